@@ -89,9 +89,10 @@ def render_changes(jobs: Sequence[CheckedJob]) -> str:
 
 
 def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> str:
-    """Return the report as Markdown: a table of the changed jobs, then folded findings and differences.
+    """Return the report as Markdown: a table of the changed jobs, then their findings in folded sections.
 
-    If a part would make the comment too long, only the part's name is included.
+    ``differences``: add folded sections with the differences. If a section would make the comment too long, the comment
+    contains only the section's name.
     """
     page = "\n".join([MARKER, *_summary(jobs)])
     left_out: list[str] = []

@@ -25,11 +25,10 @@ ERROR = 2
 
 
 def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
-    """Yield the answers in the order of the requests.
+    """Start a driver that answers the requests, and yield its answers in the order of the requests.
 
-    If a driver dies, the request that it was answering gets an error, and a new driver answers the remaining ones.
-
-    Raises DriverDied if a driver cannot start.
+    If the driver dies, the answer to the request in progress is an error, and a new driver answers the remaining
+    requests. ``conf``: settings that only a starting Spark accepts. Raises DriverDied if a driver cannot start.
     """
     todo = list(requests)
     while todo:
@@ -62,7 +61,9 @@ def _ask_one_driver(requests: list[CheckRequest], conf: dict[str, str]) -> Itera
 
 
 def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
-    """Return reference -> value for all secrets that the requests refer to; raises InvalidInput if one is not set."""
+    """Return reference -> value for all secrets that the requests refer to. Raises InvalidInput if a secret is not
+    set.
+    """
     found: dict[str, str] = {}
     resolvers = built_in_resolvers(os.environ)
     for request in requests:
@@ -75,8 +76,8 @@ def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
 def find_request_differences(
     site: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[Difference, ...]:
-    """Return the differences between the two compared jobs. If the candidate could not be described, only the
-    differences in files are returned.
+    """Return the differences between the deployed job and the candidate of a check. If the answer lacks a job's
+    manifests, a note replaces the differences between the queries.
 
     If a job cannot be read, raise no error, but return one difference with the reason: the verdict of the check is
     valid without the differences.

@@ -30,7 +30,7 @@ from streamkeeper.operations.installation import Installation
 def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown: bool, page: Path | None) -> int:
     """Check and report all changed jobs. Return the exit code of the strictest verdict, or ERROR if a check failed.
 
-    ``rehearse``: whether candidates are run.
+    ``rehearse``: whether each check runs the candidate in a rehearsal.
     ``as_json``: whether to print JSON.
     ``comment``: the file for a pull request's comment, None without one.
     ``shown``: whether to print the differences.

@@ -86,13 +86,15 @@ class Report:
         self.result.details = {**self.result.details, **details}
 
     def console(self, *, whole_lines: bool = False) -> Console:
-        """Return the console for progress: stdout, or stderr with ``--json``."""
+        """Return the console for progress: stdout, or stderr with ``--json``. ``whole_lines``: do not wrap lines."""
         return Console(stderr=self.as_json, soft_wrap=whole_lines, highlight=False)
 
 
 @contextmanager
 def reporting(command: str, *, job: str | None = None, as_json: bool = False) -> Iterator[Report]:
-    """Yield the command's report, and print its result at the end if ``as_json`` is set, also after an error."""
+    """Yield the report of a command. If ``as_json`` is set, print the command's result when the command ends, whether
+    it succeeds or fails.
+    """
     report = Report(CommandResult(command=command, job=job), as_json=as_json)
     try:
         yield report

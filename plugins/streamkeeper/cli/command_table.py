@@ -138,12 +138,17 @@ class CommandTable(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command that has only a name and a help, for the list of commands and shell completion."""
+        """Return a stand-in for a command, with only its name and help, for the list of commands and shell completion.
+
+        Return None for an unknown command.
+        """
         listed = COMMANDS.get(cmd_name)
         return None if listed is None else TyperCommand(name=cmd_name, help=listed.help)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Import the command that the words name; return it with the words after its name."""
+        """Import the command that ``args`` names. Return its name, the command, and the words of ``args`` after the
+        name.
+        """
         name, command, rest = super().resolve_command(ctx, args)
         return name, None if command is None else self.commands[name], rest
 

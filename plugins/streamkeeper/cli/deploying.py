@@ -268,7 +268,8 @@ def finish(
     *,
     stays: bool = True,
 ) -> None:
-    """Carry out an open operation and print each step; raises DeployFailed unless the operation succeeds.
+    """Carry out an open operation and print each step. Raises DeployFailed unless the operation succeeds or is a dry
+    run.
 
     ``report``: prints the progress and collects the result.
     ``site``: the installation.
@@ -303,8 +304,9 @@ def new_operation() -> str:
 
 
 def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> Progress:
-    """Carry out an operation, print its progress, and return its progress at the end. Ctrl-C leaves the operation open
-    and prints how to continue.
+    """Carry out an operation, print its progress, and return its progress at the end.
+
+    ``stays``: whether the operation stays open after Ctrl-C, which then prints how to continue it.
     """
     last = ""
     asked: Step | None = None

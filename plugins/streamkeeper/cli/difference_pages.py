@@ -57,9 +57,10 @@ body {{{{ margin: 2em; color: {{foreground}}; background: {{background}}; font: 
 
 
 def page_file(option: str, location: str, *suffixes: str) -> Path | None:
-    """Return the file that an option names, None if the option is not given.
+    """Return the file that an option of the command line names; None if ``location`` is empty.
 
-    Raises InvalidInput for a wrong suffix, or a folder that does not exist.
+    ``option``: the option's name, for messages. ``location``: the option's value. ``suffixes``: the allowed suffixes.
+    Raises InvalidInput for another suffix, if the file's folder does not exist, or if ``location`` is a folder.
     """
     if not location:
         return None

@@ -38,7 +38,11 @@ _STALE_S = 300.0
 
 
 def show_jobs(index: FleetIndex, rows: Iterable[JobRow], *, now: float, console: Console | None = None) -> None:
-    """Print one row per job, and the time of the observation; ages are relative to the time of the observation."""
+    """Print one row per job, then the age of the observation. The ages in the rows are relative to the time of the
+    observation.
+
+    ``now``: the present time, in seconds since 1970.
+    """
     console = console or Console(highlight=False)
     print_rows(HEADERS, [_row(row, index.started) for row in rows], console=console)
     console.print(Text(_told_age(index, now)), soft_wrap=True)

@@ -18,7 +18,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row. ``notes``: texts after the cells; ``styles``: pairs of a column and the style of its cell."""
+    """One row of a list. ``notes``: texts after the cells; ``styles``: pairs of column number and style of the cell."""
 
     cells: tuple[str, ...]
     notes: tuple[Text, ...] = ()

@@ -163,7 +163,7 @@ class BeatWatch:
         self._grew_at = 0.0
 
     def say(self, seen: JobOverview, now: float) -> str:
-        """Return the heartbeat number, and the time since it last grew, as text.
+        """Return the heartbeat number, and the time since it last grew, as text; empty if no driver has reported.
 
         ``now``: the present time of the monotonic clock, in seconds.
         """

@@ -139,7 +139,9 @@ def _show_plan(site: Installation, asked: Asked, found: Diagnosis) -> None:
 
 
 def plan_recovery(serving: str, asked: Asked, found: Diagnosis) -> tuple[PlannedStep, ...]:
-    """Return the steps of the requested action, given the diagnosis."""
+    """Return the steps that the requested action would take. ``serving``: the current release; ``asked``: the requested
+    action and its options; ``found``: the diagnosis of the job.
+    """
     request = recovery_request(serving, asked, found)
     recover = request.recover
     assert recover is not None

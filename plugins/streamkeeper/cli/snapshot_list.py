@@ -18,7 +18,7 @@ HEADERS = ("series", "snapshot", "batch", "taken", "age", "size", "new", "verifi
 
 
 def print_json(listed: Iterable[ListedSnapshot]) -> None:
-    """Print one JSON object per snapshot and line; snapshots that cannot be read are reported on stderr."""
+    """Print each snapshot as one JSON object on its own line. Report snapshots that cannot be read on stderr."""
     for row in listed:
         if row.snapshot is None:
             echo(f"{row.series} {row.name}  {row.error}", err=True)

@@ -97,7 +97,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return (open_to_look() if self.looking else open_site(begins=self.adopted)).snapshots
 
     def policy(self) -> Policy:
-        """Return the configured retention of these snapshots, or the default one; raises InvalidInput."""
+        """Return the installation's configured retention policy; raises InvalidInput.
+
+        Return the default policy if the user gave a store or a checkpoint, or if STREAMKEEPER_HOME is not set.
+        """
         of_a_site = not self.store_url and os.environ.get("STREAMKEEPER_HOME")
         return read_policy(read_settings(os.environ).keep) if of_a_site and not self.adopted else Policy()
 

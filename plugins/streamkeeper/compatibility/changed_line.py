@@ -24,10 +24,11 @@ def with_line(
 
 
 def line_of_change(old: Manifest, new: Manifest, before: Collection[str], after: Collection[str]) -> str:
-    """Return ``file:line`` of the smallest expressions in ``after`` that do not occur in the deployed job.
+    """Return ``file:line`` of the smallest expressions in ``after`` that the deployed job lacks: at most two places,
+    separated by commas.
 
-    The result is empty if either manifest records no lines. An expression may occur on many lines, so only an
-    expression that the deployed job lacks identifies the changed line.
+    The result is empty if there is no such expression, or if either manifest records no lines. An expression may occur
+    on many lines, so only an expression that the deployed job lacks identifies the changed line.
     """
     if not old.written:
         return ""

@@ -48,7 +48,10 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_differences(before: JobVersion, after: JobVersion) -> tuple[Difference, ...]:
-    """Return all differences, from the params to the plans; empty if the versions are equal."""
+    """Return all differences in params, confs, files and queries, in this order; empty if the versions are equal.
+
+    If the manifests of a version are unknown, a note replaces the differences in queries.
+    """
     return tuple(_Comparison(before, after).differences())
 
 

@@ -32,7 +32,7 @@ UNNAMED = Named()
 
 
 def names_of_both(old: Manifest, new: Manifest) -> Named:
-    """Return the function names that expressions of the two manifests contain, for each manifest."""
+    """Return, for each of the two manifests, the names of the functions in its expressions."""
     return Named(_names(old), _names(new))
 
 

@@ -97,8 +97,8 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_column_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report a column whose expression changed, if the sink function may identify, route or partition rows by it, or
-    take their unit from it.
+    """Report a column whose expression changed, if the sink function may identify, route or partition rows by this
+    column, or take the unit of other values from it.
 
     If the function's code names its columns, only the named columns count. If the code passes whole rows on, every
     column that existed before counts. An added or removed column counts if the code names it, even if another column

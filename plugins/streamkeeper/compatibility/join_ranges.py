@@ -12,7 +12,7 @@ _AT_LEAST = re.compile(rf"(?P<how>lessthan(?:orequal)?)\({_ADDED}, (?P<other>[^(
 
 
 def narrows(before: str, after: str) -> bool:
-    """Whether two join conditions differ only in bounds, and each new bound is tighter."""
+    """Whether two join conditions differ at most in bounds, and no bound of ``after`` is looser than in ``before``."""
     old, new = _bounds(before), _bounds(after)
     if old.keys() != new.keys():
         return False

@@ -66,8 +66,8 @@ def checkpoint_of_another(version: str, evidence: str, hint: str) -> Finding:
 
 
 def checkpoint_elsewhere(version: str, directory: str) -> Finding:
-    """Report a checkpoint version outside the configured location. A version stays where it was created; the setting
-    applies to new versions only.
+    """Report a checkpoint version outside the configured location. A version stays where it was created, because the
+    configuration (STREAMKEEPER_CHECKPOINTS) applies to new versions only.
     """
     return Finding(
         rule="checkpoint-elsewhere",
@@ -123,9 +123,9 @@ def input_not_checked(message: str) -> Finding:
 
 def topic_short(source: str, message: str, *, answered: bool, dropped: bool = False) -> Finding:
     """Report a topic that lacks the checkpoint's offsets, or whose brokers do not reply. Spark would fail at the first
-    batch, or start in another topic.
+    batch, or read a topic to which the offsets do not belong.
 
-    ``answered``: whether the brokers replied; ``dropped``: only the oldest records are missing.
+    ``answered``: whether the brokers replied; ``dropped``: whether only the oldest records are missing.
     """
     gone = "deleted records cannot be read again: "
     gone += (
@@ -240,7 +240,9 @@ def output_of_another_query(output: str, owner: str, mine: str) -> Finding:
 
 
 def sink_log_gone(directory: str, committed: int) -> Finding:
-    """Report a missing log of a file sink. Readers follow this log, and cannot read a log that starts in the middle."""
+    """Report a missing log of a file sink. Readers find the sink's files through this log. Spark would start a new log
+    at the next batch, and readers cannot read a log that lacks the earlier batches.
+    """
     return Finding(
         rule="sink-log-missing",
         severity=Severity.FATAL,
