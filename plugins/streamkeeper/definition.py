@@ -79,8 +79,8 @@ class JobDefinition:
     approvers: tuple[str, ...] = ()
 
     def build(self, spark: SparkSession, params: Mapping[str, ParamValue]) -> Iterator[Query]:
-        """Yield each query as soon as the job yields it and its check succeeds. The session then still has that query's
-        confs.
+        """Yield each query as soon as the job yields it and its check succeeds. At that moment, the session still has
+        the confs that the job has set for the query.
 
         Raises JobUnusable, Unsupported or InvalidInput with a message of one line. For an error in the job's code, the
         message names file and line.
@@ -128,9 +128,10 @@ def streaming_job(
 
     ``params`` maps each name to a ``Param``; the function receives a read-only mapping of checked values. ``health``
     maps a health rule to the job's own threshold, or to None, which switches the rule off; write it as a literal,
-    because it is read without running the job. ``approvers`` names the people who may answer questions while this code
-    is current, as ``"ada"``, ``"cli:ada"`` or ``"ada=3"``; write it as a literal as well. Raises InvalidInput for an
-    unknown health rule, with the most similar name, and for ``approvers`` that is empty or contains an invalid name.
+    because it is read without running the job. ``approvers`` lists the people who may answer questions while this code
+    is current: ``"ada"`` or, with the user's id, ``"ada=3"`` for a user of Airflow, ``"cli:ada"`` for a user of the
+    command line. Write it as a literal as well. Raises InvalidInput for an unknown health rule, with the most similar
+    name, and for ``approvers`` that is empty or contains an invalid name.
     """
     check_name("job", name)
     declared = MappingProxyType(dict(params or {}))
@@ -152,7 +153,7 @@ def load_job(root: Path, entry: str, name: str) -> JobDefinition:
     """Return the job ``name`` that the file ``entry`` below ``root`` declares; every call executes the file anew.
 
     Raises JobUnusable if the file does not import, does not declare the job exactly once, names a checkpoint itself, or
-    declares other approvers at run time than in its text.
+    declares approvers at run time that differ from those written in the file.
     """
     before = len(_declared)
     module = run_job_file(root, entry)

@@ -33,7 +33,7 @@ def answer_lines(
 ) -> int:
     """Answer each line of stdin with a line on stdout until stdin ends, in one Spark session; return the exit code.
 
-    ``arguments``: the conf as JSON, with settings that only a starting Spark accepts.
+    ``arguments``: the first one is the conf as JSON. It may contain settings that Spark accepts only when it starts.
     ``name``: the process's name in Spark and in its scratch directory.
     ``make``: makes the answering function from the session, the scratch directory and the secrets.
 

@@ -182,7 +182,9 @@ def is_lost_worker(links: Sequence[Link]) -> bool:
 
 
 def another_writers_file(links: Sequence[Link]) -> str:
-    """Return the checkpoint file that another driver had written before the failed run; empty for any other error."""
+    """Return the checkpoint file that the failed run could not create, because another driver had already written it.
+    Return an empty text for any other error.
+    """
     for link in links:
         ours = not link.frames or any(frame.startswith(_OUR_MANAGER) for frame in link.frames)
         found = _TAKEN.match(link.message) if ours and link.short == "FileAlreadyExistsException" else None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def make_checker(spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> Answering:
-    """Return a function that answers one line with a CheckRequest at a time."""
+    """Return a function that takes a line with a CheckRequest and returns the answer to it."""
     from streamkeeper.driver.checking import Checker
 
     checker = Checker(spark, scratch, secrets)

@@ -100,9 +100,9 @@ class Comparing:
 
 def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) -> OutputComparison:
     """Repeat ``look`` until both outputs come from the same input, and return that result. After ``search_s`` seconds,
-    or once ``stopped`` is set, return the last result.
+    or once ``stopped`` is set, return the last result, marked as not comparable.
 
-    An error of an attempt is ignored unless the attempt is the last one.
+    An error in an attempt is ignored, except in the last attempt, whose error is raised.
     """
     deadline = time.monotonic() + search_s
     found: OutputComparison | None = None

@@ -40,7 +40,9 @@ class Continuity:
         self._query_id = query_id
 
     def check_batch(self, batch_id: int) -> None:
-        """Raise CheckpointLost for a batch that is already committed, or that belongs to another checkpoint."""
+        """Raise CheckpointLost if the batch is already committed, if the directory no longer contains the recorded
+        checkpoint, or if the previous batch was committed but its commit is missing.
+        """
         if self._done is not None and batch_id <= self._done:
             raise CheckpointLost(
                 f"{self._known.name} has gone back to an older state: Spark now runs batch {batch_id}, although Spark"

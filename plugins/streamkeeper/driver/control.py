@@ -171,7 +171,7 @@ class StoreLine:
             self._answered()
 
     def read_deployed(self, sha256: str) -> Manifest:
-        """Return a manifest that was stored for a release of the job; ``sha256``: its digest."""
+        """Return a manifest that was stored for a release of the job; ``sha256``: the manifest's digest."""
         return read_manifest(self._store, self._job, sha256)
 
     @contextmanager

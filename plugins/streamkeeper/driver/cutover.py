@@ -35,7 +35,7 @@ def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
     """Make these rebuilt queries, which are held at their gates, current: claim their epochs, make their shadows the
     outputs, and release the waiting batches.
 
-    An error ends this process, and the next generation takes over the remaining queries.
+    An error ends this process. The next generation of the driver then makes the remaining queries current.
     """
     before = []
     for query in shadows.values():

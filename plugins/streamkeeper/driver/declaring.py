@@ -33,7 +33,11 @@ class _SparkNeeded(BaseException):
 
 
 def read_declaration(root: Path, entry: str, job: str) -> Declaration:
-    """Load the job as a driver does; return an empty declaration if only a driver can load it."""
+    """Load the job's file without starting Spark, and return the declaration of the job's params.
+
+    If loading fails with an error that a driver would meet, too, return a declaration with that error. If only a driver
+    can load the file, for instance because the file starts Spark, return an empty declaration.
+    """
     try:
         with _without_spark():
             return declaration_of(load_job(root, entry, job).params)

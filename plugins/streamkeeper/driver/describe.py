@@ -31,7 +31,7 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 
 
 def describe_file(spec: LaunchSpec, root: Path, secrets: Mapping[str, str]) -> bytes:
-    """Return query -> manifest as JSON, for the job file ``spec.entry`` below ``root``.
+    """Build the job in the file ``spec.entry`` below ``root``. Return JSON that maps each query's name to its manifest.
 
     Raises the same errors as a driver that loads the job.
     """

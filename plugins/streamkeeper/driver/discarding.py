@@ -16,8 +16,8 @@ _BUSY_S = 5.0
 
 
 def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
-    """Remove the shadows that these queries have written. The JVM of the queries must have ended; a write by this
-    process may still be finishing.
+    """Remove the shadows that these queries have written. The JVM of the queries must have ended. If this process is
+    still writing a batch, wait up to five seconds for that write.
     """
     queries = list(queries)
     deadline = time.monotonic() + _BUSY_S

@@ -74,8 +74,8 @@ def claim_epoch(
     ``checkpoint``: the directory of the claimed version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in the query's output and next to the checkpoint.
-    Raises Fenced when another instance is appointed, JournalOutdated when the journal is older than ``seen``. The next
-    epoch may then belong to another driver already, and an output with only lower epochs would accept that epoch."""
+    Raises Fenced if this instance is not appointed or a newer generation of it has the claim. Raises JournalOutdated if
+    the journal is older than ``seen``: another driver may already own the epoch that the journal counts as next."""
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 
@@ -213,7 +213,8 @@ def open_writer(
 def look_before_claim(
     job: str, query: Query, history: OutputHistory, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
 ) -> None:
-    """Raise OutputLost like ``refuse_lost_output``. Called before any claim; creates nothing.
+    """Raise OutputLost in the same cases as ``refuse_lost_output``. The driver calls this before it claims an epoch.
+    The call creates nothing.
 
     ``job``: the job.
     ``query``: the query.
@@ -301,7 +302,8 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
 
 
 def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Tree, sources: int) -> bool:
-    """Record once where a checkpoint version started. Return False if the version's first batch is not planned yet.
+    """Record in the journal the offsets at which a checkpoint version started, unless they are already recorded. Return
+    False, and record nothing, if the version's first batch is not planned yet.
 
     ``line``: the access to the store.
     ``query``: the query.
@@ -344,7 +346,8 @@ def known_at(
     ``job``: the job.
     ``query``: the query.
     ``version``: the checkpoint version.
-    ``commits``: the commits of this instance, if it claimed the version itself.
+    ``commits``: ``<query>/<version>`` -> the newest committed batch, if this instance claimed the version itself; else
+    None, and the other driver's last status is read.
     """
     recorded = state.version(query, version)
     if recorded is None:

@@ -35,8 +35,8 @@ _STAY = f"deploy the job with `--conf {MASTER}={OWN_THREADS}`, so that its tasks
 
 
 def must_fit(manifests: Iterable[Manifest], master: str) -> None:
-    """Raise Unsupported for a query whose output does not suit remote executors: they cannot write the output, or could
-    still write it after the driver has ended.
+    """Raise Unsupported for a query whose output does not suit remote executors, because the executors cannot write the
+    output, or could still write it after the driver has ended.
     """
     for manifest in manifests:
         if why := why_not_from_elsewhere(manifest.sink.kind, manifest.sink.output):

@@ -58,7 +58,7 @@ def describe_fault(error: BaseException, root: Path | None = None) -> str:
 
 
 def describe_text(text: str, condition: str = "") -> str:
-    """Describe an error like ``describe_fault``, but from Spark's text of the error. Used if the JVM cannot be
+    """Describe an error as ``describe_fault`` does, but from Spark's text of the error. Used if the JVM cannot be
     queried.
     """
     return describe_links(links_of_text(text, condition))

@@ -52,7 +52,7 @@ def build_queries(
     """Build and describe every query of a launch's job.
 
     Raises the errors of ``describe_queries``: JobUnusable, Unsupported or InvalidInput. Also raises Unsupported if a
-    query has no streaming source, or one without a guarantee.
+    query has no streaming source, or has a source for which Streamkeeper gives no guarantee.
     """
     job: JobDefinition = load_job(root, spec.entry, spec.job)
     planned = describe_queries(job, spec.params, root, spark, secrets)
@@ -120,10 +120,11 @@ def check_manifests(
 def check_again(
     spec: LaunchSpec, described: Mapping[str, Manifest], before: Mapping[str, Manifest], secrets: Mapping[str, str]
 ) -> None:
-    """Raise JobUnusable when a restarted instance describes itself differently from ``before``.
+    """Raise JobUnusable when the queries of a restarted instance differ from ``before``, their manifests before the
+    restart.
 
     Parts that an older version of Streamkeeper could not describe are ignored, because Streamkeeper may have been
-    upgraded in between.
+    upgraded between the two starts.
     """
     for query in sorted({*described, *before}):
         if query not in described or query not in before:

@@ -18,7 +18,9 @@ _FROZEN = 4
 
 
 class Heartbeat:
-    """Contacts the store regularly from its own thread, unless the driver has contacted the store just before."""
+    """Reads the store and writes the driver's status regularly from its own thread. After any thread has written the
+    status, the heartbeat waits for a full period.
+    """
 
     def __init__(self, life_s: float, line: StoreLine, tell: Callable[[], None], wakeups: Wakeups) -> None:
         self._period_s = min(HEARTBEAT_S, life_s / 4)
@@ -54,7 +56,8 @@ class Heartbeat:
 
 
 class Lease:
-    """The lease of this driver. A separate thread monitors when the store last answered, because other threads may hang
+    """The lease of this driver. It expires when the store has not answered for the lease's duration; ``on_expiry`` is
+    then called with the seconds since the last answer. A separate thread monitors this, because other threads may hang
     in a request.
 
     A process that was paused finds its lease expired when it resumes. It then has a quarter of the lease's duration to

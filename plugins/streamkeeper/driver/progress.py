@@ -262,7 +262,9 @@ class _ProgressEvent(msgspec.Struct):
 
 
 class EventListener:
-    """Receives Spark's streaming events over py4j with one call per batch instead of pyspark's dozens."""
+    """Receives Spark's streaming events over py4j, with one call per batch. PySpark's own listener makes dozens of
+    calls per batch.
+    """
 
     def __init__(self, board: StatusBoard, spans: Spans, wakeups: Wakeups, names: Callable[[str], str | None]) -> None:
         self._board = board

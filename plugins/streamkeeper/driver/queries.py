@@ -232,7 +232,9 @@ class ServedQuery:
 
     @property
     def waits(self) -> bool:
-        """Whether a sink or a source has not answered since the query's last completed trigger."""
+        """Whether the query waits for a sink or a source that has not answered since the query's last completed
+        trigger.
+        """
         return self.ended is None and self.cause is Cause.DEPENDENCY
 
     def note_trigger(self) -> None:

@@ -47,8 +47,8 @@ class Serving:
         self._looks = SourceLooks(at.board)
 
     def run(self, order: Command) -> NoReturn:
-        """Take over every query, or only the rebuilt queries if the order is SHADOW. Start these queries, and run.
-        Raises Ending, Fenced or another PermanentError.
+        """Take over every query, or only the rebuilt queries if the order is SHADOW. Start these queries, and run until
+        the driver ends, which raises Ending, Fenced or another PermanentError.
         """
         collect_regularly()
         try:

@@ -33,8 +33,8 @@ def warm_up(
     scratch: str,
     rehearsed: Mapping[str, str],
 ) -> str:
-    """Rehearse every query, and return one short text per query: ``ok: …``, or an error that starts with the error's
-    class. Raises no error.
+    """Rehearse every query, and return the results as one text, joined by ``; ``. A result is ``ok: …``, or an error
+    that starts with the error's class. If any query failed, the text contains only the errors. Raises no error.
 
     ``spark``: the session.
     ``planned``: query -> how the job built it.
