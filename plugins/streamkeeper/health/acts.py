@@ -53,7 +53,7 @@ def decide_acts(
 
     ``look``: the facts that this pass of the watch has collected about the job.
     ``symptoms``: the problems that the rules found in these facts.
-    ``done``: action -> when it was taken in the last hour.
+    ``done``: ``PlannedAct.name`` of an action -> the times at which it was taken in the last hour.
     ``now``: the current time.
     """
     found = list(symptoms)

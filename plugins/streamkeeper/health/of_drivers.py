@@ -43,8 +43,8 @@ def told_fault(look: JobLook) -> str:
 
 
 def told_cause(look: JobLook) -> Cause | None:
-    """Return the recorded cause why the driver ended or waits. If no cause is recorded, as by older versions of
-    Streamkeeper, return the cause that the driver's exit code indicates.
+    """Return the recorded cause why the driver ended or waits. If no cause is recorded, which older versions of
+    Streamkeeper did not do, return the cause that the driver's exit code indicates.
 
     Return None if no exit code is recorded either, or if the code indicates an intended end or an unspecific failure.
     """
@@ -56,8 +56,8 @@ def told_cause(look: JobLook) -> Cause | None:
 
 
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
-    """Return query -> kind of the query's fault and text of its error. The empty query name stands for the
-    whole job.
+    """Return the kind of fault and the error text of each query that has a known kind of fault, by query name. The
+    entry for the whole job has an empty name.
     """
     queries = look.status.queries.items() if look.status is not None else ()
     told = {"": (told_fault(look), told_error(look))}

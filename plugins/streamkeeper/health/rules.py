@@ -92,9 +92,10 @@ def find_rule(name: str) -> Rule:
 
 
 def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float | None]:
-    """Return rule -> threshold as set by a job, None for a rule that the job switches off.
+    """Check the thresholds that a job sets, and return them by rule; None for a rule that the job switches off.
 
-    Raises InvalidInput, which names the job and the rule.
+    Raises InvalidInput for an unknown rule, for a threshold that is not a finite number of at least 0, and for a
+    threshold of a rule that accepts none.
     """
     checked: dict[str, float | None] = {}
     for name, value in given.items():

@@ -36,8 +36,8 @@ def flags_of(code: CodeType) -> int:
 
 
 def resolved(kind: type) -> dict[str, Any]:
-    """Return a class's own annotations: strings are replaced by their values in the class's module, others are
-    unchanged.
+    """Return a class's own annotations. A string is replaced by the value that it has in the class's module, if it can
+    be evaluated; all other annotations are unchanged.
     """
     inner = {name: value for name, value in vars(kind).items() if isinstance(value, type)}
     names = {**vars(sys.modules.get(kind.__module__, builtins)), **inner, kind.__name__: kind}

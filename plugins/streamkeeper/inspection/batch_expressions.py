@@ -131,15 +131,17 @@ class BatchExpressions:
         raise NotImplementedError
 
     def local(self, node: ast.FunctionDef | ast.Lambda, arguments: ast.arguments, scope: Scope) -> Value:
-        """Return a function that the code creates at this point; its parameters' defaults have their present values."""
+        """Return the function that a ``def`` or a ``lambda`` creates at this point. The values of its parameters'
+        defaults are no longer followed.
+        """
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:
                 self.lose(self.value(default, scope))
         return Local(node, scope)
 
     def children(self, node: ast.AST, scope: Scope) -> Value:
-        """Follow every part of an expression whose effect is unknown, and then stop following the batch's data in that
-        expression.
+        """Evaluate every part of an expression of a kind that the walk does not know, and stop following the values of
+        the parts. Return UNKNOWN.
         """
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
@@ -190,7 +192,7 @@ class BatchExpressions:
             yield from spread.values if isinstance(spread, Several) else [self.opaque(spread)]
 
     def opaque(self, *values: Value) -> Other:
-        """Return the value of a computation that is not followed; ``values``: the values that the computation uses."""
+        """Stop following ``values``, and return the unknown value of a computation that uses them."""
         self.lose(*values)
         return UNKNOWN
 

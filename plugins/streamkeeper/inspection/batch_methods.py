@@ -67,7 +67,7 @@ _VALUE = "value"
 
 
 def chosen(frame: Frame) -> Frame:
-    """Return a frame like the given one, but with possibly fewer rows."""
+    """Return ``frame``, marked as possibly without some of its rows."""
     return replace(frame, all_rows=False)
 
 

@@ -126,7 +126,7 @@ class Scope:
 
 
 def frames_in(value: Value) -> Iterator[Frame]:
-    """Yield the frames in a value that have rows of the batch."""
+    """Yield the frames that a value contains or was made from."""
     match value:
         case Frame():
             yield value

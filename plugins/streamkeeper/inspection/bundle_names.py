@@ -65,14 +65,14 @@ class _ModuleNames(NamedTuple):
 
 
 class BundleNames:
-    """The names that the bundle's Python files assign, read from every file, loaded or not.
+    """The names that the bundle's Python files assign. Every file is read, whether or not its module is loaded.
 
     ``stored``: names that a function assigns as a global, and attributes that any code assigns.
     ``defined``: names of functions.
     ``unknown``: whether a global may be changed by code that does not contain the global's name.
     ``lifetimes``: whether code may notice when an object ends.
     ``equality``: whether a class defines equality itself.
-    ``order``: whether a class defines comparisons itself, or a library may.
+    ``order``: whether a class of the bundle defines comparisons, or a class of an imported library may define them.
     ``errors``: whether code may see the text of an error that Python raises.
     """
 
@@ -150,8 +150,8 @@ class BundleNames:
         """Return module and name where a global is first assigned, following ``from … import`` at modules' tops.
 
         The search ends at a module that changes the global. ``stores_only``: whether only an assignment counts as a
-        change. If not, a call of one of the object's methods counts too. Set it for a function, which no such call can
-        change.
+        change. If not, a call of one of the object's methods counts too. Pass True for a function, because no such call
+        can change a function.
         """
         seen: set[tuple[str, str]] = set()
         while self._own.is_own(module) and (module.__name__, name) not in seen:
@@ -173,7 +173,9 @@ class BundleNames:
         return self.keeps(name) and self._import_of(module, name) is not None and not self._stores(module, name)
 
     def is_given(self, module: ModuleType, name: str) -> bool:
-        """Whether an import or a definition anywhere in a module assigns a name."""
+        """Whether an import or a definition anywhere in a module assigns a name. True as well if the module's source is
+        unknown.
+        """
         return self._own.source_of(module) is None or name in self._names_of(module).given
 
     def _import_of(self, module: ModuleType, name: str) -> tuple[str, str] | None:
