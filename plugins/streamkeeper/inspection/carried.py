@@ -24,9 +24,9 @@ Used = frozenset[int] | None
 
 
 def carried_results(plan: Node) -> frozenset[int]:
-    """Return the expression ids of the results of Python functions that deduplications pass on unused.
+    """Return the expression ids of those results of Python functions that deduplications pass on without using them.
 
-    Between the function and the topmost deduplication, nothing uses such a result.
+    No node from the function up to the topmost deduplication uses such a result.
     """
     carried: set[int] = set()
     counted: set[int] = set()

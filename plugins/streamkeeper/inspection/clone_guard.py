@@ -143,7 +143,7 @@ def _task() -> object:
 
 
 def arm() -> None:
-    """Make this worker stop effects outside of the clone until its present task ends."""
+    """Make this worker process stop effects outside of the clone until the worker's current task ends."""
     guard = getattr(sys, _NAME, None)
     if guard is None:
         guard = _Guard()

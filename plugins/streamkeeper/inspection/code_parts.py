@@ -58,9 +58,10 @@ class CodeParts:
         self._of[digest] = {name: noted[name] for name in sorted(noted)[:MOST_PARTS]}
 
     def of(self, functions: Mapping[str, str]) -> tuple[dict[str, CodePart], dict[str, tuple[str, ...]]]:
-        """Return name -> part, and function -> the names of the parts that the function reaches.
+        """Return the parts of all given functions by name, and for each function the names of its parts.
 
-        The texts of the parts are included up to a total size; further parts have no text.
+        ``functions``: the digest of each function, by the function's name. The result leaves out functions without
+        known parts. The texts of the parts are included up to a total size; further parts have no text.
         """
         parts: dict[str, CodePart] = {}
         reached = {}
@@ -95,8 +96,8 @@ class Recording(Reading):
         self.noted: dict[str, CodePart] = {}
 
     def whole(self, function: object) -> Any:
-        """Return the result of ``Reading.whole``. If ``function`` is a pair of a function and its return type, record
-        the type as a part too.
+        """Return the JSON of a function and its influences, as ``Reading.whole`` does. If ``function`` is a pair of a
+        function and its return type, also record the type as a part.
         """
         found = super().whole(function)
         if isinstance(function, tuple) and len(function) == 2 and hasattr(function[1], "simpleString"):

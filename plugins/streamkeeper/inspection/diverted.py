@@ -43,8 +43,11 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Diverted(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a run with the output diverted. ``rows``: finished batch -> its input rows; ``ended``: whether the
-    run ended within the time limit.
+    """The result of a run with the output diverted.
+
+    ``fault``: the error of the run; None without an error.
+    ``rows``: the number of input rows of each finished batch, by batch number.
+    ``ended``: whether the run ended within the time limit.
     """
 
     fault: Fault | None = None

@@ -36,9 +36,9 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
     """Run ``query`` from a scratch ``checkpoint`` restored as of committed ``batch``, then read all the query's state.
 
     At most one batch runs. It is the planned batch or, if none is planned, a new batch within the sources' own limits.
-    A batch whose function would change something outside of the clone is stopped; reading the state is then the only
-    proof. Errors of the checkpoint, the query or Spark are in the answer. The state is read in any case, because Spark
-    loads no state if no batch runs.
+    A batch whose function would change something outside of the clone is stopped. Reading the state is then the only
+    proof that the query can resume. Errors of the checkpoint, the query or Spark are in the answer. The state is read
+    even if no batch runs, because Spark loads no state in that case.
 
     ``spark``: the session of the query.
     ``query``: the job's real query.

@@ -94,13 +94,13 @@ def fields_before(parser: Node, field: Node) -> list[str]:
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
-    """Whether a parser gives a field the same value, whichever other fields the query requests.
+    """Whether a field that a parser returns keeps its value, no matter which other fields the query requests.
 
-    For CSV, the result covers only other fields that come after the field: those before it may change its value.
-    The result is true in the mode PERMISSIVE without a column for corrupt records. For JSON, ``partial_results``
-    (``spark.sql.json.enablePartialResults``) must be on, too: a text with one field of the wrong type then keeps its
-    other fields. ``corrupt_record`` is the name of the column for corrupt records, unless the parser's options contain
-    a different name. Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.
+    For CSV, true only means that requests for fields after this field cannot change its value. Requests for fields
+    before it still may. The result is true only in the mode PERMISSIVE and without a column for corrupt records. For
+    JSON, ``partial_results`` (``spark.sql.json.enablePartialResults``) must be on, too: a text with one field of the
+    wrong type then keeps its other fields. ``corrupt_record`` is the name of the column for corrupt records, unless the
+    parser's options contain a different name. Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.
     """
     schema = type_of(node) if node.name in PARSERS else None
     if not isinstance(schema, dict) or schema.get("type") != "struct":

@@ -134,10 +134,11 @@ class SinkFunctions(NamedTuple):
     """Name -> digest, as in ``Manifest.rewritten``."""
 
     def used(self, columns: Sequence[str]) -> tuple[str, ...] | None:
-        """Return the given columns that the functions name in their code, and may use as more than values, for example
-        to identify or route rows.
+        """Return those of the given columns that the functions name in their code.
 
-        Return only ``*`` if a function uses all columns at once, None if a function may use any column.
+        A function may use such a column for more than its values, for example to identify or route rows. Return only
+        ``*`` if a function computes something from all columns at once. Otherwise return None if a function may use any
+        column.
         """
         if any(each.every for each in self.columns):
             return (ALL_COLUMNS,)
@@ -146,7 +147,7 @@ class SinkFunctions(NamedTuple):
         return None if None in of_each else tuple(sorted(known))
 
     def reads(self, bundle_root: Path | None) -> dict[str, str]:
-        """Return column -> the ``file:line`` at which a function certainly reads the column.
+        """Return the columns that a function certainly reads from its batch, each with the ``file:line`` of the read.
 
         The ``file:line`` is empty for code outside the bundle.
         """

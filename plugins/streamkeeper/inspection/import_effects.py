@@ -265,12 +265,15 @@ def _is_guard(test: ast.expr) -> bool:
 
 
 def find_bindings(tree: ast.Module | None) -> dict[str, list[str]]:
-    """Return name -> the top-level statements, as canonical text, that assign the name or change its value."""
+    """Return, by name, the top-level statements of a module that assign the name or change its value, as text.
+
+    The text is canonical: comments and formatting do not change it.
+    """
     return {name: [ast.dump(each) for each in statements] for name, statements in binding_statements(tree).items()}
 
 
 def binding_statements(tree: ast.Module | None) -> dict[str, list[ast.stmt]]:
-    """Return name -> the top-level statements of a module that assign the name or change its value."""
+    """Return, by name, the top-level statements of a module that assign the name or change its value."""
     found: dict[str, list[ast.stmt]] = {}
     for statement in _top_level(tree.body) if tree else ():
         for name in set(_bound(statement)):

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def unseen_by(query: Query) -> Mapping[str, str]:
-    """Return URL scheme -> why this process cannot check the query's files with URLs of that scheme."""
+    """Return the URL schemes whose files this process cannot check for the query, each with the reason."""
     return other_s3(read_confs(query.df.sparkSession), os.environ)
 
 
 def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
-    """Return which source files of a batch are missing, and which could not be checked.
+    """Return the source files of a batch that are missing, and those that could not be checked.
 
     Raises NotFound if the batch is not planned, CheckpointDamaged if the checkpoint is damaged.
     """

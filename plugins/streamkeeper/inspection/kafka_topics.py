@@ -32,7 +32,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str, list[Gap]]:
-    """Return source -> the missing records, which batches after ``batch`` would need but the topics no longer have.
+    """Return, by source, the records that batches after ``batch`` would need but that the topics no longer have.
 
     Each ``Gap`` is the missing range of one partition. If ``batch`` is None, the check covers all batches from the
     first. A source without missing records is left out. Raises SourceOutOfReach if the brokers do not answer. Raises
@@ -42,7 +42,7 @@ def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str
 
 
 def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
-    """Return source -> the missing records, which ``batch`` itself reads but the topics no longer have.
+    """Return, by source, the records that ``batch`` itself reads but that the topics no longer have.
 
     Each ``Gap`` is the missing range of one partition.
     """
@@ -68,7 +68,7 @@ class HeldTopics:
         self._requests: tuple[Any, Any] | None = None
 
     def ask(self, partitions: Iterable[tuple[str, int]]) -> tuple[dict[tuple[str, int], int], ...]:
-        """Return partition -> oldest offset, and partition -> next offset.
+        """Return two mappings by partition: the oldest offset that the partition still has, and its next offset.
 
         Raises SourceOutOfReach if the brokers do not answer.
         """

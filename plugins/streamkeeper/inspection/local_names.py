@@ -22,13 +22,17 @@ LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST",
 
 
 class LocalNames:
-    """During a walk over code, replaces each local variable by a number, in the order of first use in the code."""
+    """In a walk over code, replaces each local variable that is not a parameter by a number.
+
+    The numbers follow the order of first use in the code.
+    """
 
     def counting(
         self, code: CodeType, steps: Sequence[dis.Instruction], _names: Mapping[str, Any]
     ) -> tuple[Sequence[int], dict[int, Any]]:
-        """Return the positions of the instructions to compare, and position -> the argument that is compared instead of
-        the instruction's own argument.
+        """Return the positions of the instructions to compare, which are all positions.
+
+        The second result has, by position, the number that is compared instead of a local variable's name.
         """
         known = parameters(code)
         order: dict[str, int] = {}

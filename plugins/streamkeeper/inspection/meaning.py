@@ -86,13 +86,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Meanings:
-    """The meanings of attributes found so far, by expression id.
+    """The meanings of attributes found so far, by expression id. A meaning is a canonical expression.
 
     ``of_plan``: gives the meaning of a subquery's plan.
     ``unresolved``: the parts that could not be resolved; ``unknown``: the classes that Streamkeeper does not know.
     ``nesting``: counts how deep expressions and plans are nested in each other.
-    ``written``: meaning -> its ``file:line``, if known, for expressions with arguments or an alias.
-    ``function_names``: number of a Python function in meanings -> name of the function.
+    ``written``: the ``file:line`` of each meaning, if known, for expressions with arguments or an alias.
+    ``function_names``: the name of each Python function, by the number that stands for the function in meanings.
     """
 
     def __init__(self, session: Session, of_plan: Callable[[Node], str]) -> None:
@@ -110,7 +110,7 @@ class Meanings:
         self.function_names: dict[int, str] = {}
 
     def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
-        """Set an attribute's meaning; ``made_by``: the expression of a value whose fields may be read separately."""
+        """Set a new attribute's meaning; ``made_by``: its expression, if fields of its value may be read separately."""
         self._of.setdefault(number, shortened(meaning))
         if made_by is not None:
             self._made_by.setdefault(number, made_by)

@@ -39,8 +39,10 @@ class NormalReading(Reading):
         self.met: _Noting = _Noting()
 
     def whole(self, function: object) -> Any:
-        """Return the result of ``Reading.whole`` with two more elements: the tables that the code uses not only entry
-        by entry but also as a whole, and the classes whose names the code sees.
+        """Return the JSON of a function and its influences, as ``Reading.whole`` does, with two more elements.
+
+        One lists the tables that the code uses not only entry by entry but also as a whole. The other lists the classes
+        whose names the code sees.
         """
         found = super().whole(function)
         classes = [called for called in self.met.called if isinstance(called[-1], list)] if self.met.classes else []
@@ -48,7 +50,9 @@ class NormalReading(Reading):
 
     @property
     def sees_patterns(self) -> bool:
-        """Whether code may see the text of a regular expression of which the walk compares only what it matches."""
+        """Whether the walk compares a regular expression only by what it matches, although code may see the
+        expression's text.
+        """
         used = any(isinstance(value, re.Pattern) for value in self._used.values())
         return used and bool(_PATTERNS & self.met.noted)
 
@@ -176,7 +180,7 @@ class _Noting(Met):
 
 
 def parsed_pattern(found: re.Pattern[Any]) -> Any:
-    """Return a regular expression as parsed by Python, without comments and without the blanks of a verbose one."""
+    """Return a regular expression as parsed by Python, without comments and a verbose expression's blanks."""
     tree = _parser.parse(found.pattern, found.flags)
     flags = found.flags & ~re.VERBOSE
     return [type(found.pattern).__name__, _plain(tree.data), flags, found.groups, sorted(found.groupindex.items())]

@@ -44,7 +44,7 @@ class Reference(NamedTuple):
 
 
 class References(ast.NodeTransformer):
-    """Replaces references in one function.
+    """Replaces references to library code, tables and regular expressions in one function by marked names.
 
     ``own``: the job's own code.
     ``bundle``: the names that the bundle defines.
@@ -52,7 +52,7 @@ class References(ast.NodeTransformer):
     ``bound``: the names that the function binds itself.
     ``found``: the reference of each marked name. Filled here.
     ``names``: the function's globals: those of the module, or copies of them.
-    ``defaults_only``: whether only arguments that equal a default are replaced.
+    ``defaults_only``: whether only arguments that equal a default are dropped, and nothing else is changed.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class References(ast.NodeTransformer):
         self._names = vars(module) if names is None else names
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        """Replace the table in ``TABLE[key]``."""
+        """Replace the table in ``TABLE[key]`` by a marked name."""
         if isinstance(node.ctx, ast.Load):
             node.value = self._used(node.value, dict)
         return self.generic_visit(node)

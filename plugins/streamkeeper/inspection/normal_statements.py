@@ -61,7 +61,7 @@ class Statements:
     def normalised(self, function: ast.FunctionDef) -> ast.FunctionDef:
         """Return a copy of the function in normal form.
 
-        The copy is unchanged if the function deletes variables, shares them for writing, or contains a class.
+        The copy is unchanged if the function deletes variables, contains a class, or uses ``global`` or ``nonlocal``.
         """
         found = deepcopy(function)
         if any(isinstance(node, ast.Delete | ast.Nonlocal | ast.Global | ast.ClassDef) for node in ast.walk(found)):

@@ -213,7 +213,7 @@ def _may_hide(base: type) -> bool:
 
 
 def attributes(found: Any, *, but: str = "") -> list[tuple[str, Any]]:
-    """Return names and values of an object's own attributes, sorted by name."""
+    """Return names and values of an object's own attributes, sorted by name, without the attribute named ``but``."""
     try:
         held = object.__getattribute__(found, "__dict__")
     except AttributeError:
@@ -239,7 +239,10 @@ class Members(list[tuple[str, Any]]):
 
 
 def members(found: Any, *, but: str = "") -> Members:
-    """Return an object's own attributes like ``attributes``, without those copied from a callable inside the object."""
+    """Return names and values of an object's own attributes, sorted by name, without the attribute named ``but``.
+
+    Attributes that were only copied from a callable inside the object are left out, too.
+    """
     held = attributes(found)
     wrapped = [value for _, value in held if callable(value)]
     copied = [pair for pair in held if pair[0] in _COPIED and any(_has(each, *pair) for each in wrapped)]
@@ -327,9 +330,9 @@ _MADE_AT_RUN_TIME = 1 << 9
 
 
 def is_held_by_its_module(kind: type) -> bool:
-    """Whether a class can be found under its module and name. A class inside a function counts as found.
+    """Whether code can find a class by its module and name. A class defined inside a function counts as found.
 
-    A class that a library's function creates at run time may have a name under which it cannot be found.
+    A class that a library's function creates at run time may have a name under which code cannot find it.
     """
     if not kind.__flags__ & _MADE_AT_RUN_TIME:
         return True
@@ -340,7 +343,7 @@ def is_held_by_its_module(kind: type) -> bool:
 
 
 def registered_with(kind: type) -> list[type]:
-    """Return the classes that were registered with an abstract class, so that they count as its subclasses."""
+    """Return the classes that were registered as subclasses of an abstract class; empty for any other class."""
     if not isinstance(kind, abc.ABCMeta):
         return []
     found = [subclass for ref in abc._get_dump(kind)[0] if (subclass := ref()) is not None]  # type: ignore[attr-defined]
@@ -348,7 +351,7 @@ def registered_with(kind: type) -> list[type]:
 
 
 def atom(found: Any) -> list[object]:
-    """Return as JSON a value that contains no other value and is not a text."""
+    """Return the JSON of a value that contains no other value and is not a text."""
     match found:
         case bool() | None:
             return [type(found).__name__, found]
@@ -365,6 +368,6 @@ def atom(found: Any) -> list[object]:
 
 
 def binary(found: bytes) -> list[object]:
-    """Return bytes as JSON, long ones by their digest."""
+    """Return bytes as JSON: the length, and the bytes in hex. Long bytes are given by their digest."""
     short = found.hex() if len(found) <= _LONG else hashlib.sha256(found).hexdigest()
     return ["bytes", len(found), short]

@@ -14,8 +14,10 @@ _CALL = "pythonud"
 def functions_of(meaning: str, names: Mapping[int, str], described: Iterable[str]) -> tuple[str, ...] | None:
     """Return the entries of ``described`` for the functions in a canonical expression, in the expression's order.
 
-    ``names``: number of a function in canonical expressions -> name of the function.
-    ``described``: place, number and name of all functions. If two functions have one name, both are returned.
+    ``names``: the name of each function, by its number in canonical expressions.
+    ``described``: entries ``place/number name``, one for each function of the plan. If two functions have the same
+    name, both are returned.
+
     Returns None if a function's number is missing, as in a long expression that was replaced by a digest.
     """
     bare = _QUOTED.sub("", meaning)

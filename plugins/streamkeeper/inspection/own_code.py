@@ -99,14 +99,17 @@ class OwnCode:
         return isinstance(file, str) and any(file.startswith(f"{place}/") for place in self._places)
 
     def data_files(self) -> list[list[str]] | None:
-        """Return name and digest of every file in the bundle that is no loaded module; None if the files cannot be
+        """Return name and digest of every file in the bundle except loaded modules; None if the files cannot be
         determined.
         """
         loaded = {str(getattr(module, "__file__", "")) for module in self.loaded()}
         return self._contents(lambda path: str(path) not in loaded)
 
     def all_files(self, *, as_written: bool = False) -> list[list[str]] | None:
-        """Return name and digest of every file of the bundle; None if the files cannot be determined."""
+        """Return name and digest of every file of the bundle; None if the files cannot be determined.
+
+        ``as_written``: whether comments, docstrings and formatting of Python source change the digest.
+        """
         return self._contents(lambda path: True, as_written=as_written)
 
     def _contents(self, wanted: Any, *, as_written: bool = False) -> list[list[str]] | None:
@@ -119,15 +122,19 @@ class OwnCode:
         return [[self.relative(file), self.content(file, as_written)] for file in self._files if wanted(file)]
 
     def all_trees(self) -> list[ast.Module | None] | None:
-        """Return the syntax tree of each code file, None for a file without source. Return None if the files are
-        unknown.
+        """Return the syntax trees of the bundle's code files. A file that is not Python source is listed as None.
+
+        Returns None instead of the list if the files cannot be determined.
         """
         if self._contents(lambda path: False) is None:
             return None
         return [self.tree(file) for file in self._files or () if file.suffix in _CODE]
 
     def content(self, path: Path, as_written: bool = False) -> str:
-        """Return a digest of a file; comments, docstrings and formatting of Python source do not count."""
+        """Return a digest of a file; ``missing`` if there is no such file.
+
+        ``as_written``: whether comments, docstrings and formatting of Python source change the digest.
+        """
         tree = None if as_written else self.tree(path)
         if tree is not None:
             return _sha256(ast.dump(tree).encode())

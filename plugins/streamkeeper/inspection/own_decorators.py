@@ -48,7 +48,7 @@ class OwnDecorators:
         """Whether a decorator only wraps its function, in an inner function or in an object of a plain class.
 
         ``found``: the decorator as it is now.
-        ``name``: the name after ``@``, without a call.
+        ``name``: the decorator's name. The decorator must be applied without a call, as in ``@name``.
         ``tree``: the module in which it is applied.
         """
         if not (self._always_has(tree, name) and isinstance(found, FunctionType | type)):

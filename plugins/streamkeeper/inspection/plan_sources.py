@@ -70,7 +70,7 @@ class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
-    """Return name of a Kafka source in the offset log -> how the source reads Kafka. Other sources are left out."""
+    """Return how each Kafka source reads Kafka, by the source's name in the offset log. Other sources are left out."""
     relations = [node for node in walk(analyzed) if class_name(node) in spark_classes.STREAMING_RELATIONS]
     found = {}
     for position, relation in enumerate(relations):
@@ -112,7 +112,12 @@ def _read(relation: Any) -> tuple[str, dict[str, str]]:
 
 
 def describe_source(name: str, options: Mapping[str, str], schema: str, given: str | None) -> Source:
-    """Return a source from its format and options. The options are kept without locations, limits and secrets."""
+    """Return a source from its format and options. Its ``options`` contain no locations, limits and secrets.
+
+    ``name``: the name or class of the format.
+    ``schema``: the columns, one per line.
+    ``given``: the name of a named source; None otherwise.
+    """
     lowered = {key.lower(): value for key, value in options.items() if value or key.lower() not in _PLACES}
     kind = name.rpartition(".")[2].lower() if name.startswith("org.apache.spark.") else name.lower()
     if kind in spark_classes.FILE_FORMATS:

@@ -17,10 +17,10 @@ _TOLD = re.compile(
 
 
 def shortened(meaning: str) -> str:
-    """Return a meaning; if it is too long to be repeated wherever it is used, return a digest of it instead.
+    """Return a meaning (a canonical expression) unchanged, or a digest of a meaning that is too long.
 
-    The digest is followed by the parts of the meaning that rules search for. Without digests, the text of a column that
-    is rewritten in many steps would grow exponentially.
+    A long meaning would be repeated wherever it is used: the text of a column that is rewritten in many steps would
+    grow exponentially. The digest is followed by the parts of the meaning that rules search for.
     """
     if len(meaning) <= _LONGEST:
         return meaning

@@ -77,8 +77,10 @@ class Routing:
         self._sink = _batch_of(function)
 
     def counting(self, code: CodeType, steps: Steps, names: Mapping[str, Any]) -> tuple[Sequence[int], dict[int, Any]]:
-        """Return the positions of the instructions to compare, and position -> the argument that is compared instead of
-        the instruction's own argument.
+        """Return the positions of the instructions to compare.
+
+        The second result has, by position, the value that is compared instead of the instruction's own argument, for
+        instructions that name a variable or a place in the code.
 
         ``steps``: the instructions of ``code``.
         ``names``: the globals of ``code``.

@@ -20,7 +20,7 @@ _SHOWN = (TypeError, NameError, BaseExceptionGroup)
 
 
 def shows_errors(node: ast.AST) -> bool:
-    """Whether one node of a syntax tree may give code the text of a TypeError or NameError."""
+    """Whether a node of a syntax tree may let the job's code read the text of a TypeError or NameError."""
     match node:
         case ast.ExceptHandler(type=kind, name=str(name)):
             return not _is_another(kind) or _is_error(name)

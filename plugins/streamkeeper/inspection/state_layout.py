@@ -25,8 +25,8 @@ _FORMAT_WITH_IDS = 2
 def state_layout(checkpoint: Tree) -> dict[str, str]:
     """Return the confs for the layout of a checkpoint's state, as far as its logs record it; raises CheckpointDamaged.
 
-    Whether commits name state files shows the layout. Without state, commits name no state files in any layout, so the
-    result is empty.
+    The logs show the layout by whether commits name state files. Without state, commits name no state files in any
+    layout, so the result is empty.
     """
     facts = read_facts(checkpoint.fresh())
     if "state/" not in checkpoint.fresh().names(""):
