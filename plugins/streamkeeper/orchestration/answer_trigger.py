@@ -26,8 +26,8 @@ POLL_S = 3.0
 class AnswerTrigger(HITLTrigger):
     """Fires once a person has answered the question, or with the default answer after the timeout.
 
-    The trigger looks for an answer in the journal and in Airflow. An answer that is given in Airflow while the trigger
-    waits is handled by Airflow itself, which then resumes the task.
+    The trigger looks for an answer in the journal and in Airflow. When a person answers in Airflow while the trigger
+    waits, Airflow itself resumes the task, without this trigger.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class AnswerTrigger(HITLTrigger):
         self.job, self.operation, self.step = job, operation, step
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of the class and its arguments."""
+        """Return this class's import path, and the arguments from which Airflow creates the trigger again."""
         _, made_from = super().serialize()
         where = f"{type(self).__module__}.{type(self).__qualname__}"
         return where, {**made_from, "job": self.job, "operation": self.operation, "step": self.step}

@@ -47,7 +47,7 @@ def answer_form() -> dict[str, Param]:
 
 
 class RestOperator(StepOperator):
-    """Ends the standby while a person decides, because an idle driver costs as much as a working one."""
+    """Ends the standby driver before a person is asked, because an idle driver costs as much as a working one."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(step=Step.APPROVE, **kwargs)
@@ -93,8 +93,10 @@ class ApproveOperator(OperationTask, HITLOperator):
         """Record the answer. If the person may not answer, the question stays open.
 
         This task records the answer, because Airflow itself tells this task who answered. A later task would have to
-        rely on a value that users who may edit runs can change. ``operation``, ``bundle``: what the question is about;
-        ``until``: its deadline.
+        rely on a stored value, which any user with the right to edit runs can change.
+
+        ``operation``, ``bundle``: the operation and the bundle that the person was asked to approve; ``until``: the
+        deadline of the question.
         """
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer, operation, bundle, until))

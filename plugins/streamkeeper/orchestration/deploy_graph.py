@@ -152,8 +152,8 @@ def _assessed(carried_on: Mapping[str, Any]) -> tuple[StepOperator, AssessOperat
 
 @task_group
 def backup(carried_on: Mapping[str, Any]) -> None:
-    """Create the tasks for an opaque change: keep the state, end the standby, ask for approval, and check that the
-    evidence still matches the approved evidence.
+    """Create the tasks for an opaque change: back up the state, end the standby driver, ask for approval, and check
+    that the evidence still matches the approved evidence.
     """
     keep_state = StepOperator(task_id="keep_state", step=Step.KEEP_STATE, **carried_on)
     rest = RestOperator(task_id="rest", **carried_on)

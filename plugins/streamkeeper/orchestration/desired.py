@@ -80,7 +80,7 @@ class StartOperator(OpeningTask, StepOperator):
         return self._until_over(lambda: super(StartOperator, self).work(context))
 
     def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
-        """Continue after the trigger has fired."""
+        """Continue after the trigger has fired; the arguments are those of ``StepOperator.look_again``."""
         self.job, self.operation = self.asked(context)["job"], self.own_operation(context)
         again = super().look_again
         return self._until_over(lambda: again(context, event, on, waited_s, told))

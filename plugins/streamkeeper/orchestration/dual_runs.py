@@ -20,7 +20,11 @@ _SOON_S = 3.0
 
 
 class ShadowOperator(StepOperator):
-    """Waits until no other job is in a dual run, at most ``catch_up_s`` seconds, and then starts the dual run."""
+    """Starts the dual run as soon as no other job is in one.
+
+    If another job is still in a dual run after ``catch_up_s`` seconds, the operation is aborted. A dual run that waits
+    for a person does not count.
+    """
 
     def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
         from streamkeeper.operations.deploy import Progress, ProgressKind
@@ -49,8 +53,8 @@ class ShadowOperator(StepOperator):
 
 
 class CatchUpOperator(StepOperator):
-    """Waits until the candidate of a dual run has caught up. The task reads the checkpoints, because a triggerer may
-    not reach them.
+    """Waits until the candidate of a dual run has caught up. The task itself reads the checkpoints, because Airflow's
+    triggerer may be unable to reach them.
     """
 
     look_s = 1.0
@@ -63,8 +67,8 @@ class CatchUpOperator(StepOperator):
     def asleep_s(self, progress: Progress) -> float:
         """Return the longest deferral in seconds: as for any step, but at most max(3 s, the time waited so far).
 
-        The deferral ends earlier if a trigger of the candidate finds no data. The limit is for busy sources, where
-        every trigger finds data.
+        The deferral ends earlier if a Spark trigger of the candidate finds no data. The second limit
+        is for busy sources, where every Spark trigger finds data.
         """
         return min(super().asleep_s(progress), max(_SOON_S, progress.waited_s))
 

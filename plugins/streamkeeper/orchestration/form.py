@@ -29,32 +29,32 @@ def list_job_examples(jobs: Path) -> list[str]:
 
 
 def deploy_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_deploy``."""
+    """Return the form fields of the DAG ``streaming_deploy``; ``jobs``: the jobs root, for suggested job names."""
     return _params(trigger_forms.deploy_fields(list_job_examples(jobs)))
 
 
 def rollback_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_rollback``."""
+    """Return the form fields of the DAG ``streaming_rollback``; ``jobs``: the jobs root, for suggested job names."""
     return _params(trigger_forms.rollback_fields(list_job_examples(jobs)))
 
 
 def stop_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_stop``."""
+    """Return the form fields of the DAG ``streaming_stop``; ``jobs``: the jobs root, for suggested job names."""
     return _params(trigger_forms.stop_fields(list_job_examples(jobs)))
 
 
 def start_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_start``."""
+    """Return the form fields of the DAG ``streaming_start``; ``jobs``: the jobs root, for suggested job names."""
     return _params(trigger_forms.start_fields(list_job_examples(jobs)))
 
 
 def state_dead_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_state_dead``."""
+    """Return the form fields of the DAG ``streaming_state_dead``; ``jobs``: the jobs root, for suggested job names."""
     return _params(trigger_forms.state_dead_fields(list_job_examples(jobs)))
 
 
 def recover_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_recover``."""
+    """Return the form fields of the DAG ``streaming_recover``; ``jobs``: the jobs root, for suggested job names."""
     return _params(trigger_forms.recover_fields(list_job_examples(jobs)))
 
 

@@ -21,7 +21,7 @@ class PageLink(BaseOperatorLink):
     name = "Page"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the address of the page that the task has named, or of the fleet page if the task has named none."""
+        """Return the address of the page in the task's attribute ``page``; if it is empty, of the fleet page."""
         return page_address(conf.get("api", "base_url", fallback=""), getattr(operator, "page", ""))
 
 
@@ -31,7 +31,7 @@ class ReportLink(BaseOperatorLink):
     name = "Report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the address of the results of the task with the report."""
+        """Return the address of the Airflow page with the results of the task that reports."""
         own = getattr(operator, "reports", False)
         return _page(ti_key, ti_key.task_id if own else _nearest(operator, "reports") or ti_key.task_id)
 
@@ -42,7 +42,7 @@ class OutcomeLink(BaseOperatorLink):
     name = "Outcome"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the address of the results of the operation's last task.
+        """Return the address of the Airflow page with the results of the task that reports the operation's end.
 
         If there is no such task, the address is empty and Airflow shows no button.
         """

@@ -48,7 +48,10 @@ class NamedNotifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
-    """Return name -> entry; the names stay the same from pass to pass. Raises InvalidInput, naming the variable."""
+    """Return the configured notifiers by name. Raises InvalidInput, naming the variable.
+
+    A name consists of the notifier's path and its position in the variable, so it stays the same from pass to pass.
+    """
     text = environ.get(VARIABLE, "").strip()
     if not text:
         return {}

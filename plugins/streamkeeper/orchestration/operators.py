@@ -52,7 +52,7 @@ class BundleOperator(OpeningTask):
 
     def work(self, context: Context) -> str:
         """Return a sentence about the progress. Raises OperationOpen if another operation is open, and the errors of
-        ``open_deploy``; nothing is recorded then."""
+        ``open_deploy``. After these errors nothing is recorded."""
         from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.deploy import OnOpen
         from streamkeeper.operations.forgetting import told_forgotten
@@ -103,7 +103,7 @@ class StepOperator(OperationTask):
 
     def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
         """Continue after the trigger has fired. ``on``: what the operation waits for; ``waited_s``: for how long so
-        far, seconds; ``told``: the last line in the log."""
+        far, seconds; ``told``: the line that was logged last."""
         # On SQLite a trigger can get the id of an ended one, and its late event: the state is read, not the event.
         waited_s += float(event.get("waited_s", 0.0))
         return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s, told=told)))
@@ -241,7 +241,7 @@ class ChooseOperator(OperationTask, BranchOperator):
         return self.do_branch(context, self.choose_branch(context))
 
     def choose_branch(self, context: Context) -> str:
-        """Return the task or task group to continue with."""
+        """Return the id of the task or task group that the operation needs next."""
         deploy = self.load()
         operation = deploy.state.operations[deploy.operation]
         self.log.info("%s", operation.fall_back or operation.verdict_sentence)
@@ -249,10 +249,11 @@ class ChooseOperator(OperationTask, BranchOperator):
 
 
 def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: str, end: str) -> str:
-    """Return the id of the next task group of an assessed operation.
+    """Return the id of the task group or task that an assessed operation needs next.
 
-    ``ways``: step -> task group, of which the first step that the operation needs is taken; ``go_on``: the group if the
-    operation needs none of these steps; ``end``: the task for an operation that has ended or is rolled back.
+    ``ways``: step -> task group; the group of the first step that the operation needs is returned. ``go_on``: the
+    group to return if the operation needs none of these steps. ``end``: the task to return for an operation that has
+    ended or is rolled back.
     """
     if operation.fall_back or operation.outcome is not None:
         return end
@@ -334,7 +335,7 @@ class FinishOperator(StepOperator):
 
 
 class AnnounceFailureOperator(OperationTask):
-    """Updates the asset if ``finish`` failed, because Airflow makes no event for a task that fails.
+    """Updates the asset if the task ``finish`` failed, because Airflow makes no asset event for a task that fails.
 
     The event has the results that ``finish`` left. If ``finish`` left none, the ``outcome`` is ``open`` for a run with
     an operation, and ``not-opened`` for a run without one. The store is not read, because it may be unavailable.
@@ -369,7 +370,7 @@ def tell_end(context: Context, deploy: Deploy) -> None:
 
 
 def update_asset(context: Context, told: Mapping[str, Any]) -> None:
-    """Attach ``told`` to the event that Airflow makes if the task succeeds."""
+    """Attach ``told`` to the asset event that Airflow makes if the task succeeds."""
     if "outlet_events" in context:
         context["outlet_events"][OPERATIONS].extra = dict(told)
 

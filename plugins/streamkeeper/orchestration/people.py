@@ -28,10 +28,10 @@ def answered_by(answer: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def assigned_users(right: RightToAnswer) -> list[HITLUser]:
-    """Return the users whom Airflow lets answer; empty for all users.
+    """Return the users whom Airflow lets answer. An empty list lets every user answer.
 
-    Airflow treats an empty list as all users. If no user may answer, for example because the only approver made the
-    request, the result therefore contains every listed approver, and Streamkeeper rejects their answers.
+    If no user may answer, for example because the only approver made the request, the list must not be empty. It then
+    contains every listed approver, and Streamkeeper rejects their answers.
     """
     named = right.named()
     if named is None:

@@ -33,8 +33,8 @@ class FindOperator(AskedTask):
     form = staticmethod(drill_form)
 
     def work(self, context: Context) -> list[str]:
-        """Return one item per mapped task: JOB/QUERY, or several separated by spaces if there are more queries than
-        tasks.
+        """Return one item per mapped task: JOB/QUERY, or several of them, separated by spaces, if there are more
+        queries than tasks.
 
         Raises NotFound for a named job or query that does not exist.
         """

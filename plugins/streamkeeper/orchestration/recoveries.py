@@ -116,7 +116,7 @@ class DecideOperator(_RecoveryTask, BranchOperator):
         self.ask, self.go_on, self.end = ask, go_on, end
 
     def work(self, context: Context) -> Any:
-        """Skip the branches that are not taken, and return the taken task."""
+        """Skip the branches that are not taken, and return the id of the task that is taken."""
         return self.do_branch(context, self.choose_branch(context))
 
     def choose_branch(self, context: Context) -> str:

@@ -71,12 +71,12 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def backup_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_backup``."""
+    """Return the form fields of the DAG ``streaming_backup``; ``jobs``: the jobs root, for suggested job names."""
     return {"job": _job(jobs, "back up")}
 
 
 def drill_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_drill``."""
+    """Return the form fields of the DAG ``streaming_drill``; ``jobs``: the jobs root, for suggested job names."""
     return {
         "job": _job(jobs, "drill"),
         "query": _text(_NAME, "Query", "The only query of the job to drill. If empty, every query"),
@@ -90,7 +90,7 @@ def drill_form(jobs: Path) -> dict[str, Param]:
 
 
 def prune_form(jobs: Path) -> dict[str, Param]:
-    """Return the fields of ``streaming_prune``."""
+    """Return the form fields of the DAG ``streaming_prune``; ``jobs``: the jobs root, for suggested job names."""
     return {
         "job": _job(jobs, "prune"),
         "dry_run": Param(

@@ -55,9 +55,9 @@ class StateDeadOperator(AskedTask):
 
 
 class CopyForkOperator(AskedTask):
-    """Takes a snapshot of every checkpoint that a driver with a stated termination may still write.
+    """Takes a snapshot of every checkpoint to which a driver with a stated termination may still write.
 
-    A restore of this snapshot replays no batch.
+    A restore of such a snapshot replays no batch.
     """
 
     form = staticmethod(state_dead_form)

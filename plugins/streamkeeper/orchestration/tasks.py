@@ -103,7 +103,7 @@ class StreamkeeperTask(BaseOperator):
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
 
     def own_operation(self, context: Context) -> str:
-        """Return the id of the operation that this task group starts, or this run if the task is in no group."""
+        """Return the id of the operation that this task's group starts; without a group, that the run starts."""
         run = context["dag_run"]
         return operation_id(run.dag_id, run.run_id, self._group_id())
 
@@ -148,8 +148,8 @@ class StreamkeeperTask(BaseOperator):
             raise
 
     def has_chances(self) -> bool:
-        """Whether another worker may be on another machine, and the task was queued again fewer than ``CHANCES``
-        times."""
+        """Whether the task may be queued again for another machine: a worker may run there, and the task was queued
+        again fewer than ``CHANCES`` times."""
         executors = conf.get("core", "executor").split(",")
         return self.misses < CHANCES and not all("LocalExecutor" in each for each in executors)
 
@@ -206,8 +206,8 @@ class AskedTask(StreamkeeperTask):
         self.request = None if request is None else fill_form(type(self).form(Path(os.devnull)), request)
 
     def asked(self, context: Context) -> Mapping[str, Any]:
-        """Return every field of the request; raises InvalidInput for a field that the form lacks, or an invalid
-        reason."""
+        """Return every field of the request; raises InvalidInput for a field that the form does not have, and for a
+        ``reason`` that is too short or too long."""
         if self.request is None:
             refuse_unknown_fields(context)
         asked: Mapping[str, Any] = context["params"] if self.request is None else self.request
@@ -223,8 +223,9 @@ class OpeningTask(AskedTask):
     def carried_on(self) -> dict[str, Any]:
         """The arguments for an OperationTask that continues the operation opened by this task.
 
-        The arguments are templates. References to this task's results would make this task an upstream task. A task
-        with the trigger rule ``all_done`` and no other upstream task would then start too early.
+        The arguments are templates, because direct references to this task's results would make this task an upstream
+        task of the OperationTask. An OperationTask with the trigger rule ``all_done`` and no other upstream task would
+        then start too early, right after this task.
         """
         return {
             "job": "{{ params.job }}" if self.request is None else str(self.request["job"]),
@@ -248,7 +249,7 @@ class OpeningTask(AskedTask):
 
 
 class OperationTask(StreamkeeperTask):
-    """A task that continues a job's operation, whether this run or another run has opened that operation.
+    """A task that continues a job's operation, which this run or another run has opened.
 
     ``job``, ``operation``: the job's name and the operation's id. ``tried_out``: for a dry run that leaves nothing
     behind, the name of its private installation; empty for any other operation.

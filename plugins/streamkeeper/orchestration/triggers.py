@@ -28,7 +28,7 @@ class PutBack(BaseTrigger):
         self.event, self.pause_s = event, pause_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of the class and its arguments."""
+        """Return this class's import path, and the arguments from which Airflow creates the trigger again."""
         return f"{type(self).__module__}.{type(self).__qualname__}", {"event": self.event, "pause_s": self.pause_s}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -65,7 +65,7 @@ class StepTrigger(BaseTrigger):
         self.at_most_s, self.poll_s, self.store = at_most_s, poll_s, store
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Return the path of the class and its arguments."""
+        """Return this class's import path, and the arguments from which Airflow creates the trigger again."""
         names = ("job", "operation", "step", "sight", "at_most_s", "poll_s", "store")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 

@@ -72,8 +72,9 @@ class WatchOperator(AskedTask):
 
 
 def read_acts(environ: Mapping[str, str]) -> bool:
-    """Whether this watch takes actions. The value ``no`` of the setting leaves the actions to another watch. Raises
-    InvalidInput.
+    """Whether this watch takes actions. Raises InvalidInput for a value other than ``yes`` and ``no``.
+
+    ``STREAMKEEPER_WATCH_ACTS=no`` leaves the actions to another watch.
     """
     text = environ.get(ACTS, "").strip().lower() or "yes"
     if text not in ("yes", "no"):

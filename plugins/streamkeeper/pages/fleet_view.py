@@ -91,8 +91,8 @@ class FleetFilter:
     """The page, starting at 1."""
 
     def address(self, **changes: Any) -> str:
-        """Return the query string with ``changes``, such as ``?search=orders&sort=lag``; ``?`` if all values are
-        defaults."""
+        """Return the query string of this filter after ``changes`` to its fields, such as ``?search=orders&sort=lag``;
+        ``?`` if all values are defaults."""
         changed = replace(self, **changes)
         given = {field.name: getattr(changed, field.name) for field in fields(self)}
         said = {name: each for name, each in given.items() if each != _DEFAULTS[name]}

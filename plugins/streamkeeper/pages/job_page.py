@@ -86,7 +86,7 @@ class JobPage:
             return Buttons()
 
     def health(self) -> Part[HealthView]:
-        """Read the findings of the watch, also if the journal cannot be read."""
+        """Read the findings of the watch. They can be read even if the journal cannot."""
         return read_part("the watch's index", lambda: view_health(self._index, self.job, now=time.time()), self._mask)
 
     def charts(self) -> Part[JobCharts]:
@@ -94,7 +94,7 @@ class JobPage:
         return self._part("the measurements of its driver", self._charts)
 
     def release(self) -> Part[ReleaseView | None]:
-        """Read the current release; None if there never was one."""
+        """Read the current release; None without a current release."""
         return self._part("the current release", view_release)
 
     def queries(self) -> Part[tuple[QueryView, ...]]:
@@ -102,7 +102,7 @@ class JobPage:
         return self._part("its queries", lambda state: tuple(self._queries(state)))
 
     def timeline(self, before: int = 0) -> Part[Timeline]:
-        """Read the job's operations; ``before``: only those before this journal entry, or 0 for the newest."""
+        """Read one page of the job's operations; ``before``: only those before this journal entry, 0 for the newest."""
         return self._part("its history", lambda state: read_timeline(self._site, state, before=before))
 
     def findings(self) -> Part[FindingsView | None]:

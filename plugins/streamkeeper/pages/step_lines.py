@@ -66,7 +66,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moments(msgspec.Struct, frozen=True, kw_only=True):
-    """Times of an operation, seconds since 1970, and of its steps by their tags."""
+    """The times of an operation and, by step tag, of its steps; in seconds since 1970."""
 
     started: float | None = None
     """Its start."""
@@ -106,7 +106,7 @@ def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
 
 
 def step_lines(record: OperationRecord, moments: Moments) -> tuple[StepLine, ...]:
-    """Return the announced steps in order, and the automatic rollback if there was one."""
+    """Return the steps that the operation announced, in order, and the automatic rollback if there was one."""
     operation, state = record.operation, record.state
     stopped = state.stopped if operation.outcome is None else None
     lines: list[StepLine] = []

@@ -22,17 +22,20 @@ Right = Literal["see", "run", "answer"]
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
-    """The viewer of a page. ``name``: in Airflow; ``may(right, dag_id)``: whether the viewer has a right to a DAG."""
+    """The viewer of a page.
+
+    ``name``: the viewer's name in Airflow; ``may(right, dag_id)``: whether the viewer has the right to the DAG.
+    """
 
     name: str
     may: Callable[[Right, str], bool]
 
 
 def guarded(viewer: Callable[..., Viewer], dag_id: str) -> Any:
-    """Return the default for a route's parameter ``who: Viewer``, which admits only viewers who may read the DAG.
+    """Return a FastAPI dependency, as the default of a route's parameter ``who: Viewer``.
 
-    ``viewer``: a FastAPI dependency that raises HTTPException 401 without a signed-in user. Without the right, the
-    returned dependency raises HTTPException 403.
+    The dependency returns the viewer, and raises HTTPException 403 if the viewer may not read the DAG. ``viewer``: a
+    dependency that raises HTTPException 401 without a signed-in user.
     """
 
     def seeing(who: Viewer = Depends(viewer)) -> Viewer:
