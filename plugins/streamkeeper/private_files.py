@@ -17,7 +17,7 @@ FOLDER = 0o700
 def make_folders(folder: str | Path, *, lasting: bool = False) -> None:
     """Make ``folder`` and its missing parents. ``lasting``: also sync each new folder's entry to the disk.
 
-    Raises OSError like ``os.mkdir``.
+    Raises OSError as ``os.mkdir`` does, but an existing folder is no error.
     """
     wanted = os.path.abspath(folder)
     missing = [wanted]
@@ -47,7 +47,7 @@ def opener(path: str, flags: int) -> int:
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Write a file like ``Path.write_bytes``; a file that could not be written completely is removed."""
+    """Write a file as ``Path.write_bytes`` does; a file that could not be written completely is removed."""
     file = open(path, "wb", opener=opener)  # noqa: SIM115 - an unopenable file stays unchanged
     try:
         with file:

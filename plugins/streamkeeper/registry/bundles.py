@@ -90,7 +90,7 @@ def _hint(root: Path, job: str) -> str:
 
 
 def read_code(root: Path, entry: str) -> dict[str, bytes]:
-    """Return name below ``root`` -> content, for the job's own file and all its imports from there.
+    """Return the content of the job's own file and of all files that it imports from ``root``, by path below ``root``.
 
     Raises JobUnusable for a file that is not Python, InvalidInput for too much code and for a file that leads out of
     the root.
@@ -151,7 +151,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
 
 
 def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
-    """Return file name -> content of a bundle; raises RegistryDamaged for data that is not a bundle."""
+    """Return the files of a bundle, as file name -> content; raises RegistryDamaged for data that is not a bundle."""
     files: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

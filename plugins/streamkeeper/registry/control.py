@@ -50,9 +50,9 @@ def instances(store: Store, job: str) -> list[str]:
 
 
 def stray_orders(store: Store, job: str) -> list[str]:
-    """Return every key in a command folder of the job that is not a command's. Drivers skip these keys.
+    """Return every key in the command folders of the job's instances that is not the key of a command.
 
-    Each instance of the job has a command folder. Costs one listing.
+    Drivers skip these keys. Costs one list request.
     """
     folder = control_key(check_name("job", job), "")
     strays = []
@@ -201,7 +201,8 @@ class Control:
             return command
 
     def commands(self, after: int) -> list[Command]:
-        """Return the commands with a number above ``after``, in order; one list request, and one read for each."""
+        """Return the commands with a number above ``after``, in order. Costs one list request and one read per
+        command."""
         keys = self._store.list(self._key("commands", ""), after=command_key(self._job, self._instance, after))
         numbers = (key_number(key, partial(command_key, self._job, self._instance)) for key in keys)
         newest = max((number for number in numbers if number is not None), default=after)
@@ -209,13 +210,13 @@ class Control:
         return [self._command(number) for number in range(after + 1, newest + 1)]
 
     def write_manifests(self, manifests: Mapping[str, Manifest]) -> dict[str, Manifest]:
-        """Store query -> manifest, unless an earlier generation has stored manifests; return the stored manifests."""
+        """Store the manifests by query, unless an earlier generation has done so; return the stored manifests."""
         data = to_json(dict(manifests))
         stored = None if self._create_or_same("manifests.json", data) else self.read_manifests()
         return dict(manifests) if stored is None else stored
 
     def read_manifests(self) -> dict[str, Manifest] | None:
-        """Return query -> manifest; None before the driver has described itself."""
+        """Return the stored manifests, by query; None before the driver has described itself."""
         key = self._key("manifests.json")
         try:
             return from_json(self._store.read(key), dict[str, Manifest], where=key)

@@ -24,7 +24,8 @@ def read_environment(
     """Return this process's environment, including the added jars: those of ``spark.jars`` in ``conf``, and those of
     the installation.
 
-    ``archive``: name from ``keep_archive``, for releases whose tasks run on executors of other machines.
+    ``jars``, ``checkpoints``: as in ``installed_jars``; ``archive``: the result of ``keep_archive``, for releases whose
+    tasks run on executors of other machines.
 
     In the result, ``packages_sha256`` covers every installed distribution's name==version. ``jars_sha256`` covers the
     names and sizes of Spark's jars and of the added jars. Jars with the same name and size but other content are not
@@ -48,7 +49,11 @@ def read_environment(
 
 
 def installed_jars(jars: str, checkpoints: str = "") -> tuple[str, ...]:
-    """Return the paths of the jars that every driver gets; empty without a directory of jars."""
+    """Return the paths of the jars that every driver gets; empty if there are none.
+
+    ``jars``: directories separated by colons, empty for the connectors of this Python environment; ``checkpoints``: the
+    checkpoint root, which selects the connectors for S3.
+    """
     directories = _jar_directories(jars, checkpoints)
     return tuple(str(path) for directory in directories for path in sorted(directory.glob("*.jar")))
 

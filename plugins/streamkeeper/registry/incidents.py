@@ -27,8 +27,9 @@ from streamkeeper.stores.contract import Store
 class IncidentLog:
     """Reads and writes a job's incidents; not thread-safe.
 
-    A record that is unreadable, or missing before later records, is skipped. The watch then raises the incident of that
-    record again and sends its notices again. A skipped record does not delay the notices of later records.
+    A record is skipped if it is unreadable, or if it is missing although later records exist. The watch then raises the
+    incident of that record again and sends its notices again. A skipped record does not delay the notices of later
+    records.
 
     ``passed``: one sentence for each skipped record.
     ``known``: the state of an earlier reader, so that only newer records are read; None to read all records.
@@ -43,7 +44,7 @@ class IncidentLog:
         self.passed: list[str] = []
 
     def state(self) -> JobIncidents:
-        """Return the incidents after all records so far; costs one read, and one for each new record."""
+        """Return the incidents after all records so far. Costs one read, and one more read for each new record."""
         if self._read_all:
             for number in range(1, self._newest() + 1):
                 self._fold(number, self._read(number))
