@@ -21,7 +21,7 @@ ATTEMPTS = 5
 def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) -> None:
     """Copy to ``target`` the files from which a query resumes after committed ``batch``. ``target`` must be empty.
 
-    The metadata is written last, after a check that no other file has changed during the copy.
+    The metadata is written last, after a check that no copied file has changed in ``checkpoint`` during the copy.
 
     ``pending``: also copy the plan of the next batch, but not its commit. A query that starts on the copy runs that
     batch first.

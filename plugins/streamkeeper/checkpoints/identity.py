@@ -12,7 +12,7 @@ from streamkeeper.model.known_checkpoint import KnownCheckpoint
 
 
 def must_be_there(tree: Tree, known: KnownCheckpoint) -> None:
-    """Raise CheckpointLost unless the directory contains everything that the records state about this checkpoint."""
+    """Raise CheckpointLost if ``find_loss`` finds that the checkpoint does not match its records."""
     loss = find_loss(tree, known)
     if loss:
         raise CheckpointLost(f"{known.name} is not what was recorded: {loss}", hint=way_out(known))

@@ -134,9 +134,10 @@ def read_commit(tree: Tree, batch: int) -> Commit:
 
 
 def can_restart_open(tree: Tree) -> bool:
-    """Whether Spark can start from this checkpoint while a batch is planned and not committed.
+    """Whether Spark can start from this checkpoint even if the last planned batch is not committed.
 
-    Spark 4.2.0 cannot start if the sources in the plan have names (see ``Offsets.named``). Raises CheckpointDamaged.
+    Spark 4.2.0 cannot start then if the sources in that batch's plan have names (see ``Offsets.named``). True if no
+    batch is planned. Raises CheckpointDamaged.
     """
     planned = last_planned(tree)
     return planned is None or not read_offsets(tree, planned).named

@@ -248,8 +248,8 @@ def query_id_from(content: bytes) -> str | None:
 def starts_from(content: bytes) -> str | None:
     """Decode the offsets at which a Kafka source started, as one line of JSON; None for another kind of source.
 
-    ``content``: that of ``sources/<position or name>/0``. Spark prefers these offsets to ``startingOffsets``, and reads
-    them only while no batch is planned.
+    ``content``: the content of ``sources/<position or name>/0``. Spark prefers these offsets to ``startingOffsets``,
+    and reads them only while no batch is planned.
     """
     if not content.startswith(_KAFKA_START):
         return None

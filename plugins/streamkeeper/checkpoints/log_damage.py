@@ -33,7 +33,11 @@ _COMMIT_SHAPES = {
 
 
 def offset_damage(tree: Tree, planned: int) -> Iterator[Damage]:
-    """Find entries of the offset log up to the last planned batch that cannot be read."""
+    """Report damage to the offset log; ``planned``: the last planned batch.
+
+    Each of the last two entries is reported if it is missing or unreadable, or if, in format 1, it has fewer offsets
+    than the other one. Older entries that are missing or unreadable are reported together, as one damage.
+    """
     found = {batch: offsets_in(tree, batch) for batch in (planned - 1, planned) if batch >= 0}
     for batch, entry in found.items():
         if isinstance(entry, Trouble):
@@ -49,7 +53,11 @@ def offset_damage(tree: Tree, planned: int) -> Iterator[Damage]:
 
 
 def commit_damage(tree: Tree, committed: int) -> Iterator[Damage]:
-    """Find entries of the commit log that cannot be read or are missing."""
+    """Report the commit of the last committed batch if it cannot be read. Report all missing earlier commits as one
+    damage.
+
+    ``committed``: the last committed batch.
+    """
     entry = commit_in(tree, committed)
     if isinstance(entry, Trouble):
         yield damage(_COMMIT_SHAPES[entry], f"commits/{committed}", f"commits/{committed} {entry.value}")

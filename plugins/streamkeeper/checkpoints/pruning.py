@@ -70,7 +70,7 @@ def plan_unpublished(tree: Tree) -> PrunePlan:
 def plan_live(tree: Tree, *, now: float) -> PrunePlan:
     """Plan to remove files that a running query no longer needs; ``now``: seconds since 1970. Raises NotFound.
 
-    Every such file is older than MARGIN_S and is of one of these kinds:
+    Every such file is older than ``MARGIN_S`` seconds and is of one of these kinds:
 
     - A temporary file, which Spark writes, renames, and never reads again. A temporary file of an uncommitted state
       version stays, because the task that writes it may keep it open as long as the batch runs.
@@ -78,6 +78,7 @@ def plan_live(tree: Tree, *, now: float) -> PrunePlan:
       Checksums of the newest log entry and of later entries stay, as evidence that reveals a rewound checkpoint.
     - An SST or archived log of RocksDB that no archive of its store names, and that is older than all archives of that
       store.
+    - The marker of a removal that did not start.
 
     Removing files of the third kind is safe, because a file of a running upload is never older than the oldest archive,
     however long the upload takes. Files are uploaded before the archive that names them, and never change. A future

@@ -33,7 +33,10 @@ def is_published(tree: Tree) -> bool:
 
 
 def publish(target: Tree, files: Mapping[str, bytes], metadata: bytes) -> None:
-    """Create a checkpoint version of small files, given as path -> content; raises the errors of ``publish_from``."""
+    """Create a checkpoint version from the contents of its files, which must be small, as ``publish_from`` does.
+
+    ``files``: path -> content; ``metadata``: the content of the metadata. Raises the errors of ``publish_from``.
+    """
     contents = {**files, METADATA: metadata}
     publish_from(target, contents, lambda path: [contents[path]], writers=1)
 

@@ -79,7 +79,8 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(old: Position, new: Position) -> Reach:
-    """Compare two positions: whether ``new`` has read every file that ``old`` has, and every partition at least as far.
+    """Compare two positions: whether ``new`` has read every file that ``old`` has read, and has read every partition at
+    least as far.
 
     If ``new`` is without a batch, it lacks everything that ``old`` has read. If ``old`` is without a batch, ``new``
     lacks nothing.
