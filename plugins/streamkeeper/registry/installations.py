@@ -44,13 +44,13 @@ def _record_keys(store: Store) -> list[str]:
 
 
 def newest_record(store: Store) -> int:
-    """Return the number of the newest record, in one request; 0 for a store without one."""
+    """Return the number of the store's newest installation record, in one request; 0 if the store has no record."""
     keys = _record_keys(store)
     return (key_number(keys[-1], installation_key) or 0) if keys else 0
 
 
 def open_installation(store: Store, home: str) -> InstallationRecord:
-    """Return the installation of a store and a home. A location that is not recorded yet is recorded.
+    """Return the installation of a store and a home. On first use, record the location of the store or the home.
 
     Raises OperationRefused if the store or the home is not at its recorded location, because it was copied or moved.
     """
@@ -67,7 +67,10 @@ def open_installation(store: Store, home: str) -> InstallationRecord:
 
 
 def find_misplaced(store: Store, installation: InstallationRecord | None, home: str) -> str:
-    """Return a sentence if the store or the home is not at its recorded location; empty otherwise."""
+    """Return a sentence that names the actual and the recorded location if the store or the home was copied or moved.
+
+    Return an empty text if both are at their recorded locations. A location that is not recorded counts as correct.
+    """
     if installation is not None and not same_place(installation.place, store.url):
         return f"the store at {store.url} was copied or moved: its record names the location {installation.place}"
     file = Path(home) / HOME_FILE
@@ -80,8 +83,12 @@ def find_misplaced(store: Store, installation: InstallationRecord | None, home: 
 
 
 def begin_anew(store: Store, home: str, *, by: str, reason: str) -> InstallationRecord:
-    """Make this store and home a separate installation. Operations and drivers of the former installation cannot
-    continue in it.
+    """Make a copied store and its home a separate installation, in which operations and drivers of the former
+    installation cannot continue.
+
+    If the store is at its recorded location and only the home is not, record the home's location and keep the
+    installation.
+    Raises OperationRefused if neither was copied or moved.
     """
     before = read_installation(store)
     if before is not None and same_place(before.place, store.url):
@@ -102,7 +109,7 @@ def begin_anew(store: Store, home: str, *, by: str, reason: str) -> Installation
 def note_moved(
     store: Store, home: str, *, by: str, reason: str, id: str = "", former_gone: bool = False
 ) -> InstallationRecord:
-    """Record that the installation is at this location from now on.
+    """Record the present locations of the store and the home as the installation's locations.
 
     ``store``: the store.
     ``home``: the home.
@@ -111,8 +118,8 @@ def note_moved(
     ``id``: the installation's id, by default the id in the newest record.
     ``former_gone``: whether the person states that the former location no longer exists.
 
-    Unless ``former_gone``, raises OperationRefused if the former location still contains the installation or does not
-    answer.
+    Unless ``former_gone``, raises OperationRefused if the store's former location still contains the installation or
+    does not answer.
     """
     before = read_installation(store)
     if before is None:

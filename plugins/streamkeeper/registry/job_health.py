@@ -16,10 +16,10 @@ _HINT = 'write a literal in the declaration of the job, such as health={"lag-sec
 
 
 def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, float | None]:
-    """Return rule -> threshold from ``@streaming_job(name=job, health={...})``; None for a rule that is switched off.
+    """Return the threshold of each health rule that ``@streaming_job(name=job, health={...})`` in ``source`` sets.
 
-    Raises JobUnusable with file and line for a value that is not a literal, and InvalidInput for an unknown rule or
-    value.
+    The threshold of a rule that is switched off is None. ``where``: the file, for messages. Raises JobUnusable with
+    file and line for a value that is not a literal, and InvalidInput for an unknown rule or value.
     """
     for given in _given(ast.parse(source), job):
         try:

@@ -34,7 +34,11 @@ class KnownJobs:
         self._lock = Lock()
 
     def read(self, job: str) -> JobState:
-        """Return the job's state now. Raises like ``Journal.state``; after an error the whole journal is read again."""
+        """Return the job's state now; raises the errors of ``Journal.state``.
+
+        After RegistryDamaged or FormatTooNew the cached state is dropped, so the next call reads the journal from the
+        store.
+        """
         known = self._find(job)
         with known.lock:
             try:

@@ -19,13 +19,13 @@ def object_key(job: str, kind: str, sha256: str, suffix: str) -> str:
 
 
 def put_object(store: Store, job: str, kind: str, data: bytes, suffix: str) -> str:
-    """Store ``data`` once and return its sha256; raises StoreUnavailable.
+    """Store ``data`` unless the store already contains it, and return its sha256; raises StoreUnavailable.
 
     ``store``: the store.
     ``job``: the job.
     ``kind``: the kind of object.
     ``data``: the content.
-    ``suffix``: with its dot (``.zip``).
+    ``suffix``: the suffix of the object's key, with its dot (``.zip``).
     """
     sha256 = hashlib.sha256(data).hexdigest()
     crash_point(f"object.{kind}.before")
@@ -36,13 +36,19 @@ def put_object(store: Store, job: str, kind: str, data: bytes, suffix: str) -> s
 
 
 def read_manifest(store: Store, job: str, sha256: str) -> Manifest:
-    """Return the manifest of a query in one of the job's releases; raises RegistryDamaged like ``read_object``."""
+    """Return the manifest with this hash, which describes a query in one of the job's releases.
+
+    Raises RegistryDamaged if the manifest is missing or its content has another hash.
+    """
     data = read_object(store, job, "manifests", sha256, ".json")
     return from_json(data, Manifest, where=f"manifest {sha256}")
 
 
 def read_assessment(store: Store, job: str, sha256: str) -> Assessment:
-    """Return the assessment that an operation made before any change; raises RegistryDamaged like ``read_object``."""
+    """Return the assessment with this hash, which an operation of the job made before any change.
+
+    Raises RegistryDamaged if the assessment is missing or its content has another hash.
+    """
     data = read_object(store, job, "reports", sha256, ".json")
     return from_json(data, Assessment, where=f"report {sha256}")
 
@@ -54,7 +60,7 @@ def read_object(store: Store, job: str, kind: str, sha256: str, suffix: str) -> 
     ``job``: the job.
     ``kind``: the kind of object.
     ``sha256``: the hash.
-    ``suffix``: with its dot (``.zip``).
+    ``suffix``: the suffix of the object's key, with its dot (``.zip``).
     """
     key = object_key(job, kind, sha256, suffix)
     try:

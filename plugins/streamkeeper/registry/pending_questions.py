@@ -48,7 +48,10 @@ def note_question(store: Store, job: str, question: PendingQuestion) -> None:
 
 
 def drop_question(store: Store, job: str, operation: str) -> None:
-    """Remove a question after the answer, or once no task waits for an answer. Raises StoreUnavailable."""
+    """Remove an operation's question, which was answered or for whose answer no task waits any more.
+
+    Raises StoreUnavailable.
+    """
     store.delete(_key(job, operation))
 
 
@@ -58,7 +61,10 @@ def questions_of(store: Store, job: str, *, now: float) -> list[PendingQuestion]
 
 
 def asked_person(store: Store, job: str, *, now: float) -> AskedPerson | None:
-    """Return the oldest question in the form that the health rules use; None without a question."""
+    """Return the oldest of the job's questions whose deadline has not passed, in the form that the health rules use.
+
+    Return None if there is no such question.
+    """
     questions = questions_of(store, job, now=now)
     if not questions:
         return None
