@@ -15,8 +15,8 @@ from streamkeeper.stores.contract import Store
 class LaunchedRunner(Runner):
     """Passes each call to the runner that the instance's launch names.
 
-    ``makers``: name -> function that makes the runner, called when the runner is first needed; ``usual``: the name of
-    the runner that starts new instances.
+    ``makers``: for each runner's name, the function that makes the runner, called when the runner is first needed.
+    ``usual``: the name of the runner that starts new instances.
     """
 
     def __init__(self, store: Store, makers: Mapping[str, Callable[[], Runner]], usual: str) -> None:
@@ -31,7 +31,9 @@ class LaunchedRunner(Runner):
         self._runner(self._usual).check_place(references, conf)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """Implement ``Runner.launch``; uses the runner of the recorded launch, else the one that ``spec`` names."""
+        """Implement ``Runner.launch``; uses the runner of the instance's recorded launch, or without such a record the
+        runner that ``spec`` names.
+        """
         self._runner(self._name(spec.job, spec.instance) or spec.runner).launch(spec, secrets)
 
     def observe(self, job: str, instance: str) -> Liveness:

@@ -14,10 +14,11 @@ NEVER_STARTED = "the instance was stopped before it started, and no process can 
 
 
 def bar(control: Control, instance: str, here: Machine, installation: str) -> list[ProcessRecord]:
-    """Store a claim of an instance's first generation that names no process, so that no supervisor can claim the
+    """Store a claim that names no process for an instance's first generation, so that no supervisor can claim the
     instance.
 
-    Returns that claim. If the first generation is already claimed, stores nothing and returns the existing claims.
+    Returns the stored claim. If the first generation is already claimed, stores nothing and returns all claims of the
+    instance.
     """
     nobody = ProcessRecord(
         instance=instance,

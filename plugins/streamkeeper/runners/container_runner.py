@@ -101,8 +101,8 @@ class ContainerRunner(Runner, Generic[P]):
             return Liveness(life=Life.UNKNOWN, why=f"{self._named(place)} cannot be inspected: {error}")
 
     def nudge(self, job: str, instance: str) -> None:
-        """Implement ``Runner.nudge`` without effect: signals do not reach the driver. It reads its commands at every
-        trigger and once a second.
+        """Implement ``Runner.nudge`` without effect, because signals do not reach the driver. The driver reads its
+        commands at every trigger and once a second.
         """
 
     def kill(self, job: str, instance: str) -> None:

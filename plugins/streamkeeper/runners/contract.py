@@ -24,7 +24,8 @@ class Runner(ABC):
 
     @abstractmethod
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        """Start ``spec.instance``, detached; ``secrets`` maps reference -> value and is never stored.
+        """Start ``spec.instance``, detached; ``secrets`` maps each secret reference to its value, which is never
+        written to the store.
 
         A repeated call does not start a second driver: a second supervisor of the same instance finds the first one's
         process record and exits at once. Raises StreamkeeperError when the process cannot be started.
@@ -63,6 +64,7 @@ class Runner(ABC):
 
     @abstractmethod
     def kill(self, job: str, instance: str) -> None:
-        """Kill every process of an instance with SIGKILL, its supervisor first. Does not wait; has no effect without
-        processes.
+        """Kill every process of an instance with SIGKILL, its supervisor first, without waiting for their end.
+
+        Has no effect on an instance that has no process.
         """

@@ -19,9 +19,10 @@ LONGEST_LINE_BYTES = 64 * 1024
 class DriverLog:
     """Takes the raw output of a driver, and writes it as redacted lines.
 
-    ``path``: the file, which is rotated at ``limit_bytes``; None for standard output, whose size is not limited here.
+    ``path``: the file, which is rotated at ``limit_bytes``; None to write to standard output, without a limit of its
+    size.
     ``about``: the fields of the supervisor's own lines.
-    ``last_line``: the newest non-empty line, redacted; for a line of the supervisor itself, only its sentence.
+    ``last_line``: the newest non-empty line, redacted. Of a line that the supervisor itself wrote, only the sentence.
 
     On a full disk, lines are lost and the log counts them, because a driver must never wait for its log.
     """

@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Signals:
     """Catches signals that ask this process to end, so that they interrupt any wait.
 
-    ``received_at``: when the first one arrived, on the monotonic clock.
+    ``received_at``: when the first such signal arrived, in seconds on the monotonic clock; 0 before any has arrived.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Signals:
         self._received = self._received or number
 
     def received(self) -> int:
-        """Return the first signal that asked this process to end; 0 without one."""
+        """Return the number of the first signal that asked this process to end; 0 if none has arrived."""
         return self._received
 
     def sleep(self, seconds: float) -> None:
@@ -102,14 +102,19 @@ class DriverProcess:
         self.kills = RecentKills()
 
     def wait(self, signals: Signals) -> int | None:
-        """Copy output until the process ends, and return its exit code, or minus the signal that ended it.
+        """Copy the driver's output until the driver ends, and return its exit code. If a signal ended it, return minus
+        the signal's number.
 
-        Return None if the supervisor receives a signal first.
+        Return None if the supervisor receives a signal before the driver ends.
         """
         return self._wait(signals, None)
 
     def wait_at_most(self, seconds: float) -> int | None:
-        """Wait like ``wait``, whatever signals arrive; return None when the process has not ended in time."""
+        """Do the same as ``wait``, but for at most ``seconds`` and without reacting to signals that the supervisor
+        receives.
+
+        Return None if the driver has not ended in time.
+        """
         return self._wait(None, time.monotonic() + seconds)
 
     def nudge(self) -> None:

@@ -32,10 +32,11 @@ def judge(
     ``found``: the report, None if there is no such pod.
     ``recorded``: the claims of the instance.
     ``now``: seconds since 1970.
-    ``elsewhere``: the queried server, if the pod was created at another one.
+    ``elsewhere``: the API server that was queried, if the pod was created at another server; otherwise empty.
 
-    While the instance has no claim, an existing pod is ALIVE unless its end is proven, and never UNKNOWN. A doubt does
-    not matter then: after ``Runner.kill``, no process in the pod can claim the instance any more.
+    While the instance has no claim, an existing pod whose end is not proven is always ALIVE, even if its state is in
+    doubt. UNKNOWN is not needed then, because after ``Runner.kill`` no process in the pod can claim the instance any
+    more.
     """
     if found is None and not recorded and not elsewhere:
         return Liveness(life=Life.ABSENT, why=f"the instance was launched, but {named(pod)} was not created")

@@ -317,8 +317,9 @@ def _decoded(data: bytes, kind: type[T]) -> T:
 
 
 def secret_of(name: str, values: Mapping[str, str], key: str, owner: PodReport | None = None) -> dict[str, Any]:
-    """Return a Secret with the values as one JSON object under ``key``; Kubernetes deletes the Secret together with its
-    ``owner``.
+    """Return the object of a Secret named ``name``, which contains the values as one JSON object under ``key``.
+
+    ``owner``: the pod with which Kubernetes deletes the Secret; None for a Secret that is deleted only by request.
     """
     metadata: dict[str, Any] = {"name": name}
     if owner is not None:

@@ -36,7 +36,7 @@ def find_leftovers(job: str, settings: Settings, installations: Collection[str] 
     """Return every driver of a job on this machine that uses the store or the checkpoints of ``settings``, or belongs
     to one of ``installations``.
 
-    The driver of a copied installation, which has its own store and checkpoints, is not returned.
+    A driver of a copy of the installation is not returned, because the copy has its own store, checkpoints and id.
     """
     found: dict[str, list[tuple[Process, bytes]]] = {}
     for instance, process, environment in ProcessTable().instances_of(job):
@@ -55,8 +55,8 @@ def find_leftovers(job: str, settings: Settings, installations: Collection[str] 
 
 
 def end_leftovers(job: str, settings: Settings, installations: Collection[str] = ()) -> list[Leftover]:
-    """Kill the drivers that ``find_leftovers`` returns with SIGKILL, including their supervisors; return those that
-    still exist after 30 s.
+    """Send SIGKILL to the drivers that ``find_leftovers`` returns, including their supervisors. Return those that still
+    exist after 30 s.
     """
 
     def find() -> list[Process]:
