@@ -78,7 +78,9 @@ def will_restart(
 
 
 def jvm_ended(session: Session, more: str = "") -> Ending:
-    """Return the ending of a driver whose JVM has ended; ``more``: the failure, for the error line."""
+    """Return the ending of a driver whose JVM has ended. The ending's error describes how the JVM ended, followed by
+    ``more``.
+    """
     return will_restart(f"{session.last_word}{more}", fault=session.fault)
 
 

@@ -29,7 +29,7 @@ class Exporter:
         self._spark = spark
 
     def answer(self, line: bytes) -> ExportAnswer:
-        """Return the exported stores, or the reason for a failure. Raises no error."""
+        """Return the state stores that were exported, or the reason for a failure. Raises no error."""
         try:
             request = from_json(line, ExportRequest, where="request")
             export = export_state(self._spark, tree_at(request.checkpoint), request.batch, Path(request.target))

@@ -40,8 +40,8 @@ def hand_over(
     *,
     accepted: AcceptedLoss | None = None,
 ) -> JobState:
-    """If the claimed version continues another version, its predecessor, and has no checkpoint yet, create the
-    checkpoint. Return the job's state after that.
+    """Create the checkpoint of the claimed version, if this version continues another one (its predecessor) and has no
+    checkpoint yet. In any case, return the job's present state.
 
     ``line``: the access to the store.
     ``query``: the query.

@@ -121,7 +121,9 @@ class Scope:
     """The values that the function returns."""
 
     def find(self, name: str) -> Value | None:
-        """Return the value of a variable of this function or of the enclosing functions."""
+        """Return the value of a variable of this function or of the enclosing functions, or None if none of these has
+        it.
+        """
         return self.variables[name] if name in self.variables else self.outer.find(name) if self.outer else None
 
 
