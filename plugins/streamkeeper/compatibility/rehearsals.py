@@ -59,7 +59,8 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
 
     An error about state or offsets would not occur in a new checkpoint version; any other error would.
 
-    ``again``: whether the rehearsal ran ``batch`` itself, rather than a batch after it.
+    ``batch``: the last batch that the checkpoint has committed, None if unknown. ``again``: True if the rehearsal ran
+    this batch again, False if it ran the batch after it.
     """
     told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
@@ -180,9 +181,11 @@ def rehearsal_unfinished(message: str) -> Finding:
 
 
 def not_rehearsed(message: str, *, damaged: bool) -> Finding:
-    """Report that the last batch was not rehearsed, because the state before that batch is missing or cannot be read.
+    """Report that the last batch was not rehearsed.
 
-    The state after the batch may still be complete.
+    ``damaged``: True if the batch cannot be rehearsed, for instance because the state before it is missing. The state
+    after the batch may still be complete, so the finding is only a note. False if the checkpoint could not be read, so
+    that a later check may rehearse the batch.
     """
     return Finding(
         rule="not-rehearsed",
@@ -197,8 +200,8 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
 
 
 def function_has_effects(message: str) -> Finding:
-    """Report a batch that was stopped because its function has effects. A rehearsal must have none, because the real
-    query runs at the same time.
+    """Report that a rehearsed batch was stopped because its function has effects. A rehearsal must have no effects,
+    because the real query runs at the same time.
     """
     return Finding(
         rule="function-has-effects",

@@ -124,8 +124,8 @@ _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 
 def value_change(before: str | None, after: str | None, noun: str = "") -> str:
-    """Return evidence from two values of a setting; None means that it is not set. If a manifest keeps only the digest
-    of a value, the evidence contains no value: it states only that the value was added, was removed or differs.
+    """Return the evidence of a changed setting; None means that the setting is not set. If a manifest keeps only the
+    digest of a value, the evidence contains no value: it states only that the value was added, was removed or differs.
     """
     hashed = (before or "").startswith(HASHED), (after or "").startswith(HASHED)
     if any(hashed):

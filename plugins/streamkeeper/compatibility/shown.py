@@ -44,26 +44,26 @@ _RUN_AS = {"100": "row by row", "101": "through Arrow", "200": "as pandas"}
 
 
 def change(before: object, after: object, noun: str = "") -> str:
-    """Return evidence from two values: ``noun: `before` → `after```. If only one value is given, the evidence states
-    that it was added or removed.
+    """Return the evidence of a changed value: ``noun: `before` → `after```. If only one value is given, the evidence
+    states that it was added or removed.
     """
     return _pair(_listed(before), _listed(after), noun)
 
 
 def given_change(before: str | None, after: str | None, noun: str = "") -> str:
-    """Return evidence from two values of a setting or an option. None means that it is not set."""
+    """Return the evidence of a changed setting or option. None means that it is not set."""
     left, right = (_UNSET if value is None else _quoted(value) or "empty" for value in (before, after))
     return _pair(left, right, noun)
 
 
 def expression_change(before: str, after: str, noun: str = "", named: Named = UNNAMED) -> str:
-    """Return evidence from two expressions, reduced to the difference."""
+    """Return the evidence of a changed expression, reduced to the difference."""
     left, right = _changed(before, after, named=named)
     return _pair(_quoted(left), _quoted(right), noun)
 
 
 def text_change(before: str, after: str, noun: str = "") -> str:
-    """Return evidence from two texts that may be long, reduced to the words around their first difference."""
+    """Return the evidence of a changed text, which may be long, reduced to the words around the first difference."""
     left, right = text_pieces(before, after, WIDTH)
     return _pair(_quoted(left), _quoted(right), noun)
 
@@ -90,7 +90,10 @@ def _written(meanings: Sequence[str]) -> Sequence[str]:
 
 
 def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named = UNNAMED) -> str:
-    """Return evidence from two expressions with their types in the state."""
+    """Return the evidence of a changed expression or, if it is the same, of its changed type in the state.
+
+    ``before``, ``after``: the expression and its type.
+    """
     left, right = _changed(before[0], after[0], named=named)
     if left != right:
         return _pair(_quoted(left), _quoted(right))
@@ -98,13 +101,15 @@ def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named =
 
 
 def schema_change(before: str, after: str) -> str:
-    """Return evidence from two schemas of state, given as JSON."""
+    """Return the evidence of a changed schema of state; both schemas are JSON."""
     left, right = pieces(type_term(before), type_term(after), WIDTH)
     return _pair(_quoted(left), _quoted(right))
 
 
 def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = "", named: Named = UNNAMED) -> str:
-    """Return evidence from two lists of expressions; lists of equal length are compared one by one."""
+    """Return the evidence of a changed list of expressions. Lists of equal length are compared one expression at a
+    time.
+    """
     if len(before) == len(after) and before:
         differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
         width = WIDTH if len(differing) == 1 else _SEVERAL
@@ -119,7 +124,9 @@ def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = 
 
 
 def parts_change(before: object, after: object) -> str:
-    """Return evidence from two values made of dicts and lists. Only the parts that differ are shown, by their names."""
+    """Return the evidence of a changed value made of dicts and lists. Only the parts that differ are shown, by their
+    names.
+    """
     parts = list(_parts_apart(before, after))
     sides = [without_digests(", ".join(pair[side] for pair in parts if pair[side])) for side in (0, 1)]
     left, right = text_pieces(sides[0], sides[1], WIDTH)
@@ -127,7 +134,9 @@ def parts_change(before: object, after: object) -> str:
 
 
 def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
-    """Return evidence from the lines that only one of two plans has."""
+    """Return the evidence of a changed plan. ``before``, ``after``: the lines that only the old or only the new plan
+    has.
+    """
     if before and len(before) == len(after):
         for schemas in (False, True):
             pairs = [

@@ -18,8 +18,8 @@ _ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
 
 
 def window_change(before: str, after: str) -> str:
-    """Return evidence from the first windows that differ in the texts of two plans; empty if no such windows
-    are found.
+    """Return the evidence of the first window that differs between the texts of two plans. Return an empty text if no
+    window differs.
     """
     for old, new in zip(_windows(before), _windows(after), strict=False):
         if old != new:
