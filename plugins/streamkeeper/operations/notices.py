@@ -79,9 +79,10 @@ def runbook_link(heading: str) -> str:
 def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:
     """Send the unsent notices of a job, oldest first, and record each delivery. Return failures, one sentence each.
 
-    Each notice reaches each notifier at least once; if a process dies between sending and recording, the notice is sent
-    again. A notifier that fails receives this notice and the later ones, in order, from the next pass on. The other
-    notifiers receive their notices now. ``now``: seconds since 1970.
+    A notice that is older than a day or has the severity INFO is not sent. Every other notice reaches each notifier at
+    least once; if a process dies between sending and recording, the notice is sent again. After a failure, a notifier
+    receives nothing more in this call. The next call sends it the failed notice and the later ones, in order. The other
+    notifiers are not delayed. ``now``: seconds since 1970.
     """
     failed: list[str] = []
     if not senders:

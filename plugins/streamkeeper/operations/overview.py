@@ -150,7 +150,10 @@ def _read_status(site: Installation, state: JobState, instance: str) -> tuple[Dr
 
 
 def told_error_of(seen: JobOverview) -> str:
-    """Return the last error that the driver reported about itself or about a query; empty without one."""
+    """Return the last error that the driver reported about itself or about a query.
+
+    Without an error, return the reason for which the driver waits; empty if it does not wait.
+    """
     if seen.exit is not None and seen.exit.error:
         return seen.exit.error
     if seen.status is None:

@@ -28,9 +28,10 @@ def look_at_snapshots(
     before: SnapshotFacts | None,
     now: float,
 ) -> SnapshotFacts:
-    """Return the facts about a query's snapshots: ``before`` until its ``due_at``, afterwards facts from the store.
+    """Return the facts about a query's snapshots.
 
-    The first ``due_at`` of each series is spread over ``LOOK_EVERY_S``, so that no pass reads all snapshots.
+    Until ``before.due_at``, these are the remembered facts ``before``. Afterwards they are read from the store. The
+    first ``due_at`` of each series is spread over ``LOOK_EVERY_S``, so that no pass reads all snapshots.
 
     ``site``: the installation; ``known`` and ``location``: the current checkpoint version and its directory; ``facts``:
     of the job; ``query``: its name; ``before``: the remembered facts; ``now``: seconds since 1970.
@@ -67,6 +68,8 @@ def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
 
 def newest_snapshots(catalogue: Catalogue, before: SnapshotFacts | None) -> SnapshotFacts:
     """Return the facts about the newest snapshot and about the newest verified snapshot.
+
+    If no snapshot is verified, the result also contains the time of the oldest snapshot.
 
     ``before``: the facts from an earlier call. For a snapshot in these facts, only new drills are read.
     """

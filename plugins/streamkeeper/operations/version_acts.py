@@ -38,8 +38,8 @@ class VersionActs:
     def appoint(self, instance: str, versions: Mapping[str, str]) -> None:
         """Appoint the instance as the only owner of the checkpoints. This appointment is the cutover.
 
-        ``versions``: query -> version; every other query of the instance's release keeps its current version. Versions
-        without a record are recorded first.
+        ``versions``: query -> version; every other query of the instance's release keeps its current version, or gets a
+        new one if it has none. Versions without a record are recorded first.
         """
         state = self._journal.state()
         must_not_be_outdated(self._site, state)

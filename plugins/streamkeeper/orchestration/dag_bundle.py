@@ -11,7 +11,7 @@ from airflow.dag_processing.bundles.local import LocalDagBundle
 class InstalledDags(LocalDagBundle):
     """A DAG bundle for ``dag_bundle_config_list`` with the DAGs of the installed package.
 
-    The bundle needs no path, because it finds the package, also after an upgrade.
+    The bundle needs no path, because it finds the installed package itself, even after an upgrade.
     """
 
     def __init__(self, **kwargs: Any) -> None:

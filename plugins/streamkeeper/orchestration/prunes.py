@@ -42,7 +42,10 @@ class PlanPruneOperator(AskedTask):
 
 
 class PruneOperator(AskedTask):
-    """Removes everything that no rule keeps now, which may differ from the reported plan. Skipped in a dry run."""
+    """Removes everything that no rule keeps at the time of this task. Skipped in a dry run.
+
+    The removed items may differ from the plan that an earlier task reported.
+    """
 
     form = staticmethod(prune_form)
 

@@ -126,11 +126,12 @@ def unpack_job(store: Store, job: str, bundle: str, settings: Settings) -> Path:
 
 
 def unpack_bundle(data: bytes, target: Path) -> None:
-    """Unpack the bundle into ``target``, which is named by the bundle's sha256 and appears as a whole. Idempotent.
+    """Unpack the bundle into the folder ``target``, whose name is the bundle's sha256. Idempotent.
 
-    A target with other code is replaced. Compiled code that is cached in the target is removed, because Python would
-    run it instead of the checked files. Raises RegistryDamaged for a bundle whose hash differs from the target's name,
-    for a file name that leads out of the target, and for data that is not a zip.
+    The folder appears with all its code at once. A target with other code is replaced. Compiled code that is cached in
+    the target is removed, because Python would run it instead of the checked files. Raises RegistryDamaged for a bundle
+    whose hash differs from the target's name, for a file name that leads out of the target, and for data that is not a
+    zip.
     """
     found = hashlib.sha256(data).hexdigest()
     if _SHA256.fullmatch(target.name) and found != target.name:
