@@ -54,12 +54,12 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings of all examinations, in their order."""
+        """The findings of all examinations, in the order of ``Look``."""
         return tuple(finding for look in Look for finding in self.found.get(look, ()))
 
     @property
     def rehearsal(self) -> str:
-        """The result of the rehearsal, or why there was none; empty if there was no batch to repeat."""
+        """The result of the rehearsal, or why it was skipped; empty if there was no batch to repeat."""
         why = self.not_looked.get(Look.REHEARSAL, "")
         return f"not rehearsed: {why}" if why else self.rehearsed
 

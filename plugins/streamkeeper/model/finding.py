@@ -75,5 +75,5 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
-    """Return the strictest verdict that any finding requires; RESUME without findings."""
+    """Return the strictest verdict that any finding requires; RESUME if there are no findings."""
     return max((_ASKS_FOR[finding.severity] for finding in findings), default=Verdict.RESUME)

@@ -131,9 +131,9 @@ class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToldError(msgspec.Struct, frozen=True, kw_only=True):
-    """The error of a job's driver; without one, the error of the job's last deploy.
+    """The error that a job's driver reported; if it reported none, the failure of the job's last deploy.
 
-    ``since``: the moment when the error was first observed; ``lasts``: whether the error is still reported.
+    ``since``: when the error was first observed, seconds since 1970; ``lasts``: whether the error is still reported.
     """
 
     text: str
@@ -198,7 +198,7 @@ class QueryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as tables of the fleet show it."""
+    """The row of one job in the tables of the fleet."""
 
     job: str
     """The job's name."""
@@ -247,17 +247,17 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rebuilt(self) -> str:
-        """Who rebuilt the job's journal, when and why; empty without a rebuild, and once a release is current."""
+        """Who rebuilt the job's journal, when and why; empty if the journal was not rebuilt or a release is current."""
         return self.memory.facts.rebuilt if self.memory.facts is not None else ""
 
     @property
     def owner(self) -> str:
-        """The person who deployed the current release; empty without a current release, or if unknown."""
+        """The person who deployed the current release; empty if the person is unknown or no release is current."""
         return (self.memory.facts.owner or "") if self.memory.facts is not None else ""
 
     @property
     def desired(self) -> str:
-        """The release that should be current: after a failed deploy, the release of that deploy; else ``release``."""
+        """The release that should be current: the release of the last deploy if it failed, otherwise ``release``."""
         return self.memory.facts.desired_release if self.memory.facts is not None else self.release
 
     @property
@@ -298,24 +298,27 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
         return next((row for row in self.rows if row.job == job), None)
 
     def pass_age_s(self, now: float) -> float:
-        """Return the seconds since ``last_pass_at``, which is the start of the last pass that could send notices."""
+        """Return the seconds from ``last_pass_at`` to ``now``; 0 if ``now`` is earlier."""
         return max(0.0, now - self.last_pass_at(now))
 
     def last_pass_at(self, now: float) -> float:
-        """Return the start of the last pass of Airflow's watch, or of this pass if Airflow's watch makes no passes.
+        """Return the start of the last pass of Airflow's watch if that watch is active, otherwise of this pass.
 
-        The result is in seconds since 1970.
+        Result and ``now`` are in seconds since 1970. For "active", see ``is_behind_airflow``.
         """
         return self.airflow_pass_at if self.is_behind_airflow(now) else self.started
 
     def is_behind_airflow(self, now: float) -> bool:
-        """Whether Airflow's watch makes passes, but a different watch made this pass."""
+        """Whether Airflow's watch is active, but a different watch made this pass.
+
+        Airflow's watch counts as active for AIRFLOW_WATCH_REMOVED_S seconds after its last pass.
+        """
         kept = now - self.airflow_pass_at <= AIRFLOW_WATCH_REMOVED_S
         return kept and self.airflow_pass_at != self.started
 
 
 class PruneRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The last prune of all jobs: its time (seconds since 1970), and its failures in planning and removal."""
+    """The last prune that covered all jobs: its time (seconds since 1970), and its failures in planning and removal."""
 
     format: int = FORMAT
     at: float

@@ -28,14 +28,18 @@ def tell_lag(queries: Iterable[QueryRow]) -> str:
 
 
 def tell_commit(queries: Iterable[QueryRow], at: float) -> str:
-    """Take the last commit of each query, and return the age of the oldest one at the moment ``at``."""
+    """Compare the last commits of the queries, and return the age of the oldest of them at the moment ``at``.
+
+    Queries whose last commit is unknown are ignored. Returns ``-`` if no last commit is known.
+    """
     return _age(least(query.committed_at for query in queries), at)
 
 
 def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
-    """Take the newest verified snapshot of each query, and return the age of the oldest one at the moment ``at``.
+    """Compare the queries' newest verified snapshots, and return the age of the oldest of them at the moment ``at``.
 
-    Returns ``none`` if a query has no verified snapshot, ``-`` if the snapshots of a query were not examined.
+    Returns ``none`` if a query has no verified snapshot, ``-`` if the snapshots of a query were not examined or there
+    is no query.
     """
     found = list(queries)
     if not found or not all(query.snapshots_known for query in found):
@@ -46,9 +50,10 @@ def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
 
 
 def slowest(queries: Iterable[QueryRow]) -> QueryRow | None:
-    """Return the query whose batches take the largest share of their trigger interval; None without batches.
+    """Return the query whose batches take the largest share of their trigger interval.
 
-    If no query has a trigger interval, return the query with the longest batches.
+    If no query has a trigger interval, return the query with the longest batches. Return None if no batch duration
+    is known.
     """
     ran = [query for query in queries if query.batch_s is not None]
     return max(ran, key=lambda query: (share_of_trigger(query) or 0.0, query.batch_s or 0.0), default=None)
@@ -60,7 +65,10 @@ def share_of_trigger(query: QueryRow) -> float | None:
 
 
 def tell_batch(query: QueryRow | None) -> str:
-    """Return a batch's duration and the interval, such as ``1.2 s of 5 s``; without an interval only ``1.2 s``."""
+    """Return a batch's duration and the trigger interval, such as ``1.2 s of 5 s``, or ``1.2 s`` without an interval.
+
+    Returns ``-`` if ``query`` is None or its batch duration is unknown.
+    """
     if query is None or query.batch_s is None:
         return "-"
     took = f"{query.batch_s:.1f} s" if query.batch_s < 10 else tell_age(query.batch_s)

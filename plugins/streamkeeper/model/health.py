@@ -82,7 +82,7 @@ class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedPerson(msgspec.Struct, frozen=True, kw_only=True):
-    """An open question to a person. The operation that it is about is recorded only after the answer."""
+    """An open question to a person about a future operation, which the journal records only after the answer."""
 
     operation: str
     """The future operation's id."""
@@ -194,6 +194,6 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def worst(symptoms: Iterable[Symptom]) -> Severity | None:
-    """Return the most urgent severity of the symptoms; None without symptoms."""
+    """Return the most urgent severity of the symptoms; None if there are none."""
     order = list(Severity)
     return min((symptom.severity for symptom in symptoms), key=order.index, default=None)

@@ -43,7 +43,10 @@ class WatchActed(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
 
 
 class NoticeSent(msgspec.Struct, frozen=True, kw_only=True, tag="sent"):
-    """The notice about entry ``of`` was delivered to the notifiers ``to``; ``done``: whether no delivery is left."""
+    """The notice about entry ``of`` was delivered to the notifiers ``to``.
+
+    ``done``: whether the notice needs no further delivery.
+    """
 
     of: int
     to: tuple[str, ...]
@@ -54,7 +57,7 @@ IncidentRecord = IncidentRaised | IncidentRepeated | IncidentCleared | WatchActe
 
 
 class IncidentEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One numbered record."""
+    """One numbered record of a job's incidents."""
 
     format: int = FORMAT
     """Format version of the record."""

@@ -14,7 +14,7 @@ PREFIX = "installation/"
 
 
 class InstallationRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of a store's installation and location."""
+    """One record of the installation that a store belongs to, and of the store's location."""
 
     format: int = FORMAT
     """Format version of the record."""

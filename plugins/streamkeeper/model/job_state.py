@@ -83,10 +83,10 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs.
 
     ``shadow``: the instance that may fill the new versions of a rebuild, beside the current versions.
-    ``current``: query -> current version, if an appointment named one.
+    ``current``: query -> current version, for the queries whose current version an appointment named.
     ``stopped``: the record of a stop, None if the job should run.
-    ``forgotten``: the record of the job's retirement, None without one.
-    ``rebuilt``: the record that the journal was rebuilt, None without one.
+    ``forgotten``: the record of the job's retirement, None if there is none.
+    ``rebuilt``: the record that the journal was rebuilt, None if there is none.
     ``served``: release -> query -> last version on which the release ran, ordered by when the release was last current.
     """
 
@@ -132,11 +132,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_operation(self) -> OperationState | None:
-        """The operation that has no outcome yet; None without one."""
+        """The operation that has no outcome yet; None if every operation has one."""
         return next((op for op in self.operations.values() if op.outcome is None), None)
 
     def release_of(self, content: ReleaseContent) -> Release | None:
-        """Return the registered release with exactly this content; None without one."""
+        """Return the registered release with exactly this content; None if there is none."""
         return next((release for release in self.releases.values() if release.content == content), None)
 
     def current_version(self, query: str) -> CheckpointVersion | None:
@@ -166,7 +166,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
-        """Return the segments of the output if ``version`` is current: first its parents' segments, then its own."""
+        """Return the segments of the output while ``version`` is current: its ancestors' segments, then its own."""
         found, heir = [Span(version=version)], self.version(query, version)
         while heir is not None and heir.parent and heir.parent_batch is not None:
             found.append(Span(version=heir.parent, last=heir.parent_batch))
@@ -210,7 +210,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
-    """Return the state after ``entry``. A repeated entry, or one with unknown names, changes only the number."""
+    """Return the state after ``entry``. A repeated entry, or one with unknown names, changes only the state number."""
     state = msgspec.structs.replace(state, number=entry.number)
     if isinstance(entry, PassedEntry):
         return state

@@ -19,5 +19,5 @@ def fold_key(job: str, number: int) -> str:
 
 
 def fold_prefix(job: str) -> str:
-    """Return the prefix of the keys of a job's stored states, which ``fold_key`` returns."""
+    """Return the prefix that all results of ``fold_key`` for this job share."""
     return f"registry/{job}/folds/"

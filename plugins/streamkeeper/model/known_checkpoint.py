@@ -33,7 +33,9 @@ class KnownCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str, int]) -> KnownCheckpoint:
     """Return the recorded facts about a version of a job's query.
 
-    ``version`` comes from the journal. ``commits``: ``commits_of(status)`` of the driver that last claimed the version.
+    ``version`` comes from the journal. ``commits``: the result of ``commits_of`` for the status of the driver that
+    last claimed the version.
+
     A handoff is recorded before the directory of the new version is created. Until that version has committed a batch
     of its own, the directory may be missing and can be created again.
     """
@@ -53,7 +55,10 @@ def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str,
 
 
 def commits_of(status: DriverStatus | None) -> dict[str, int]:
-    """Return ``<query>/<version>`` -> the newest committed batch that any generation of a driver reported."""
+    """Return the newest committed batches that a driver reported, as ``<query>/<version>`` -> batch.
+
+    Commits of earlier generations of the driver count too. Empty if ``status`` is None.
+    """
     if status is None:
         return {}
     commits = dict(status.commits)

@@ -49,12 +49,12 @@ ALL_COLUMNS = "*"
 
 
 def columns_of(schema: str) -> Iterator[tuple[str, str]]:
-    """Yield name and type of each column of a schema text with one column per line."""
+    """Yield name and type of each column of a schema, which is given as text with one column per line."""
     return map(read_schema_line, schema.splitlines())
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """One streaming source, in the query's order."""
+    """One streaming source of a query."""
 
     kind: Structure
     """file, kafka, rate …"""
@@ -100,7 +100,7 @@ class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
-    """One stateful operator, from the bottom of the plan upward."""
+    """One stateful operator of a query."""
 
     kind: Structure
     """The kind of operator."""
@@ -157,7 +157,7 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
 def is_schema(server: str) -> bool:
     """Whether ``server`` contains a URL option that names a schema.
 
-    ``server``: as in ``SinkDescription``. A manifest without ``server`` does not record these options.
+    ``server``: as in ``SinkDescription``. A manifest whose ``server`` is None does not record these options.
     """
     return any(part.startswith(("search_path=", "role=")) for part in server.split("&"))
 
@@ -194,7 +194,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     spark_version: Structure
     """The Spark version with which the query was described."""
     sources: tuple[Source, ...]
-    """Its sources, in order."""
+    """Its sources, in the order of the query."""
     watermarks: tuple[str, ...]
     """Its watermarks as text."""
     operators: tuple[Operator, ...]

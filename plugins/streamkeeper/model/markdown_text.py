@@ -11,7 +11,10 @@ _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
 def escaped(text: str) -> str:
-    """Return text for a line or a table's cell, without markup, HTML and mentions; a line break becomes ``<br>``."""
+    """Return the text escaped for a line or a table cell of Markdown; a line break becomes ``<br>``.
+
+    The result causes no markup, HTML or mentions.
+    """
     shown = _MENTION.sub(f"@{_BETWEEN}", _MARKS.sub(r"\\\g<0>", visible(text)))
     return "<br>".join(shown.splitlines())
 

@@ -187,7 +187,9 @@ _POSITIONS = decoder_of(dict[str, dict[str, int]])
 
 
 def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:
-    """Return the seconds until the first partition drops its next unread offset.
+    """Return the seconds until the first of Kafka's partitions drops its next unread offset.
+
+    ``needed``: partition -> its next unread offset; ``now`` and ``before``: Kafka's offsets now and earlier.
 
     The estimate assumes that partitions drop offsets as fast as they did since ``before``. Returns 0 if a partition has
     already dropped its next unread offset, None if no partition with unread data drops data.
@@ -348,5 +350,5 @@ class Meter:
 
 
 def add_point(ring: Sequence[HistoryPoint], point: HistoryPoint) -> tuple[HistoryPoint, ...]:
-    """Return the ring with ``point`` added, without the oldest point if the ring was full."""
+    """Return the points of ``ring`` and ``point``; if the ring was full, its oldest point is left out."""
     return (*ring, point)[-HISTORY_POINTS:]

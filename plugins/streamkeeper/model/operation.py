@@ -85,12 +85,12 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def first_backlog(self) -> dict[str, int]:
-        """Query -> unread records at its first commit, for queries whose sources report them."""
+        """Query -> unread records when step *first-commit* was done, for queries whose sources report them."""
         return FirstBacklog.read(self._left_by(Step.FIRST_COMMIT)).of_query
 
     @property
     def cutover_snapshots(self) -> CutoverSnapshots:
-        """The snapshots of the last batches before the cutover."""
+        """The snapshots of each query's last batch before the cutover, or why a query has none."""
         return CutoverSnapshots.read(self._left_by(Step.SNAPSHOT))
 
     @property

@@ -57,7 +57,7 @@ class AcceptedLoss(msgspec.Struct, frozen=True, kw_only=True):
     """The loss of output that a person accepted for one operation, as the assessment reported it.
 
     ``batch``: the newest committed batch that the output may lack.
-    ``made``: the checkpoint version that the operation created afterwards, empty without one. The batches of this
+    ``made``: the checkpoint version that the operation created afterwards; empty if it created none. Batches of this
     version have numbers of their own, and the acceptance does not cover them.
     """
 

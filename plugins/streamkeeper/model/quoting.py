@@ -24,7 +24,7 @@ def quoted_name(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return the text in quotes, with ``<`` and ``>`` escaped, because rules read these as marks of a field's name."""
+    """Return the text in quotes, with ``<`` and ``>`` escaped, because rules read ``<name>`` as a field's name."""
     return json.dumps(text).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
@@ -34,7 +34,10 @@ def schema_text(columns: Iterable[tuple[str, str]]) -> str:
 
 
 def read_schema_line(line: str) -> tuple[str, str]:
-    """Return name and type from a line of ``schema_text``; earlier versions of Streamkeeper wrote no backticks."""
+    """Return name and type from a line of ``schema_text``.
+
+    Also accepts lines of earlier versions of Streamkeeper, which wrote no backticks.
+    """
     if found := _QUOTED_LINE.fullmatch(line):
         name = found[1].replace("``", "`")
         return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name), found[2]

@@ -146,7 +146,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def harmed(self) -> tuple[Damage, ...]:
-        """Damage that makes a start harmful."""
+        """The damage with which a start is not known to be harmless."""
         return tuple(damage for damage in self.damages if not damage.safe)
 
     @property
@@ -167,7 +167,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_batch(self) -> int | None:
-        """The planned and uncommitted batch, which a start replays; None without one."""
+        """The batch that is planned but not committed, which a start replays; None if there is none."""
         last = -1 if self.committed is None else self.committed
         return self.planned if self.planned is not None and self.planned > last else None
 
@@ -224,7 +224,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of an action for one output, with each effect as a phrase; empty for no effect."""
+    """The cost of an action for one output. Each effect is a phrase, empty if the action has no such effect."""
 
     query: str
     """The query."""

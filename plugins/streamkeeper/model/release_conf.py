@@ -214,7 +214,9 @@ def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
 
 
 def installation_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Return those of ``confs`` that a job may not set. The prefix ``spark.hadoop.`` of a conf may be missing."""
+    """Return those of ``confs`` that a job may not set. A conf is also found without its prefix
+    ``spark.hadoop.``.
+    """
     return {key: value for key, value in confs.items() if _reason_against(key.lower())}
 
 

@@ -16,7 +16,10 @@ MOST_BYTES = 1024 * 1024
 
 
 def check_request(request: DeployRequest) -> None:
-    """Raise InvalidInput, naming the field, for a request with a value out of range or one that cannot be stored."""
+    """Raise InvalidInput if a value is out of range or cannot be stored, or if the whole request is too large.
+
+    The error for a value names its field, param or conf.
+    """
     for name in request.__struct_fields__:
         value = getattr(request, name)
         if name.endswith("_s"):

@@ -90,7 +90,10 @@ def masked(text: str) -> str:
 
 
 def masked_place(location: str) -> str:
-    """Return a location masked by ``masked``; a path folder by folder, because a whole path could look like a token."""
+    """Return a location masked by ``masked``.
+
+    The folders of an absolute path are masked one by one, because a whole path could look like a token.
+    """
     return "/".join(map(masked, location.split("/"))) if location.startswith("/") else masked(location)
 
 

@@ -115,7 +115,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_batch(self) -> int | None:
-        """The number of the batch that the snapshot plans and a restored query runs first; None if there is no plan."""
+        """The number of the batch whose plan the snapshot contains; None if it contains no plan.
+
+        A restored query runs this batch first.
+        """
         return self.batch + 1 if self.pending else None
 
     @property

@@ -37,7 +37,7 @@ CODE = (
 
 
 def current_key(key: str) -> str:
-    """Return the key under which Spark reads a conf: for a former key the current one, else ``key``; case matters."""
+    """Return the current key of a conf that ``key`` formerly named, otherwise ``key``; case matters."""
     return _FORMER.get(key, key)
 
 

@@ -39,9 +39,10 @@ class Standing(Enum):
 def find_standing(
     status: DriverStatus | None, exit: DriverExit | None, liveness: Liveness | None, *, stopped: bool = False
 ) -> Standing:
-    """Return the status from the driver's last report and the runner's observation.
+    """Return the job's status.
 
-    ``stopped``: whether a person has stopped the job.
+    ``status`` and ``exit``: the last report and the exit record of its driver, None if missing; ``liveness``: the
+    runner's observation, None for a job that is not deployed; ``stopped``: whether a person has stopped the job.
     """
     if liveness is None:
         return Standing.NOT_DEPLOYED

@@ -9,10 +9,9 @@ STATED = "stated by "
 
 
 def unproven_owner(state: JobState, query: str, version: str = "") -> str:
-    """Return the driver that may still write in ``version``, by default the current version; empty without such a
-    driver.
+    """Return the driver that may still write in the query's checkpoint version; empty if there is none.
 
-    This driver claimed the version last, and its end was stated without proof.
+    This driver claimed the version last, and its end was stated without proof. ``version``: by default the current one.
     """
     found = state.version(query, version) if version else state.current_version(query)
     owner = state.instances.get(found.claimed_by) if found is not None else None

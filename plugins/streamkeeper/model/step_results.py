@@ -15,7 +15,7 @@ from streamkeeper.model.step import Step
 class StepResult(msgspec.Struct, frozen=True):
     """The result of a step; an instance of this base class is an empty result.
 
-    A subclass's ``read`` decodes the dict from its ``stored``, and also accepts an empty dict.
+    A subclass's ``read`` decodes the dict that its ``stored`` returned, and also accepts an empty dict.
     """
 
     def stored(self) -> dict[str, str]:
@@ -75,7 +75,7 @@ class VersionsRestored(_Names, frozen=True):
 
 
 class FirstBacklog(_Numbers, frozen=True):
-    """The result of *first-commit*: query -> unread records at its first commit, if its sources report them."""
+    """The result of *first-commit*: query -> unread records when the step was done, if its sources report them."""
 
 
 class OutputsCompared(StepResult, frozen=True):

@@ -37,9 +37,9 @@ INHERIT = "inherit"
 
 
 def deploy_fields(jobs: Sequence[str] = ()) -> Form:
-    """Return the fields of ``streaming_deploy``. Airflow starts no run for input that a field's schema refuses.
+    """Return the form fields of the DAG ``streaming_deploy``. ``jobs``: the names of jobs that the form suggests.
 
-    ``jobs``: names to suggest.
+    Airflow starts no run for input that a field's schema refuses.
     """
     names = [name for name in _ASKED if name not in ONLY_OF_A_ROLLBACK]
     own_values = names.index("conf") + 1
