@@ -32,9 +32,9 @@ _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 def run_job_file(root: Path, entry: str) -> ModuleType:
     """Run the file ``entry`` below ``root`` as a module, and return the module.
 
-    Modules that the file imports from ``root`` run again too. First the modules of any job that this process loaded
-    earlier are removed, whatever that job's root was. The root stays first on ``sys.path``, because functions may
-    import from the root later. Raises JobUnusable with file and line.
+    Before the run, the modules of any job that this process loaded earlier are removed, whatever that job's root was.
+    Modules that the file imports from ``root`` therefore run again, too. The root stays first on ``sys.path``, because
+    functions may import from the root after this call. Raises JobUnusable with file and line.
     """
     root = root.resolve()
     path = (root / entry).resolve()
@@ -101,7 +101,8 @@ def _may_be_own(parent: str, name: str) -> bool:
 
 @contextmanager
 def modules_put_back() -> Iterator[None]:
-    """When the context ends, restore the loaded modules that a job file has replaced inside the context."""
+    """When the context ends, restore ``sys.path`` and the loaded modules that a job file replaced inside the context.
+    """
     modules, path, loaded = dict(sys.modules), list(sys.path), set(_loaded_from)
     try:
         yield
@@ -133,7 +134,10 @@ def is_too_deep(error: BaseException) -> bool:
 
 
 def find_own_checkpoints(path: Path, shown: str) -> None:
-    """Raise JobUnusable if a job's own code names a checkpoint location or starts a query."""
+    """Raise JobUnusable if a file of the job's code names a checkpoint location, starts a query, or cannot be parsed.
+
+    ``shown``: the file's name in the error.
+    """
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
     except (SyntaxError, ValueError) as error:

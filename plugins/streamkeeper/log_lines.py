@@ -41,6 +41,6 @@ def own_logger(name: str, handler: logging.Handler, **about: str) -> logging.Log
 
 
 def sentence_of(line: str) -> str:
-    """Return the message of one of Streamkeeper's lines, without the prefix; any other line unchanged."""
+    """Return the message of one of Streamkeeper's log lines, without the prefix. Return any other line unchanged."""
     ours = _OURS.match(line)
     return line[ours.end() :] if ours else line

@@ -280,7 +280,7 @@ def read_listen(text: str, *, where: str) -> Listen:
 
 
 def serve_metrics(listen: Listen, look: Callable[[], Fleet]) -> tuple[int, threading.Thread]:
-    """Serve the metrics of ``look()``, called at each request, from a daemon thread; return the port and the thread.
+    """Serve metrics from a daemon thread; return the port and the thread. Each request calls ``look`` for its metrics.
 
     Raises InvalidInput if none of the ports is free.
     """

@@ -67,8 +67,8 @@ def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateSt
     """Return the rows of a state store after a batch, with ``key``, ``value`` and ``partition_id``.
 
     The rows of a state variable have other columns. The session must have the checkpoint's layout. Raises Spark's
-    errors, most of them only when rows are read. Raises CheckpointDamaged if a partition is missing, which Spark's
-    reader ignores.
+    errors, most of them only when rows are read. Raises CheckpointDamaged if a partition is missing; Spark's reader
+    would return the rest without an error.
     """
     # Stores report to an endpoint that Spark creates only when its streams are first used. Measured: without it, an
     # HDFS-backed store cannot be loaded in a process that has not run a query yet.
@@ -116,10 +116,10 @@ def _stores(operator: int, name: str, store: str, partitions: int, properties: s
 
 
 def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
-    """Whether any key that was ever in an operator's state may be missing in it after the last committed batch.
+    """Whether an operator's state may lack a key that it once contained, as of the last committed batch.
 
-    Returns False only with a proof that no key is missing. The proof is impossible if batches were pruned, if there
-    are too many batches, or if the reader does not support the layout.
+    Returns False only with a proof that no key is missing. The proof is impossible if batches were pruned, if there are
+    too many batches, or if the reader does not support the layout.
     """
     batches = sorted(numbered(checkpoint.fresh(), "commits"))
     if not batches or batches != list(range(len(batches))) or len(batches) > MOST_BATCHES:
@@ -133,9 +133,10 @@ def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
 
 
 def holds_null_key(spark: SparkSession, checkpoint: Tree, operator: int, position: int) -> bool:
-    """Whether any key of an operator's state may be null in a column, as of the last committed batch.
+    """Whether a column of the keys in an operator's state may contain null, as of the last committed batch.
 
-    Reads the whole state. Returns True if the state cannot be read, because nothing is proven then.
+    ``position``: the column's position in the key. Reads the whole state. Returns True if the state cannot be read,
+    because nothing is proven then.
     """
     try:
         state = _state(spark, checkpoint, operator, max(numbered(checkpoint.fresh(), "commits")))

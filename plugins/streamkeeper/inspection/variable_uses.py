@@ -37,7 +37,10 @@ def seen_elsewhere(function: ast.AST) -> Iterator[str]:
 
 
 def uses_of(function: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield every name in a function, including inner functions, with the kind of its use."""
+    """Yield name and kind of each use of a name in a function, including inner functions.
+
+    The kinds are ``load``, ``store`` (which includes a deletion), ``argument`` and ``other``, such as an import.
+    """
     for node in ast.walk(function):
         match node:
             case ast.Name(id=name, ctx=ast.Load()):

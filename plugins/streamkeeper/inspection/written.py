@@ -13,7 +13,11 @@ _MOST, _LONGEST = 500, 1_000
 
 
 def lines_in_bundle(written: Mapping[str, str], bundle_root: Path | None) -> dict[str, str]:
-    """Return expression -> ``file:line``, with the path within the bundle, for code inside the bundle only."""
+    """Return those expressions whose ``file:line`` is inside the bundle, with the file's path within the bundle.
+
+    ``written``: the ``file:line`` of each expression. Long expressions are left out. The result is empty if there is no
+    bundle or if there are too many expressions.
+    """
     if bundle_root is None or len(written) > _MOST:
         return {}
     root = os.path.join(os.path.realpath(bundle_root), "")

@@ -23,7 +23,7 @@ PUT_BACK = (
 
 
 def prepare(spark: SparkSession) -> None:
-    """Load the Java class before the first batch, so that a batch's thread finds it."""
+    """Load the Java class that checks files, so that this module's checks find it. Call this before the first batch."""
     if spark.sparkContext not in _FOUND:
         _FOUND[spark.sparkContext] = load_class(spark, _SOURCE).newInstance()
 
@@ -52,8 +52,8 @@ def check_all_there(batch: DataFrame, number: int) -> None:
     """Raise InputGone if Spark would run the batch without some of its files. Call this on the thread that runs the
     batch.
 
-    Spark has already listed the files, on any storage. A file that disappears later is an error of the task that reads
-    it.
+    Spark has already listed the files, on any storage. If a file disappears after this check, the task that reads it
+    fails.
     """
     given: Any = batch
     prepare(given.sparkSession)

@@ -33,7 +33,7 @@ def load_class(spark: SparkSession, source: Path) -> Any:
 
 
 def send_class(spark: SparkSession, source: Path) -> None:
-    """Make the classes of a source available to remote executors."""
+    """Make the classes of a Java source file available to remote executors."""
     context: Any = spark.sparkContext
     compiled = _classes_of(spark, source)
     folder = Path(tempfile.mkdtemp(dir=_temporary(spark._jvm)))

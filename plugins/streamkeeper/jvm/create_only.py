@@ -23,8 +23,8 @@ OURS = "streamkeeper.jvm.CreateOnlyCheckpointFileManager"
 def create_only(spark: SparkSession) -> None:
     """Make the session create each checkpoint file on s3a with one PUT, so that only one of several writers succeeds.
 
-    Other file systems are not affected. Call this before the session's first query. The setting is outside the job's
-    confs, because these are part of the job's description.
+    Other file systems are not affected. Call this before the session's first query. The setting is stored in Hadoop's
+    configuration. In the job's confs it would become part of the job's description.
     """
     source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
     context: Any = spark.sparkContext

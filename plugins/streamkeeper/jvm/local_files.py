@@ -19,9 +19,9 @@ HADOOPS = "org.apache.hadoop.fs.local.LocalFs"
 def write_without_processes(spark: SparkSession) -> None:
     """Make the JVM write checkpoint files without starting processes, with the same names, bytes and modes.
 
-    If Hadoop's configuration names a class explicitly, that class stays. Only a local master's tasks have the driver's
-    classes, so a session with another master is not changed. Call this after the session's start, because the class
-    cannot be found earlier, and before the session's first query.
+    If Hadoop's configuration sets another class for local files than Hadoop's default, that class stays. A session with
+    a remote master is not changed either, because its executors lack the driver's classes. Call this after the
+    session's start, because the class cannot be found earlier, and before the session's first query.
     """
     context: Any = spark.sparkContext
     configuration = context._jsc.hadoopConfiguration()

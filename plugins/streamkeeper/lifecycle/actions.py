@@ -72,8 +72,8 @@ class RecordEnd(msgspec.Struct, frozen=True):
 
 
 class BackUp(msgspec.Struct, frozen=True):
-    """Take a snapshot of every query with an opaque change, protect it from pruning by a hold, export its state, and
-    mark the step done.
+    """Take a snapshot of every query with an opaque change, protect each snapshot from pruning by a hold, export the
+    queries' state, and mark the step done.
     """
 
 
@@ -103,8 +103,8 @@ class RecordLastBatches(msgspec.Struct, frozen=True):
 
 
 class TakeCutoverSnapshots(msgspec.Struct, frozen=True):
-    """Take a snapshot of the last batch before the cutover of each query, protect it from pruning by a hold, and mark
-    the step done.
+    """For each query, take a snapshot of the last batch before the cutover and protect the snapshot from pruning by a
+    hold. Then mark the step done.
     """
 
 

@@ -48,7 +48,11 @@ def drain(at: Observation) -> Decision:
 
 
 def prove_dead(at: Observation) -> Decision:
-    """Return the decision to record the end of every driver that owned a checkpoint, once that end is proven."""
+    """Return the next decision for the drivers that owned a checkpoint: to record an end that is proven, to kill a
+    driver, to wait, or to give up.
+
+    Once the end of each of them is recorded, return the decision to record the last batches.
+    """
     step = Step.PROVE_DEAD
     for owner in at.state.owners:
         seen = at.of(owner.instance)
@@ -67,7 +71,11 @@ def prove_dead(at: Observation) -> Decision:
 
 
 def end(at: Observation, step: Step, name: str) -> Decision | None:
-    """Return the next decision for ending an instance of this operation: a command, then a kill, then the record."""
+    """Return the next decision for ending an instance of this operation.
+
+    The decisions are, in this order: send a command, wait, kill the instance, and record its end. If the end cannot be
+    proven from here, the decision is to finish the operation as failed.
+    """
     instance, seen = at.state.instances[name], at.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):

@@ -17,7 +17,7 @@ from streamkeeper.model.ways import Way
 
 
 def shadow(at: Observation) -> Decision:
-    """Return the decision to let the standby fill the shadow."""
+    """Return the next decision until the standby fills the shadow, the new checkpoint versions of a dual run."""
     step, name = Step.SHADOW, candidate_of(at.operation)
     if CommandKind.SHADOW in at.of(name).sent:
         return say(step, MarkDone(), f"{name} rereads the sources")

@@ -40,8 +40,8 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
 
     None if there is nothing to do: the reserve is not needed or would be of no use, it is running or cannot be
     observed, or its end is already recorded. The reserve owns nothing, and its end does not affect the candidate:
-    ``fall_back`` then starts another instance if it needs one. There is room for the reserve if the candidate was on
-    standby next to the old driver.
+    ``fall_back`` starts another instance if it needs one. A reserve is of use only in a warm handover. There is room
+    for it then, because the candidate was on standby next to the old driver.
     """
     name, release = reserve_of(at.operation), at.state.serving_release
     known = at.state.instances.get(name)
@@ -240,7 +240,7 @@ def _versions_back(at: Observation) -> dict[str, str]:
 
 
 def ways_back(operation: OperationState) -> dict[str, QueryWay]:
-    """Return query -> its transition, for every query whose rollback path restores a snapshot."""
+    """Return, by query, the transition of every query whose rollback path restores a snapshot."""
     return {query: way for query, way in operation.ways.items() if way.back is Way.RESTORE}
 
 

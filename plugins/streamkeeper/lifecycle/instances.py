@@ -14,9 +14,9 @@ from streamkeeper.model.step import Step
 
 
 def instance_name(operation: str, role: Role, *, again: bool = False) -> str:
-    """Return an instance's name. An operation starts one instance per role.
+    """Return the name of an operation's instance with this role.
 
-    ``again``: whether this is the second instance of the role, which the operation starts after an approval.
+    ``again``: whether it is the second instance of the role, which the operation starts after an approval.
     """
     return f"{operation}-{role.value}{'-approved' if again else ''}"
 
@@ -45,7 +45,9 @@ def give_up(step: Step, reason: str, *, untouched: Outcome = Outcome.REFUSED) ->
 
 
 def start(at: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
-    """Return the decision to plan, launch or give up an instance; None once any sign of the instance was seen.
+    """Return the decision to plan, launch or give up an instance.
+
+    Return None if the instance has started, has ended, or cannot be observed from here.
 
     ``at``: the observation.
     ``step``: the step of the decision.
@@ -107,12 +109,16 @@ def send_go(
 
 
 def shadows(at: Observation, name: str) -> bool:
-    """Whether the instance is running and fills a shadow."""
+    """Whether the instance is running and fills a shadow, the new checkpoint versions of a dual run."""
     return at.of(name).state is DriverState.SHADOW and at.of(name).life is Life.ALIVE
 
 
 def failed_to_serve(at: Observation, name: str, limit_s: float, what: str) -> str:
-    """Return why an instance with a GO command will not take over; empty as long as it may still take over."""
+    """Return why an instance that was sent GO will not take over; empty as long as it may still take over.
+
+    ``limit_s``: the longest time for the present step, in seconds.
+    ``what``: the event that the step waits for, as named in the reason, such as ``first trigger``.
+    """
     seen = at.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return seen.error or f"{name} ended before its {what}: {seen.liveness.why}"

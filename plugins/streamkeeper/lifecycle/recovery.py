@@ -34,7 +34,7 @@ def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
 
     Of the possible actions, those that need no acceptance come first.
 
-    ``chosen``: queries that a person wants to restore or rebuild; empty for the damaged ones.
+    ``chosen``: the queries that a person wants to restore or rebuild. If it is empty, these are the damaged queries.
     """
     cause, sentence, advice = next(found for rung in _LADDER if (found := rung(at)) is not None)
     options = [
@@ -314,7 +314,7 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
 
 
 def mendable(query: QueryLook) -> bool:
-    """Whether a start repairs the damage to a query. For that, the output must recognise the replayed batch."""
+    """Whether starting the query repairs all its damage. This requires an output that recognises the replayed batch."""
     shapes = {harm.shape for harm in query.harmed}
     knows = capabilities_of(query.sink).knows_batches
     alone = not (query.lost or query.ahead or query.unproven)

@@ -23,7 +23,10 @@ def price_of_restart(query: QueryLook) -> Price:
 
 
 def too_short(query: QueryLook) -> str:
-    """Return why an output cannot continue from the snapshot; empty if it has all batches up to the snapshot's."""
+    """Return why a query's output cannot continue from the snapshot that a replay would restore; empty if it can.
+
+    The output cannot continue if it lacks batches up to the snapshot's batch.
+    """
     if not query.output_lost or query.replay is None:
         return ""
     held = -1 if query.holds is None else query.holds
@@ -33,7 +36,11 @@ def too_short(query: QueryLook) -> str:
 
 
 def price_of_replay(query: QueryLook, replay: Replay) -> Price:
-    """Return the effects of a replay from a snapshot. Unknown batches count as replayed, and unknown input as lost."""
+    """Return the effects of a replay from a snapshot.
+
+    If the number of batches to replay is unknown, all batches count as replayed. If it is unknown whether the input
+    still exists, the input counts as possibly lost.
+    """
     nothing = replay.batches == 0 and not replay.reads
     count = "everything" if replay.batches is None else _count(replay.batches, "batch", "batches")
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"

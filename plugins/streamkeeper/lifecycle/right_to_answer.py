@@ -85,7 +85,8 @@ def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> Right
 
 def must_have_right(settings: Settings, state: JobState, request: DeployRequest) -> None:
     """Raise OperationRefused if a request answers a question in advance although its author may not answer questions.
-    The same applies to the person who accepted the loss of a recovery.
+
+    For a recovery, also raise it if the person who accepted the loss may not answer questions.
     """
     accepted = tuple(_said_beforehand(request))
     by = request.requested_by
@@ -105,9 +106,11 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
 
 
 def may_change_approvers(settings: Settings, state: JobState, request: DeployRequest, release: str) -> None:
-    """Raise OperationRefused for a release whose list of approvers differs from the current release's list.
+    """Raise OperationRefused if ``release`` changes the job's list of approvers and the requester may not change it.
 
-    A person on the current release's list may deploy such a release.
+    The list is compared with the current release's list. To change it, the requester must be on the current release's
+    list, and on the installation's list if there is one. A dry run is never refused. If the current release has no
+    list, every requester may introduce one.
     """
     serving = _own_list(state, state.serving_release)
     if request.dry_run or not serving or set(serving) == set(_own_list(state, release)):

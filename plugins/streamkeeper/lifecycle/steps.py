@@ -325,7 +325,11 @@ def _tell_stopped(stopped: DesiredChanged) -> str:
 
 
 def told_inherited(request: DeployRequest) -> str:
-    """Return a phrase about inherited and omitted values, such as " with the params (…) of r0004"; empty if none."""
+    """Return a phrase about the params and conf that a request inherits, such as " with the params (…) of r0004".
+
+    It also names params that are not inherited, because the code no longer declares them. The phrase is empty if there
+    are no such values.
+    """
     if not request.inherited_from:
         return ""
     kept = [

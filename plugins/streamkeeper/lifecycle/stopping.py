@@ -21,7 +21,7 @@ class Stopped(msgspec.Struct, frozen=True):
 
 
 class TakenOver(msgspec.Struct, frozen=True):
-    """The stop is given up: a decision that was recorded after it determines which driver runs."""
+    """The stop is abandoned: a request or operation that was recorded after the stop determines which driver runs."""
 
 
 class Unprovable(msgspec.Struct, frozen=True):
@@ -53,7 +53,10 @@ class StopView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decide_stop(at: StopView) -> StopDecision:
-    """Return the next action: drain an owner, kill it after the deadline, or record its end once that end is proven."""
+    """Return the next action: drain an owner, wait, kill it after the deadline, or record its proven end.
+
+    ``Stopped``, ``TakenOver`` and ``Unprovable`` are the actions that end the stop.
+    """
     stopped, operation = at.state.stopped, at.state.open_operation
     if stopped is None or stopped.operation != at.stop:
         return _say(TakenOver(), "a later request replaced this one")

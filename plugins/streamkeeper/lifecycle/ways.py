@@ -61,8 +61,9 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tuple[dict[str, QueryWay], str]:
-    """Return query -> its transition, and why the deploy is refused; the reason is empty if each query has a
-    transition.
+    """Return the transition of each query, by the query's name, and the reason why the deploy is refused.
+
+    The reason is empty if each query has a transition.
     """
     ways: dict[str, QueryWay] = {}
     for name, at in sorted(facts.items()):

@@ -27,7 +27,7 @@ class AskedField(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def asked_fields(request: type[msgspec.Struct]) -> dict[str, AskedField]:
-    """Return name -> field for the fields that have a title, in the order of their declaration."""
+    """Return, by name, the fields of a request type that have a title, in the order of their declaration."""
     found = {}
     for field in msgspec.structs.fields(request):
         kind, *metas = get_args(field.type) if hasattr(field.type, "__metadata__") else (field.type,)

@@ -115,7 +115,7 @@ def scratch_location(root: str, instance: str = "") -> str:
 
 
 def created(record: CheckpointVersionCreated) -> CheckpointVersion:
-    """Return the version after the record of its creation."""
+    """Return the new checkpoint version that a record of its creation describes."""
     return CheckpointVersion(
         query=record.query,
         version=record.version,
@@ -184,9 +184,9 @@ def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersio
 
 
 def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
-    """Return the version with the start that ``record`` names.
+    """Return the version with the start offsets or the inherited last batch that ``record`` names.
 
-    Return it unchanged if ``record`` is about another version, or if the start is already known.
+    Return it unchanged if ``record`` is about another version, or if that information is already known.
     """
     if version.version != record.version:
         return version

@@ -87,5 +87,8 @@ def concern_of(finding: Finding) -> Concern:
 
 
 def reads_other_sources(finding: Finding) -> bool:
-    """Whether a finding rules out every switch: offsets of the old sources do not apply to the new sources."""
+    """Whether a finding shows that the candidate reads other sources, to which the old sources' offsets do not apply.
+
+    Such a finding rules out every switch to a new checkpoint version.
+    """
     return finding.severity is Severity.BREAKING and concern_of(finding) is Concern.OTHER_SOURCES

@@ -77,7 +77,11 @@ def known_epoch(state: JobState, query: str) -> KnownEpoch:
 
 
 def find_newer(known: KnownEpoch, claims: Iterable[SeenClaim]) -> str:
-    """Return the proof that a journal is older than ``claims`` of a query, as a phrase; empty if it is not older."""
+    """Return the proof that a query's claims are newer than the journal, as a phrase; empty if no claim is newer.
+
+    ``known``: the query's newest epoch and versions according to the journal.
+    ``claims``: the query's claims that were found outside of the store.
+    """
     for claim in claims:
         if claim.epoch > known.epoch:
             held = f"for {claim.version} " if claim.version else ""
