@@ -101,8 +101,7 @@ def _may_be_own(parent: str, name: str) -> bool:
 
 @contextmanager
 def modules_put_back() -> Iterator[None]:
-    """When the context ends, restore ``sys.path`` and the loaded modules that a job file replaced inside the context.
-    """
+    """When the context ends, restore ``sys.path`` and the loaded modules that a job file replaced in the context."""
     modules, path, loaded = dict(sys.modules), list(sys.path), set(_loaded_from)
     try:
         yield

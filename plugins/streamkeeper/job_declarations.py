@@ -12,8 +12,7 @@ APPROVERS_HINT = 'write the list as a literal in the declaration of the job: app
 
 
 def declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.expr]]:
-    """Yield the keyword arguments of each ``streaming_job(…)`` for this job, or for a job whose name is not a literal.
-    """
+    """Yield the keyword arguments of each ``streaming_job(…)`` of this job, or of a job whose name is not a literal."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
             continue

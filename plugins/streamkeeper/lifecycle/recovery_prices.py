@@ -38,8 +38,8 @@ def too_short(query: QueryLook) -> str:
 def price_of_replay(query: QueryLook, replay: Replay) -> Price:
     """Return the effects of a replay from a snapshot.
 
-    If the number of batches to replay is unknown, all batches count as replayed. If it is unknown whether the input
-    still exists, the input counts as possibly lost.
+    If the number of batches to replay is unknown, all batches count as replayed. Input that cannot be checked counts as
+    possibly lost.
     """
     nothing = replay.batches == 0 and not replay.reads
     count = "everything" if replay.batches is None else _count(replay.batches, "batch", "batches")
