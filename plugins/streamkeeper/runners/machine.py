@@ -47,11 +47,14 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The machine's text in ``ProcessRecord.machine``."""
+        """This machine as text, in the form that ``ProcessRecord.machine`` stores."""
         return ":".join((self.hardware or "-", self.boot, self.pid_namespace, str(self.user)))
 
     def look_at(self, machine: str, host: str) -> tuple[Sight, str]:
-        """Return what this process can learn about a process on the recorded machine, and the reason as a phrase."""
+        """Return what this process can learn about a recorded process, and the reason as a phrase.
+
+        ``machine``, ``host``: the machine's text and its host name in the process's record.
+        """
         hardware, boot, pid_namespace, user = _parts(machine)
         if boot == self.boot and pid_namespace == self.pid_namespace:
             if self.user in (0, int(user)):
@@ -65,9 +68,10 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         return Sight.ELSEWHERE, f"it runs on {host}, which cannot be inspected from {self.host}"
 
     def shares_disk(self, machine: str, host: str) -> bool:
-        """Whether the recorded process used the same disk as this process; False if that cannot be determined.
+        """Whether a recorded process used the same disk as this process; False if that cannot be determined.
 
-        The hardware id is not compared, because containers of one image may have the same id on different disks.
+        ``machine``, ``host``: the machine's text and its host name in the process's record. The hardware id is not
+        compared, because containers of one image may have the same id on different disks.
         """
         _, boot, pid_namespace, _ = _parts(machine)
         return host == self.host or (boot, pid_namespace) == (self.boot, self.pid_namespace)

@@ -43,7 +43,9 @@ class PodTemplate(msgspec.Struct, frozen=True):
 
     @property
     def grace_s(self) -> int:
-        """How many seconds a driver has to end between two batches, once its node requests its end."""
+        """The seconds between a node's request that a pod end and SIGKILL. In this time the driver must end between two
+        batches.
+        """
         return int(self.pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S))
 
 

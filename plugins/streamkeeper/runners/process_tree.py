@@ -92,7 +92,7 @@ def mark(job: str, instance: str, *, installation: str = "", store: str = "") ->
 
 
 def read_process(pid: int) -> Process | None:
-    """Return the process, including a frozen one; None when it has ended, or is a zombie without threads."""
+    """Return the process with this pid, even if it is frozen; None if it has ended, or is a zombie without threads."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             text = file.read()
@@ -119,7 +119,11 @@ def read_above(pid: int) -> set[int]:
 
 
 def find_tree(marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
-    """Return every living process of an instance on this machine, in order of pid; takes about 20 us per process."""
+    """Return every living process of an instance on this machine, in order of pid; takes about 20 us per process.
+
+    ``marked``: the instance's mark. ``roots``: its recorded supervisors; processes in their sessions are found even
+    without a readable mark.
+    """
     return ProcessTable().find(marked, roots)
 
 
@@ -145,7 +149,11 @@ class ProcessTable:
         self._looked_again = False
 
     def find(self, marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
-        """Return every process of an instance, in order of pid."""
+        """Return every process of an instance, in order of pid.
+
+        ``marked``: the instance's mark. ``roots``: its recorded supervisors; processes in their sessions are found even
+        without a readable mark.
+        """
         found: dict[int, Process] = {}
         for session in self._sessions_of(roots):
             members = self._sessions.get(session, [])
@@ -247,9 +255,10 @@ def catches(pid: int, number: signal.Signals) -> bool:
 
 
 def finds_another(pid: int, directory: Path) -> bool:
-    """Whether a process sees another directory at this path than this process, as in a container with other volumes.
+    """Whether another process sees a different directory at this path than this process does, for example because it
+    runs in a container with other volumes.
 
-    False if access is denied, or if the process sees no directory at the path.
+    False if access is denied, or if the other process sees no directory at the path.
     """
     try:
         return not os.path.samestat(os.stat(f"{root_of(pid)}{directory}"), os.stat(directory))
@@ -263,7 +272,7 @@ def root_of(pid: int) -> str:
 
 
 def send(process: Process, number: signal.Signals) -> None:
-    """Signal exactly this process, never a later one with its pid."""
+    """Signal exactly this process, never a later process that has the same pid."""
     try:
         handle = os.pidfd_open(process.pid)
     except OSError:
@@ -297,10 +306,9 @@ def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
 
 
 def kill_tree(find: Callable[[], list[Process]], *, first: int = 0) -> None:
-    """Kill all processes that ``find`` returns with SIGKILL, the pid ``first`` before the others, until it returns no
-    new process.
+    """Send SIGKILL to all processes that ``find`` returns. Repeat this until ``find`` returns no new process.
 
-    Does not wait for their end.
+    ``first``: the pid that gets the signal before the others. Does not wait for the end of the processes.
     """
     killed: set[tuple[int, int]] = set()
     for _ in range(_MANY_ROUNDS):

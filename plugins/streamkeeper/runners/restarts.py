@@ -62,8 +62,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, policy: RestartPolicy) -> Decision:
     """Decide what follows the exit of a driver process.
 
-    ``code``: its exit code, or minus the signal.
-    ``spent``: the used budgets.
+    ``code``: its exit code. If a signal ended it, minus the signal's number.
+    ``spent``: the restarts and waits that were already used.
     ``now``: the time in seconds, by any monotonic clock.
     ``ran_s``: how many seconds the process ran.
     ``budget``: the allowed restarts after failures.

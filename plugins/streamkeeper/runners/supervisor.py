@@ -344,7 +344,9 @@ def _own_root() -> Root:
 
 
 def supervise(job: str, instance: str, command: Sequence[str]) -> None:
-    """Run an instance to its end; raises StreamkeeperError, or Superseded when another supervisor has it."""
+    """Run an instance to its end. Raises StreamkeeperError, or Superseded if another supervisor has the instance or the
+    instance has already ended.
+    """
     contained = is_in_container(os.environ)
     settings = read_settings(os.environ)
     store = open_store(settings.store)

@@ -34,8 +34,10 @@ _PASSED_TO_CONTAINERS = frozenset(
 
 
 def named_master(settings: Settings, resolve_master: Callable[[str], str] | None) -> str:
-    """Return the Spark master that the settings name, directly or by an Airflow connection; empty without remote
-    executors.
+    """Return the Spark master that the settings name, directly or by an Airflow connection; empty if they name no
+    master.
+
+    ``resolve_master``: returns the master of a connection. If it is None, a named connection raises InvalidInput.
     """
     told = settings.master
     name = told.removeprefix(CONNECTION)
@@ -70,8 +72,9 @@ def _locale(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_variables(settings: Settings) -> dict[str, str]:
-    """Return the environment variables that pass an installation's settings, except its home, to a driver on any
-    machine.
+    """Return the environment variables that pass an installation's settings to a driver, wherever it runs.
+
+    The installation's home is not among them.
     """
     return {
         "PYTHONPATH": str(PACKAGES),
@@ -89,7 +92,10 @@ def settings_variables(settings: Settings) -> dict[str, str]:
 
 
 def passed_to_containers(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the caller's variables for a driver on another machine, with UTF-8 for file names."""
+    """Return the variables that a driver on another machine gets from the caller's environment.
+
+    The result also sets ``LC_CTYPE`` to UTF-8, for file names.
+    """
     return {"LC_CTYPE": _UTF_8} | {
         key: value
         for key, value in environ.items()
@@ -98,8 +104,9 @@ def passed_to_containers(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def choose_driver(driver: Sequence[str], python: str) -> tuple[str, ...]:
-    """Return the driver's command with the release's interpreter, if ``python`` names one; any command other than
-    ``DRIVER`` is returned unchanged.
+    """Return the driver's command, run by the release's interpreter ``python``.
+
+    If ``python`` is empty, or ``driver`` is not the usual command ``DRIVER``, return ``driver`` unchanged.
     """
     return (python, *DRIVER[1:]) if python and tuple(driver) == DRIVER else tuple(driver)
 

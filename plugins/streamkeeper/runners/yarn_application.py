@@ -67,8 +67,8 @@ class YarnRunner(ContainerRunner[Application]):
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """Implement ``Runner.launch``.
 
-        ``secrets`` are not sent, because YARN stores a container's environment. The supervisor there resolves the same
-        references. Raises InvalidInput for a reference that only Airflow can resolve.
+        ``secrets`` are not sent, because YARN stores a container's environment. The supervisor in the container
+        resolves the same references. Raises InvalidInput for a reference that only Airflow can resolve.
         """
         _must_resolve_there(secrets)
         super().launch(spec, secrets)

@@ -101,8 +101,8 @@ class _Failure(msgspec.Struct, rename="pascal"):
 class ResourceManager:
     """One cluster's ResourceManager, at ``http://host:port``, as ``user``; threads may share it.
 
-    Every call raises TemporaryError without a response, PermanentError for a refusal. A connection may take 5 s, and a
-    wait for data 30 s. For a request to a NodeManager these limits are 3 s and 5 s.
+    Every call raises TemporaryError if there is no response, and PermanentError if the request is refused. A connection
+    may take 5 s, and a wait for data 30 s. For a request to a NodeManager these limits are 3 s and 5 s.
     """
 
     def __init__(self, url: str, user: str) -> None:
@@ -117,7 +117,7 @@ class ResourceManager:
         self._ask("GET", "info")
 
     def new_application(self) -> str:
-        """Return an unused application id; the ResourceManager records the application at its submission."""
+        """Return an unused application id. The ResourceManager records the application only when it is submitted."""
         return _decoded(self._ask("POST", "apps/new-application", {}).content, _NewApplication).application_id
 
     def submit(self, context: dict[str, Any]) -> None:
@@ -156,7 +156,7 @@ class ResourceManager:
         return _decoded(answer.content, _AttemptList).app_attempts.app_attempt
 
     def end_container(self, container: str) -> None:
-        """Make a container's NodeManager send SIGKILL to it; a missing container is ignored."""
+        """Make a container's NodeManager send SIGKILL to the container; a missing container is ignored."""
         self._ask("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN", {})
 
     def withdraw(self, application: str) -> None:
