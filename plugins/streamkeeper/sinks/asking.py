@@ -31,7 +31,8 @@ class _Asked(Protocol):
 def ask_output(question: OutputQuestion) -> OutputAnswer:
     """Return the newest batch of a checkpoint version that an output contains.
 
-    If this batch cannot be determined, ``unknown`` of the result is the reason. Raises no error, and changes nothing.
+    If this batch cannot be determined, the result's ``unknown`` contains the reason. Raises no error, and changes
+    nothing.
     """
     if not capabilities_of(question.sink.kind).knows_batches:
         return OutputAnswer(unknown="Streamkeeper cannot query the output of a function")
@@ -42,7 +43,7 @@ class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
     """How an output that contains later batches would handle a restore of its query to an earlier batch.
 
     ``takes``: how the output handles replayed batches, as a phrase; empty if it stores them twice.
-    ``refusal``: why readers cannot be limited to the batches up to the restored one; empty if they can.
+    ``refusal``: why readers cannot be limited to the batches up to that earlier batch; empty if they can.
     """
 
     how: Reconciliation

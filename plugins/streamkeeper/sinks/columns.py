@@ -42,7 +42,10 @@ class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def columns_of(schema: StructType, table: str) -> tuple[TableColumn, ...]:
-    """Return the columns for a DataFrame; raises Unsupported, naming the column, for an unsupported type."""
+    """Return the columns of a table for DataFrames with this schema; ``table``: the table's name, for errors.
+
+    Raises Unsupported for an unsupported type, and InvalidInput for a reserved name. Both name the column.
+    """
     return tuple(_column(field.name, field.dataType.simpleString(), table) for field in schema.fields)
 
 
@@ -91,8 +94,9 @@ def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
 
 
 def converters(columns: Sequence[TableColumn], dialect: str) -> list[Callable[[Any], Any] | None]:
-    """Return for each column the conversion of Spark's value to the database's value; None if no conversion
-    is needed.
+    """Return for each column the function that converts Spark's value to the database's value.
+
+    The function is None for a column whose values need no conversion.
     """
     return [_converter(column, dialect) for column in columns]
 
@@ -119,7 +123,10 @@ def _text(value: object) -> str | None:
 
 
 def find_differences(connection: Connection, table: Table) -> list[str] | None:
-    """Return how the database's table of this name differs from ``table`` in columns and key; None if there is none."""
+    """Return how the database's table of this name differs from ``table`` in columns and key.
+
+    The list is empty if they do not differ. Return None if the database has no table of this name.
+    """
     import sqlalchemy as sa
 
     inspector = sa.inspect(connection)

@@ -25,9 +25,11 @@ SAMPLED = 10
 def compare_tables(
     connection: Connection, old_name: str, new_name: str, *, may_differ: Collection[str] = ()
 ) -> OutputComparison:
-    """Compare two tables by their key, on the columns that both have with the same type, in the transaction's snapshot.
+    """Compare the rows of two tables by their common key, in the snapshot that the connection's transaction sees.
 
-    The other columns are reported, with both their types.
+    Only columns that both tables have with the same type are compared. The result lists the others with both types,
+    except those in ``may_differ``. Tables cannot be compared if one is missing, or if their keys differ in names or
+    types.
 
     ``may_differ``: columns whose differences are only counted; a row that differs only in them counts as equal.
     """
@@ -168,7 +170,10 @@ def _names(columns: Iterable[Any]) -> list[str]:
 
 
 def named_row(key: Iterable[str], row: Iterable[object]) -> str:
-    """Return a row by its key, such as ``customer='a', minute='2026-03-01 00:07:00+00:00'``; ``row`` may be longer."""
+    """Return text that identifies a row by its key, such as ``customer='a', minute='2026-03-01 00:07:00+00:00'``.
+
+    ``key``: the key's column names. ``row``: the row's values, the key's values first; further values are ignored.
+    """
     pairs = zip(key, row, strict=False)
     return ", ".join(f"{name}={_plain(value)!r}" for name, value in pairs)
 

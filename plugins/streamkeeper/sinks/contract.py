@@ -85,7 +85,10 @@ class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OutputClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest epoch that an output has accepted from its query, and the checkpoint version, empty if unknown."""
+    """The newest epoch that an output has accepted from its query.
+
+    ``version``: the checkpoint version that the output records with this epoch, empty if unknown.
+    """
 
     epoch: int
     version: str = ""
@@ -95,7 +98,8 @@ def check_installation(what: str, recorded: str | None, mine: str) -> None:
     """Raise OperationRefused if another installation writes the output, which happens when a copied installation uses
     the same names.
 
-    ``what``: the output, for the message; ``recorded``, ``mine``: the id in the output, and that of this installation.
+    ``what``: the output, for the message. ``recorded``: the installation's id in the output. ``mine``: this
+    installation's id. No error is raised if one of these ids is unknown.
     """
     if recorded and mine and recorded != mine:
         raise OperationRefused(
@@ -107,7 +111,7 @@ def check_installation(what: str, recorded: str | None, mine: str) -> None:
 class Sink(ABC):
     """A sink as the job's author declares it: an immutable value, without a connection.
 
-    ``kind``: selects its capabilities; ``output_modes``: the modes that it supports.
+    ``kind``: the sink's kind, which determines its capabilities; ``output_modes``: the modes that the sink supports.
     """
 
     kind: ClassVar[str]
@@ -154,8 +158,7 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def raise_fence(self) -> None:
-        """Make this epoch permanently the newest that the output accepts; raises Fenced if the output has a newer
-        epoch.
+        """Make the output permanently refuse all older epochs; raises Fenced if the output has accepted a newer epoch.
 
         In the role SERVING this is also the cutover: from here on the output consists of ``context.serving``. In the
         role SHADOW only older epochs of the same shadow are fenced, and the current output is unchanged.
@@ -191,10 +194,10 @@ class SinkWriter(ABC):
         return None
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:  # noqa: B027
-        """Record that the output continues after ``batch_id``, although it lacks earlier batches. A person has accepted
-        this loss.
+        """Record that the output continues after ``batch_id``, although it lacks earlier batches. Only for a loss that
+        a person has accepted.
 
-        ``batch``: any frame with the output's columns; the frame is not run.
+        ``batch``: any frame with the output's columns; the frame is not computed.
 
         Call ``raise_fence`` first. Idempotent. The default does nothing.
         """
@@ -209,11 +212,11 @@ class SinkWriter(ABC):
 
 
 def refuse_older_copy(output: str, version: str, known: int | None, held: int | None) -> None:
-    """Raise OutputLost if an output has fewer batches than this process has seen in it, because that output was
-    replaced.
+    """Raise OutputLost if an output lacks batches that this process has already seen in it. The output was then
+    replaced, for example by an older copy.
 
-    ``known``: the newest batch that this process has seen in the output; ``held``: the newest batch that the output has
-    now. Each is None without a batch.
+    ``known``: the newest batch that this process has seen in the output; None if it has seen no batch.
+    ``held``: the newest batch that the output contains now; None if it contains no batch.
     """
     if known is not None and (held is None or held < known):
         found = "no batch" if held is None else f"only batches up to {held}"

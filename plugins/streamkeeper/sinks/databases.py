@@ -71,7 +71,8 @@ def identity(url: URL) -> str:
 
 
 def server_of(url: URL) -> str:
-    """Return the parts of the URL that determine the server and schema but are not in ``identity``; empty without any.
+    """Return the parts of the URL that determine the server and schema but are not in ``identity``; empty if there are
+    none.
 
     The result contains host, address, port and database from the URL's query or service, the user if that determines
     the database, and ``search_path`` and ``role`` from its options. It never contains a password.
@@ -158,8 +159,10 @@ def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
 
 
 def lock_creation(connection: Connection) -> None:
-    """Prevent other transactions from creating tables at the same time: PostgreSQL's CREATE IF NOT EXISTS alone can
-    collide.
+    """Make other transactions that call this function wait until this transaction ends, so that one creates tables at a
+    time.
+
+    In PostgreSQL, concurrent CREATE IF NOT EXISTS statements can collide. In SQLite, this function does nothing.
     """
     from sqlalchemy import text
 
@@ -223,6 +226,6 @@ _HINT = "use sqlite:////absolute/path.db or postgresql+psycopg://user@host/datab
 
 
 def may_be_there(url: str) -> bool:
-    """Whether the database may exist; False only for a missing SQLite file, which a connection would create."""
+    """Whether the database may exist. The result is False only for a SQLite file that is missing."""
     database = parse_url(url).database
     return not url.startswith("sqlite") or bool(database and os.path.exists(database))

@@ -78,8 +78,8 @@ _FORMATS = {
 class FileSink(Sink):
     """Writes files under ``<path>/<checkpoint version>``, for readers that use ``read_serving``.
 
-    ``read_serving`` returns the rows as they were written. Delivery is exactly once for readers that follow Spark's
-    sink log, as Spark does. Other engines read whole directories, and therefore also the files of unfinished batches.
+    ``read_serving`` returns the rows as they were written. Delivery is exactly once for readers that read through
+    Spark's sink log, such as Spark. Other engines read whole directories, and so also the files of unfinished batches.
     """
 
     kind: ClassVar[str] = "file"
@@ -126,7 +126,7 @@ class FileSink(Sink):
         return mine == theirs or is_internal(mine, theirs) or is_internal(theirs, mine)
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """Return a conflict if the directory is inside an internal directory of another output."""
+        """Return a sentence if the directory is inside an internal directory of another output, unless ``serves``."""
         root = Path(self.path)
         around = [each for each in root.parents if is_internal(root, each) and newest_epoch(each) is not None]
         if around and not serves:
@@ -205,7 +205,7 @@ class FileWriter(SinkWriter):
         )
 
     def newest_claim(self) -> OutputClaim | None:
-        """Return the newest claim in the epoch log, if that claim is by this query."""
+        """Return the newest claim in the epoch log; None if it is missing, or another query or installation made it."""
         newest, context = newest_epoch(self._root), self._context
         if newest is None or newest.owner != f"{context.job}/{context.query}":
             return None
@@ -227,7 +227,7 @@ class FileWriter(SinkWriter):
         )
 
     def check_fence(self) -> None:
-        """Raise Fenced when a newer epoch has been claimed; for a shadow, when its version has become current."""
+        """Raise Fenced if the newest claim is not of this epoch; for a shadow, if the shadow's version is current."""
         newest = newest_epoch(self._root)
         if self._in_shadow:
             if self._serves(newest):
@@ -253,7 +253,7 @@ class FileWriter(SinkWriter):
         self._held = self.last_batch()
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Pass the batch to Spark's own file sink, unless its log already has the batch."""
+        """Pass the batch to Spark's own file sink. If the sink log already has the batch, only compute it."""
         self._sink.check_columns(batch)
         last = self.last_batch()
         refuse_older_copy(str(self._root), self._context.version, self._held, last)
@@ -287,8 +287,8 @@ class FileWriter(SinkWriter):
         """Do nothing: no connection is open."""
 
     def seed(self, batch_id: int) -> None:
-        """Start the sink log of this version as if the batches up to ``batch_id`` had written no file. Without these
-        batches, Spark cannot read the log.
+        """Start the sink log of this version as if the batches up to ``batch_id`` had written no file. Spark cannot
+        read a log that lacks these batches.
 
         ``batch_id`` is 0 for a version that numbers its batches anew; a restored version continues its parent's
         numbers.
@@ -296,8 +296,9 @@ class FileWriter(SinkWriter):
         begin_log(self._target, batch_id)
 
     def discard(self) -> None:
-        """Remove this version's directory. It stays if this version is current, or if no writer of this output created
-        the directory."""
+        """Remove the directory of this shadow version. It stays if the version is current, or if no writer of this
+        output created it.
+        """
         if not self._in_shadow or self._serves(newest_epoch(self._root)):
             return
         if self._target.is_dir() and is_shadow(self._root, self._context.version):
@@ -356,7 +357,7 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
-    """Return the answer from Spark's sink log of the version, in the directory that a param names."""
+    """Return the newest batch in the version's sink log. The output's directory is found among ``question.places``."""
     described = question.sink.output
     masked = question.mask(described)
     root = Path(next((place for place in question.places if question.mask(place) == masked), described))

@@ -54,12 +54,12 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def all_formats(self) -> dict[str, str]:
-        """Checkpoint version -> file format, of every known version."""
+        """The file format of each known checkpoint version."""
         return {**self.formats, self.version: self.file_format}
 
 
 def newest_epoch(root: Path) -> EpochFile | None:
-    """Return the newest claim of an output directory."""
+    """Return the newest claim of an output directory; None if the directory has no claim."""
     folder = root / _EPOCHS
     if not folder.is_dir():
         return None
@@ -96,9 +96,9 @@ def is_shadow(root: Path, version: str) -> bool:
 
 
 def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:
-    """Return checkpoint version -> file format.
+    """Return the file format of each checkpoint version in the newest claim.
 
-    The formats are read from the newest claim. If that claim lacks a wanted version, all claims are read.
+    If that claim lacks a version in ``wanted``, the result also contains the versions in all other claims.
     """
     formats = newest.all_formats if newest is not None else {}
     if set(wanted) <= set(formats):
@@ -107,7 +107,7 @@ def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -
 
 
 def create_epoch(root: Path, claim: EpochFile) -> None:
-    """Make the claim permanently the newest of the output; raises Fenced when another writer has its number."""
+    """Store the claim permanently under its epoch; raises Fenced if another writer has already claimed this epoch."""
     file = root / _EPOCHS / f"{claim.epoch:010d}.json"
     data = to_json(claim)
     if not create_whole(file, data) and file.read_bytes() != data:
@@ -146,8 +146,8 @@ def read_spans(
     ``spark``: reads the files.
     ``root``: the output's directory.
     ``spans``: the versions and their last batches.
-    ``formats``: version -> file format.
-    ``schema``: the schema for text files of a version without a recorded one; without it, types are inferred.
+    ``formats``: the file format of each version.
+    ``schema``: the schema for text files of a version whose schema was not recorded; without it, types are inferred.
 
     Raises InvalidInput when the last batch of a segment can no longer be found in its sink log.
     """

@@ -43,9 +43,9 @@ BatchFunction = Callable[["DataFrame", BatchContext], None]
 class ForeachBatch(Sink):
     """Calls ``function(batch, context)`` at least once per batch.
 
-    The output is unknown and has no fence. Two other means exclude a superseded writer: the driver's check before each
-    batch, and the proof that the earlier driver has terminated. A batch that was running when its driver terminated is
-    replayed.
+    Streamkeeper does not know the function's output and cannot fence it. Two other means exclude a superseded writer:
+    the driver's check before each batch, and the proof that the earlier driver has terminated. A batch that was running
+    when its driver terminated is replayed.
     """
 
     kind: ClassVar[str] = "foreach"

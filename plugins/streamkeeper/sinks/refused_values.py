@@ -60,8 +60,9 @@ def check_refused(
 
 
 def refusal(where: str, name: str, *, text: bool) -> PermanentError:
-    """Return why a value of the column ``name`` is refused, and the remedy. ``text``: whether the column contains
-    strings.
+    """Return the error for a refused value of the column ``name``, with the remedy.
+
+    ``where``: the table and batch, for the message; ``text``: whether the column contains strings.
     """
     if text:
         return PermanentError(

@@ -28,8 +28,8 @@ def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
     """Return the files that the sink log lists. If ``last`` is given, return only the files of the batches up to
     ``last``.
 
-    No other file belongs to a batch. Raises InvalidInput if the log cannot separate the batches up to ``last`` from
-    later ones.
+    A file that the log does not list belongs to no batch. Raises InvalidInput if the log cannot separate the batches up
+    to ``last`` from later ones.
     """
     entries = _entries(directory)
     end = entries.newest if last is None else last

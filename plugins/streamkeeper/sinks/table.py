@@ -137,7 +137,7 @@ class TableSink(Sink):
         return self.url
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """Return a conflict for a reserved name, or if a foreign table has the name of one of Streamkeeper's own."""
+        """Return a sentence if the name is reserved, unless ``serves``, or if a foreign table has a needed name."""
         if not serves and is_reserved(self.table):
             return f"table name {self.table} is reserved for Streamkeeper's own tables"
         return find_foreign_table(self.url, self.table)
@@ -189,7 +189,7 @@ class TableWriter(SinkWriter):
 
     def raise_fence(self) -> None:
         """Advance the output's row to this epoch and drop older epochs' staged rows. In the role SERVING, the same
-        transaction makes this version's own table, if any, current: a former shadow, or one kept for a rollback.
+        transaction makes this version's own table current if it has one: a former shadow, or one kept for a rollback.
         """
         import sqlalchemy as sa
 
