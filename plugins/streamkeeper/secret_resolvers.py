@@ -32,5 +32,5 @@ def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], st
 
 
 def built_in_resolvers(environ: Mapping[str, str] | None = None) -> dict[str, Callable[[str], str]]:
-    """Return scheme -> resolver, for the resolvers that need only this process."""
+    """Return the resolvers that need only this process, by the scheme of the references that they resolve."""
     return {"env": env_resolver(environ)}
