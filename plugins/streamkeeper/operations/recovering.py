@@ -124,7 +124,7 @@ def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
 
 
 def not_accepted(option: Option, asked: Asked) -> list[str]:
-    """Return the command-line options, such as ``--accept-loss``, that the request still needs to accept effects."""
+    """Return the command-line options, such as ``--accept-loss``, that the request lacks to accept all effects."""
     accepts = bool(asked.accepted_by)
     loses, doubles = any(price.lost for price in option.prices), any(price.doubles for price in option.prices)
     missing = ["--accept-loss"] if loses and not (accepts and asked.accept_loss) else []

@@ -50,7 +50,7 @@ def look_at_replan(site: Installation, state: JobState, query: QueryLook, direct
 
 
 def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int]) -> dict[str, str]:
-    """Take a snapshot of each query's last commit without the damaged plan, and return query -> name of the snapshot.
+    """Take a snapshot of each query at its last commit, without the damaged plan. Return the snapshots' names by query.
 
     ``batches``: query -> the batch whose plan is damaged. Idempotent. Raises the errors of ``capture``.
     """
@@ -64,7 +64,7 @@ def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int])
 
 
 def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int]) -> None:
-    """Raise OperationRefused unless every output is proven not to contain the batch that is to be planned again.
+    """Raise OperationRefused unless every output provably lacks the batch that its query is to plan again.
 
     ``batches``: query -> the batch to plan again. Call this only after all drivers have ended.
     """

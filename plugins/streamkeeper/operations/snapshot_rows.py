@@ -45,7 +45,7 @@ class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def verified(self) -> bool | None:
-        """The result of the snapshot's newest drill; None without a drill."""
+        """Whether the snapshot passed its newest drill; None without a drill."""
         return self.drills[-1].ok if self.drills else None
 
     @property

@@ -71,7 +71,7 @@ class Pace:
 
 
 class ObjectiveOperator(AskedTask):
-    """Fails the run if the backup of a query is later than the installation allows, or a backup task failed."""
+    """Fails the run if a backup task failed, or if the backup of a query is later than the installation allows."""
 
     form = staticmethod(backup_form)
 

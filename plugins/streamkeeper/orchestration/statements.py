@@ -57,13 +57,13 @@ class StateDeadOperator(AskedTask):
 class CopyForkOperator(AskedTask):
     """Takes a snapshot of every checkpoint to which a driver with a stated termination may still write.
 
-    A restore of such a snapshot replays no batch.
+    A restore of such a snapshot replays no batch. If a snapshot cannot be taken, the task logs the reason.
     """
 
     form = staticmethod(state_dead_form)
 
     def work(self, context: Context) -> str:
-        """Return the next step for a person; raises OperationRefused if there is no such checkpoint."""
+        """Return the next step for a person; raises OperationRefused if the job has no such checkpoint."""
         from streamkeeper.operations.deaths import snapshot_fork
 
         job = self.asked(context)["job"]
