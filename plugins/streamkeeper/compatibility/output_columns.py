@@ -93,7 +93,8 @@ def same_static_tables(before: str, after: str) -> bool:
 
 
 def told_by_state(before: str, after: str, old: Manifest, new: Manifest, *, keys_alone: bool) -> bool:
-    """Whether two expressions differ only in keys or values of a stateful operator, which other rules report.
+    """Whether two expressions differ only in changed keys or values of stateful operators. Other rules report those
+    changes.
 
     ``keys_alone``: whether only the operator's keys count, not its values.
     """

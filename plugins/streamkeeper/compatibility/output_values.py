@@ -32,7 +32,9 @@ _WRITTEN_ONCE = "new results would have the new {name}; rows already written kee
 
 
 def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report an output column that is computed differently above the state. Only new results are affected."""
+    """Report an output column that is computed differently above the state, that is, after the stateful operators. A
+    row that is already written keeps its old value until it is written again.
+    """
     for name in redefined_values(old, new):
         before, after = output_columns(old)[name].meaning, output_columns(new)[name].meaning
         if _told_of_code(before, after, old, new):
@@ -61,8 +63,9 @@ def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool
 
 
 def redefined_values(old: Manifest, new: Manifest) -> list[str]:
-    """Return the output columns that a change above the state redefines, except columns that determine where the output
-    stores a row. Other rules report changes inside the state.
+    """Return the output columns that a change above the state redefines, that is, a change after the stateful
+    operators. Columns that determine where the output stores a row are left out. Other rules report changes inside the
+    state.
     """
     if not is_stateful(old, new) or not same_kinds(old, new):
         return []

@@ -77,8 +77,8 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
 
 def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Report changed joins, unions or generators below the state. New rows would pass other joins, unions or generators
-    than the rows that are already in the state.
+    """Report changed joins, unions or generators (such as ``explode``) below the state. New rows would pass other
+    joins, unions or generators than the rows that are already in the state.
     """
     named = names_of_both(old, new)
     for where, before, after in operator_pairs(old, new):

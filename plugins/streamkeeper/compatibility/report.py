@@ -90,7 +90,7 @@ def _hint_is(finding: Finding) -> str:
 
 
 def sentence(verdict: Verdict) -> str:
-    """Return a sentence about the meaning of the verdict for a deploy."""
+    """Return a sentence that states what the verdict means for a deploy."""
     match verdict:
         case Verdict.RESUME:
             return "the new release resumes from the same checkpoint after the old one is drained"

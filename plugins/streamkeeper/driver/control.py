@@ -82,7 +82,7 @@ class StoreLine:
     def look(self, *, max_age_s: float = 0.0) -> JobState:
         """Read new commands and journal records, and return the job's state.
 
-        Commands or records that were read at most ``max_age_s`` seconds ago are not read again. Each of the two reads
+        Commands or records that were read less than ``max_age_s`` seconds ago are not read again. Each of the two reads
         makes one request if there is nothing new.
         """
         with self._lock:
@@ -95,7 +95,7 @@ class StoreLine:
             return self._state
 
     def look_for_commands(self, *, max_age_s: float = 0.0) -> list[Command]:
-        """Return all commands so far. They may be up to ``max_age_s`` seconds out of date.
+        """Return all commands to this driver so far. Commands sent in the last ``max_age_s`` seconds may be missing.
 
         Makes no request if the last read was less than ``max_age_s`` seconds ago. A read that finds no new command
         makes one request.
@@ -141,7 +141,7 @@ class StoreLine:
             return self._control.read_history()
 
     def read_launch(self) -> LaunchSpec | None:
-        """Return the launch specification of this driver."""
+        """Return the launch specification of this driver; None if none is stored."""
         with self._lock:
             return self._control.read_launch()
 
@@ -151,7 +151,7 @@ class StoreLine:
             return self._control.read_status()
 
     def read_status_of(self, instance: str) -> DriverStatus | None:
-        """Return another instance's last status."""
+        """Return another instance's last status; None if it has written none."""
         with self._lock:
             return Control(self._store, self._job, instance).read_status()
 

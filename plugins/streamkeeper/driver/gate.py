@@ -102,22 +102,23 @@ class Gate:
                 self._inside = False
 
     def close(self) -> None:
-        """Block further batches; a batch that is being written continues."""
+        """Refuse further batches, and batches that wait at the gate, with GateClosed. A batch that is being written
+        continues.
+        """
         with self._lock:
             self._closed = True
             self._changed.notify_all()
 
     def hold(self) -> None:
-        """Make further batches wait at the gate; a batch that is being written continues."""
+        """Make further batches wait at the gate until ``release``; a batch that is being written continues."""
         with self._lock:
             self._held = True
 
     def hand_to(self, writer: SinkWriter, superseded_by: Callable[[JobState], str]) -> SinkWriter:
-        """Pass the waiting batches to another writer, under that writer's claim. The gate must be held, and no batch
-        may be running.
+        """Give the gate another writer, which writes the waiting batches under its own claim. The gate must be held,
+        and no batch may be in progress. Return the previous writer, which the caller must close.
 
-        ``superseded_by``: returns why that claim is no longer valid; empty if it is valid. The method returns the
-        previous writer, which the caller must close.
+        ``superseded_by``: returns why the new writer's claim is no longer valid; empty if it is valid.
         """
         with self._lock:
             before, self._writer, self._superseded_by = self._writer, writer, superseded_by

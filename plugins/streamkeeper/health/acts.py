@@ -18,7 +18,7 @@ _NO_START = PERMANENT | {"crash-loop", "disk-full", "out-of-memory", "driver-unk
 
 
 class Act(Enum):
-    """An action that is safe without a person."""
+    """An action that the watch takes without a person's decision, because it is safe."""
 
     START = "start"
     """Start the current release from its checkpoint, because the previous driver has provably terminated."""

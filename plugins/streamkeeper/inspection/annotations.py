@@ -31,7 +31,7 @@ class _Unknown(Exception):
 
 
 def flags_of(code: CodeType) -> int:
-    """Return the flags of a code object, without the flag for annotations."""
+    """Return the flags of a code object, without the flag that ``from __future__ import annotations`` sets."""
     return code.co_flags & ~_KEPT_AS_TEXTS
 
 

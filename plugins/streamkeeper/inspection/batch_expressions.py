@@ -67,7 +67,7 @@ class BatchExpressions:
 
     @contextmanager
     def during(self, **fields: Any) -> Iterator[None]:
-        """Temporarily set some of the walk's fields to other values."""
+        """Set some of the walk's fields to other values until the ``with`` block ends."""
         before = {name: getattr(self, name) for name in fields}
         for name, value in fields.items():
             setattr(self, name, value)
