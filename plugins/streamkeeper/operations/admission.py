@@ -35,7 +35,9 @@ _AGAIN = "check the current release, and deploy again"
 def open_deploy(
     site: Installation, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE
 ) -> Deploy:
-    """Check the request and start the operation, or return the started one; ``on_open``: as in ``Deploy.open``.
+    """Check the request and start the operation; if ``operation`` was started before, return it.
+
+    ``on_open``: what to do about another open operation, as in ``Deploy.open``.
 
     Raises the errors of ``admit`` and ``Deploy.open``.
     """
@@ -57,7 +59,7 @@ def open_deploy(
 
 
 def find_same(site: Installation, request: DeployRequest) -> str:
-    """Return the id of the open operation of the same person with the same request; empty without one.
+    """Return the id of the job's open operation if the same person made the same request; empty otherwise.
 
     Raises OperationRefused if the code has changed since that operation started, because that operation deploys the
     earlier code.
@@ -83,7 +85,7 @@ def find_same(site: Installation, request: DeployRequest) -> str:
 
 
 def admit(site: Installation, state: JobState, request: DeployRequest) -> DeployRequest:
-    """Check a request, which takes seconds, and return it with its inherited params and conf.
+    """Check a request and return it with its inherited params and conf. The check takes seconds.
 
     Raises these errors:
 

@@ -178,7 +178,10 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
 
 
 def asked_about(operation: OperationState) -> About | None:
-    """Return the subject of the newest question of an open operation; None without a question."""
+    """Return the subject of the newest question of an operation.
+
+    None if it has asked no question, has ended, or has given up its candidate.
+    """
     if operation.outcome is not None or operation.fall_back:
         return None
     if current_step(operation) is Step.REVIEW or operation.review is not None:

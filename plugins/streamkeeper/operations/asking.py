@@ -56,7 +56,7 @@ def ask_driver(
 
 
 def driver_environment(secrets: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment, with this package first on the path and secrets for the driver."""
+    """Return this process's environment, with the driver's secrets and with this package first on Python's path."""
     packages = str(Path(streamkeeper.__file__).parents[1])
     path = os.pathsep.join(entry for entry in (packages, os.environ.get("PYTHONPATH", "")) if entry)
     return {**os.environ, "PYTHONPATH": path, SECRETS: json.dumps(dict(secrets))}

@@ -111,10 +111,10 @@ def find_ways(
 
 
 def evidence_of(site: Installation, state: JobState, operation: str, release: str) -> Evidence:
-    """Return the evidence of the operation's newest instance, with the findings from records replaced by current ones.
+    """Return the evidence that the operation's newest instance with this release gathered.
 
-    If the instance gathered no evidence, or gathered it against a release that is no longer current, return an Evidence
-    with the reason why no query was inspected.
+    Findings that come from records are replaced by current ones. If the instance gathered no evidence, or compared with
+    a release that is no longer current, return an Evidence with the reason why no query was inspected.
     """
     mine = [
         instance
@@ -220,7 +220,7 @@ def _is_kept(site: Installation, state: JobState, query: str, version: str) -> b
 
 
 def gone_of_sources(site: Installation, state: JobState, query: str, version: str) -> str:
-    """Return why the input that a query has read so far cannot be read again completely; empty if it can."""
+    """Return why the input that this version of a query has read cannot be read again completely; empty if it can."""
     try:
         tree = site.checkpoint(state, query, version).fresh()
         gone, total = missing_files(tree, unseen=unseen_input(site, state, query))

@@ -34,9 +34,9 @@ def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) 
 def told_going_back(site: Installation, record: OperationRecord) -> dict[str, str]:
     """Return query -> the data that a rollback to the previous release would read and write again now.
 
-    Empty unless the operation replaced another release, its release is still current, and that release still runs on
-    the checkpoint versions that the operation chose. Starts no process; reads checkpoints and outputs. Raises
-    StoreUnavailable.
+    Empty unless the operation replaced another release, the operation's release is still current, and this release
+    still runs on the checkpoint versions that the operation chose. Starts no process; reads checkpoints and outputs.
+    Raises StoreUnavailable.
     """
     state, operation = record.state, record.operation
     served_on = state.served.get(state.serving_release, {})

@@ -53,7 +53,7 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
 
 
 def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
-    """Return a phrase with the input of a rebuild, the memory that a second driver needs, and the free memory here.
+    """Return a phrase with a rebuild's input, the memory that a second driver needs, and this machine's free memory.
 
     ``conf``: the candidate's Spark conf; ``beside``: a phrase with more input, which the query has never read.
     """

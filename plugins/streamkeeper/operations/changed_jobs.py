@@ -48,10 +48,10 @@ class JobChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_changed_jobs(site: Installation) -> list[JobChange]:
-    """Return every job of the jobs root and every recorded job that is not stopped, in order.
+    """Return the jobs whose file is in the jobs root, and the running jobs without a file, sorted by name.
 
-    A job that cannot be compared has its error in ``error``. Raises InvalidInput without a jobs root, and
-    StoreUnavailable if the jobs cannot be listed.
+    A job counts as running if it was deployed and not stopped since. A job that cannot be compared has its error in
+    ``error``. Raises InvalidInput if there is no jobs root, and StoreUnavailable if the jobs cannot be listed.
     """
     root = Path(site.settings.jobs)
     if not root.is_dir():
@@ -97,7 +97,7 @@ def _may_be_job(file: Path, job: str) -> bool:
 
 
 def checkpoints_must_be_here(site: Installation, job: str) -> None:
-    """Raise NotFound if the root of a job's checkpoints is not on this machine, because no check is possible then."""
+    """Raise NotFound if this machine lacks the root of a job's checkpoints, without which the job cannot be checked."""
     state = site.journal(job, writer="check").state()
     for query in state.versions:
         current = state.current_version(query)

@@ -21,9 +21,9 @@ from streamkeeper.snapshots.catalogue import Catalogue
 def take_cutover_snapshots(
     site: Installation, job: str, operation: str, batches: Mapping[str, int]
 ) -> CutoverSnapshots:
-    """Take one snapshot of each query in ``batches``; the result also contains failures. Idempotent.
+    """Take one snapshot of each query, at its batch in ``batches``; the result also contains failures. Idempotent.
 
-    The hold lasts until the next deploy of the job takes its own cutover snapshots.
+    The operation holds each snapshot until the next deploy of the job takes its own cutover snapshot of the query.
     """
     earlier = set(read_job(site, job).operations) - {operation}
     taken: dict[str, str] = {}

@@ -82,7 +82,7 @@ def is_stated(site: Installation, job: str, instance: str, *, by: str, reason: s
 
 
 def snapshot_fork(site: Installation, job: str) -> list[str]:
-    """Take a snapshot of every checkpoint that may still be written by a driver whose termination was stated.
+    """Take a snapshot of every current checkpoint that may still be written by a driver with a stated termination.
 
     Return one line per query: the snapshot, or why none could be taken. A restore of that snapshot continues without a
     replay. Raises OperationRefused if the job has no such checkpoint.
@@ -114,7 +114,7 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
     """Raise OperationRefused if a driver whose termination is not proven may still write a checkpoint version.
 
     ``versions``: query -> version to check; by default the current versions. A version without a committed batch
-    passes: the remedy is to continue in a copy, and this version cannot be copied.
+    passes: the remedy would be to continue in a copy, and such a version cannot be copied.
 
     Reason: two drivers cannot both create the same file of a Spark checkpoint, but each deletes state files that the
     other has written.

@@ -20,8 +20,9 @@ PATIENCE_S = 60.0
 
 
 def ask_declaration(settings: Settings, bundle: bytes, entry: str, job: str) -> Declaration:
-    """Return the declaration of a job from its file in a bundle, as a driver of this installation would read it. Return
-    an empty declaration if only a driver can read it.
+    """Return the declaration of a job from its file in a bundle, as a driver of this installation would read it.
+
+    Return an empty declaration if only a driver can read the file.
 
     Raises RegistryDamaged for data that is not a bundle.
     """

@@ -118,7 +118,7 @@ class Deploy:
 
         ``site``: the installation; ``operation``: a new id; ``request``: what to deploy; ``on_open``: what to do about
         another open operation (REFUSE raises OperationOpen, CONTINUE returns that operation, ABORT ends it first);
-        ``allowed``: raises if the operation must not start in that state of the job.
+        ``allowed``: is given the job's state, and raises if the operation must not start in it.
 
         Raises OperationOpen, InvalidInput, JournalOutdated and JournalLost. Raises OperationRefused if the id belongs
         to an operation with another request, or if the request answers a question in advance that its author may not
@@ -173,9 +173,9 @@ class Deploy:
         return tuple(step for step in everything if step.step.tag in announced)
 
     def abort(self, *, requested_by: str, reason: str) -> None:
-        """Request the end of the operation. The next ``advance`` ends it and leaves a release running.
+        """Request to abort the operation. The next ``advance`` then gives up the candidate and begins to roll back.
 
-        Raises OperationRefused if the operation has already ended.
+        If only the promotion is left, the request has no effect. Raises OperationRefused if the operation has ended.
         """
 
         def ask(state: JobState) -> Record | None:

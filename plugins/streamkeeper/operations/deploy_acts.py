@@ -367,7 +367,7 @@ class DeployActs:
 
 
 def release_before(state: JobState) -> str:
-    """Return the release that was current before the current one; raises OperationRefused without one."""
+    """Return the release that was current last before the present one; raises OperationRefused if there was none."""
     before = [release for release in state.served if release != state.serving_release]
     if not before:
         raise OperationRefused(f"no release was current before {state.serving_release or 'now'}")

@@ -45,8 +45,8 @@ def find_readers(
 ) -> Readers:
     """Return the readers of a job's outputs, at the cost of one request for each other job with a driver.
 
-    ``outputs``: query -> sink. The sources of streams are compared with file outputs only, so the readers of other
-    kinds of output are unknown.
+    ``index``: the watch's last index, which names these jobs; ``outputs``: query -> sink. Sources are compared
+    with file outputs only, so the readers of other kinds of output are unknown.
     """
     unknown = [sentence for query, sink in sorted(outputs.items()) if (sentence := _unreadable(query, sink))]
     places = {query: sink.output for query, sink in outputs.items() if not _unreadable(query, sink)}

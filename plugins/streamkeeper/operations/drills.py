@@ -39,7 +39,10 @@ class DrillPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def released_job(site: Installation, snapshot: Snapshot) -> DrillPlace:
-    """Return the job's code of the release that wrote a snapshot; raises NotFound or RegistryDamaged."""
+    """Unpack the release that wrote a snapshot, and return the inputs for the snapshot's drill.
+
+    Raises NotFound or RegistryDamaged.
+    """
     job, _, query = snapshot.series.partition("/")
     state = read_job(site, job)
     if snapshot.release not in state.releases:

@@ -31,7 +31,10 @@ class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
-    """Return the location of the log of the named instance, else of the current or last one; raises NotFound."""
+    """Return the location of an instance's log; raises NotFound.
+
+    ``instance``: by default the current instance, or the job's newest instance if none is current.
+    """
     state = read_job(site, job)
     known = list(state.instances)
     wanted = instance or state.serving_instance or (known[-1] if known else "")

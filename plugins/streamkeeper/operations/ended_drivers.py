@@ -131,7 +131,10 @@ def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -
 
 
 def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:
-    """Carry out the parts of a plan that are still valid; this may be interrupted anywhere. Raises StoreUnavailable."""
+    """Remove the planned leftovers that are still not needed. An interruption at any point does no harm.
+
+    ``drivers`` and ``unused``: from ``plan_ended`` and ``plan_unused``. Raises StoreUnavailable.
+    """
     records = files = size = 0
     failed: list[str] = []
     folders: list[Path] = []

@@ -74,10 +74,10 @@ def render_ending(ending: Ending) -> str:
 
 
 def handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
-    """Return how many seconds an operation took to replace a driver; None if it replaced none or did not get so far.
+    """Return how many seconds an operation took to replace a driver; None if it has not replaced one.
 
     The time lasts from the order to drain the old driver until every query's first commit with the new driver was
-    observed, by the writers' clocks. ``entries``: of the operation.
+    observed, by the writers' clocks. ``entries``: the operation's journal entries.
     """
     drained = relieved = committed = None
     for entry in entries:

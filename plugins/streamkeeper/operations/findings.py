@@ -41,7 +41,7 @@ class OperationFindings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def last_assessed(state: JobState) -> OperationState | None:
-    """Return the newest operation that has a report; None without one."""
+    """Return the newest operation that has a report of its assessment; None if no operation has one."""
     assessed = (operation for operation in state.operations.values() if operation.report)
     return max(assessed, key=lambda operation: operation.started, default=None)
 

@@ -56,7 +56,7 @@ def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) 
     """Record that the job is retired. Return one line for each item that is kept. Idempotent.
 
     Raises NotFound for an unknown job, OperationOpen if an operation is open, and OperationRefused if the job is not
-    stopped or a driver of it is not proven terminated.
+    stopped or one of its drivers is not proven terminated.
     """
     if not has_journal(site.store, check_name("job", job)):
         raise NotFound(f"job {job} is not known to {site.settings.store}", hint="run `streamkeeper jobs`")

@@ -24,8 +24,8 @@ def reconcile(
 ) -> list[str]:
     """Record raised, repeated and cleared incidents; return one line per record. ``now``: seconds since 1970.
 
-    ``log``: the job's incidents; ``look``: its observation; ``symptoms``: the findings; ``dry_run``: return the lines
-    and record nothing.
+    ``log``: the job's incidents; ``look``: the observation of the job; ``symptoms``: found by the health rules;
+    ``dry_run``: return the lines and record nothing. Symptoms with the severity INFO are ignored.
 
     Raises StoreUnavailable and RegistryDamaged.
     """
@@ -47,9 +47,10 @@ def add(
     now: float,
     dry_run: bool,
 ) -> None:
-    """Append one record and add a line to ``lines``; a dry run only adds the line. ``now``: seconds since 1970.
+    """Append the record that ``decide`` returns, and add a line about it to ``lines``. ``now``: seconds since 1970.
 
-    ``log``: the job's incidents; ``decide``: returns the record for a state, or None; ``dry_run``: append no record.
+    ``log``: the job's incidents; ``decide``: returns the record for their state, or None to append none; ``dry_run``:
+    only add the line.
     """
     record = decide(log.state()) if dry_run else None
     told: list[IncidentRecord] = [] if record is None else [record]

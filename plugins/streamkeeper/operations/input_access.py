@@ -13,7 +13,9 @@ from streamkeeper.runners.machine import this_machine
 
 
 def unseen_input(site: Installation, state: JobState, query: str) -> dict[str, str]:
-    """Return scheme (``file`` for local files) -> why files of that scheme cannot be checked; raises StoreUnavailable.
+    """Return why a query's input files cannot be checked, as scheme -> reason; empty if all can be checked.
+
+    The scheme of local files is ``file``. Raises StoreUnavailable.
 
     A plain path names a file on the machine of the driver that owns the checkpoint version.
     """

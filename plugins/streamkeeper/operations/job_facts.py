@@ -110,7 +110,10 @@ def _serving_versions(site: Installation, state: JobState) -> dict[str, Checkpoi
 
 
 def failed_last(state: JobState) -> OperationState | None:
-    """Return the newest finished deploy if its release did not become the current one; else None."""
+    """Return the newest finished operation if it failed to make its release current; None otherwise.
+
+    Dry runs are ignored. An operation that was aborted or never had a release does not count as failed.
+    """
     over = [operation for operation in state.operations.values() if operation.outcome not in (None, Outcome.DRY_RUN)]
     newest = max(over, key=lambda operation: operation.started, default=None)
     if newest is None or newest.outcome in _NOT_DESIRED or not release_of(newest):
@@ -119,9 +122,9 @@ def failed_last(state: JobState) -> OperationState | None:
 
 
 def find_bringing(operations: Iterable[OperationState]) -> OperationState | None:
-    """Return the first successful operation of a release, or the last operation if none succeeded.
+    """Return the first successful operation, or the last operation if none succeeded.
 
-    Dry runs are ignored. Return None if all ``operations`` are dry runs.
+    ``operations``: all operations of one release. Dry runs are ignored. Return None if all are dry runs.
     """
     real = [operation for operation in operations if not operation.request.dry_run]
     in_order = sorted(real, key=lambda operation: operation.started)

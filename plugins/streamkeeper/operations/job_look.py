@@ -65,7 +65,7 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
 
 
 def find_prune(site: Installation) -> PruneRecord | None:
-    """Return the last full prune; None without one, and if the store of the snapshots does not answer."""
+    """Return the last full prune; None if there was none or the store of the snapshots cannot be read."""
     try:
         return read_prune(site.snapshots)
     except StreamkeeperError:

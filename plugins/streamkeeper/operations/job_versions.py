@@ -16,7 +16,10 @@ from streamkeeper.registry.objects import read_object
 
 
 def released_version(site: Installation, state: JobState, release: str) -> JobVersion:
-    """Return a release with the code of its bundle; raises RegistryDamaged for a missing or changed bundle."""
+    """Return a release as a JobVersion, with the code from its bundle.
+
+    Raises RegistryDamaged if the bundle is missing or was changed.
+    """
     content = state.releases[release].content
     bundle = read_object(site.store, state.job, "bundles", content.bundle, ".zip")
     return JobVersion(
@@ -30,7 +33,7 @@ def released_version(site: Installation, state: JobState, release: str) -> JobVe
 
 
 def file_version(name: str, job: JobFile, manifests: Mapping[str, Manifest] | None) -> JobVersion:
-    """Return a job with the code of its file; raises as ``read_code``."""
+    """Return a job as a JobVersion, with the code from the job's file; raises the errors of ``read_code``."""
     return JobVersion(
         name=name,
         entry=job.entry,

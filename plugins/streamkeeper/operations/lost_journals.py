@@ -133,9 +133,10 @@ def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
 
 
 def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
-    """Record the planned journals and return their jobs. A job that has a journal by then stays unchanged.
+    """Record the planned journals and return their jobs. A job with a journal by now is not changed.
 
-    ``by`` and ``reason``: who requests it, and why. Raises OperationRefused if a driver has started since the planning.
+    ``by`` and ``reason``: who requests the rebuild, and why. Raises OperationRefused if a driver has started since the
+    planning.
     """
     planned = [plan for plan in rebuild.plans if plan.record is not None]
     if not planned:

@@ -30,8 +30,11 @@ _UNREADABLE = (CheckpointDamaged, CheckpointChanged, FormatTooNew, NotFound, Sna
 
 
 class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
-    """Missing input, as two phrases. ``gone``: missing files that would be read again; empty if there is none.
-    ``unknown``: files that could not be checked; empty if there is none or ``gone`` is not empty.
+    """Missing input, as two phrases.
+
+    ``gone``: the missing files among those that would be read again, followed by the files that could not be checked;
+    empty if no file is known to be missing.
+    ``unknown``: the files that could not be checked; empty if there is none or ``gone`` is not empty.
     """
 
     gone: str = ""
@@ -39,7 +42,7 @@ class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def loss(self) -> str:
-        """Return the loss as a predicate, such as ``loses rows: 2 of 3 files …``; empty without a loss."""
+        """Return the loss as a predicate, such as ``loses rows: 2 of 3 files …``; empty if both phrases are empty."""
         if self.gone:
             return f"loses rows: {self.gone}"
         return f"may lose rows: {self.unknown}" if self.unknown else ""
@@ -76,7 +79,7 @@ def newest_position(tree: Tree) -> Position:
 
 
 def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Position]:
-    """Return two positions: the one after the newest planned batch, and the one at a snapshot's end offsets.
+    """Return two positions: the one after the newest planned batch, and the one at ``ends``, a snapshot's end offsets.
 
     Both positions are from one read of the file lists. The snapshot's plan is not used, because the plan may be
     damaged. Raises CheckpointDamaged.
@@ -90,11 +93,12 @@ def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Posi
 
 
 def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
-    """Whether a checkpoint lists as read all files that the snapshot lists.
+    """Whether a checkpoint lists as read all files that the snapshot lists as read.
 
-    This is the case if the checkpoint branched off at the snapshot's batch or later.
+    This is the case if the checkpoint contains the batches of the snapshot's version up to the snapshot's batch.
 
-    ``spans``: version that the checkpoint contains or continues -> last batch taken from this version, None for all.
+    ``spans``: the checkpoint's own version, and each version that it continues -> last batch taken from this version,
+    None for all batches.
     """
     if snapshot.version not in spans:
         return False
@@ -140,7 +144,7 @@ def missing_for_restore(
 
 
 def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
-    """Return the input that ``way.before`` has read and that a RETURN or a RESTORE would lose.
+    """Return the input that ``way.before`` has read and that the transition, a RETURN or a RESTORE, would lose.
 
     ``site``: the installation; ``state``: the job's state; ``query`` and ``way``: the transition; ``manifest``: from
     the release that read the input.
