@@ -43,7 +43,7 @@ _PLAIN = (type(None), bool, str, int, float, complex, bytes, date, datetime, tim
 
 
 class NotPlain(Exception):
-    """Raised if no short text contains all of a value."""
+    """Raised if the whole content of a value cannot be written as a short text."""
 
 
 class CodeParts:

@@ -116,7 +116,7 @@ class Meanings:
             self._made_by.setdefault(number, made_by)
 
     def redefine(self, number: int, meaning: str) -> None:
-        """Replace the meaning of an attribute for all plan nodes above the present one."""
+        """Replace the meaning of an attribute for all plan nodes above the node that is being read."""
         self._of[number] = shortened(meaning)
         self._made_by.pop(number, None)
 

@@ -119,8 +119,9 @@ class References(ast.NodeTransformer):
         return type(value) in _COMPARED and not (type(value) is float and self._bundle.order)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        """Replace tables in calls of their methods (``TABLE.get(key)``), in ``series.map(TABLE)`` and in
-        ``len(TABLE)``. Drop arguments that equal a default.
+        """Replace tables in ``TABLE.get(key)``, ``series.map(TABLE)`` and ``len(TABLE)``.
+
+        Replace regular expressions in calls such as ``PATTERN.match(text)``. Drop arguments that equal a default.
         """
         match node:
             case ast.Call(func=ast.Attribute(value=inner, attr="get") as called, args=[_] | [_, _], keywords=[]):

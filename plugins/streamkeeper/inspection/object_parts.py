@@ -307,7 +307,9 @@ def _computes(name: str, value: object) -> bool:
 
 
 def field_parts(found: Field[Any], types: Mapping[int, Any]) -> list[Any]:
-    """Return the pickled form of a dataclass's field; ``types``: id of a field -> its resolved annotation."""
+    """Return the pickled form of a dataclass's field; ``types``: the resolved annotation of each field, by the field's
+    ``id``.
+    """
     made, of, (held, slots), *others = pickled_parts(found)
     return [made, of, (held, Slots({**slots, "type": types.get(id(found), found.type)})), *others]
 

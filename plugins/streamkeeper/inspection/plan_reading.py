@@ -27,9 +27,9 @@ class QueryPlan:
     chosen plan.
 
     The chosen plan is the optimized one, because a filter that is pushed below an aggregation changes the state. Before
-    the optimization, the current time is replaced like in a micro-batch (MicroBatchExecution). Otherwise the optimizer
-    would write the present moment into the plan, and the plan would be optimized differently from that of a
-    micro-batch.
+    the optimization, the current time is replaced as Spark does it for a micro-batch (MicroBatchExecution), but without
+    a value. Otherwise the optimizer would write the present moment into the plan, and would optimize the plan
+    differently from that of a micro-batch.
 
     ``tree``: every node of the chosen plan with all of its arguments.
     ``reads_bundle``: whether the plan reads files below ``bundle_root`` as static tables. ``tree`` then contains the

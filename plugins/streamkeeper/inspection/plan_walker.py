@@ -33,9 +33,11 @@ class PlanWalker:
         return read_plan(str(self._java.walk(plan)))
 
     def without_time(self, plan: Any) -> Any:
-        """Return an analyzed plan in which the current time is that of each micro-batch, not one fixed moment."""
+        """Return an analyzed plan in which the current time has the form that it has in a micro-batch, but no value."""
         return self._java.withoutTime(plan)
 
     def optimized(self, plan: Any) -> Any:
-        """Return an analyzed plan after the session's optimizer, without the current time."""
+        """Return the plan that the session's optimizer makes from an analyzed plan, with the current time as in
+        ``without_time``.
+        """
         return self._java.optimized(plan, self._session.sessionState().optimizer())

@@ -25,7 +25,11 @@ from streamkeeper.model.step import Step
 
 
 def drain(at: Observation) -> Decision:
-    """Return the decision to drain every driver that owns a checkpoint, once the candidate is ready to take over."""
+    """Return the next decision for draining every driver that owns a checkpoint.
+
+    In a warm handover, the drain begins only after the candidate is on standby or fills a shadow. If a driver with a
+    checkpoint cannot be observed from here, the decision is to give up.
+    """
     step, operation = Step.DRAIN, at.operation
     owners = at.state.owners
     if not owners:

@@ -67,9 +67,7 @@ def review(at: Observation) -> Decision:
 
 
 def catch_up_after_drain(at: Observation) -> Decision:
-    """Return the decision to wait until the new release has also read the last input of the old release, which has
-    ended.
-    """
+    """Return the decision to wait until the new release has read all input that the old release read before its end."""
     step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} has processed all input: {_told(at)}")

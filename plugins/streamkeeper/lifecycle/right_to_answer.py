@@ -76,7 +76,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> RightToAnswer:
-    """Return the rule for an operation of this job, requested by ``asked_by``."""
+    """Return the rule for who may answer the questions of an operation of this job; ``asked_by``: the requester."""
     lists = {"the installation": settings.approvers} if settings.approvers else {}
     if own := _own_list(state, state.serving_release):
         lists[f"{state.serving_release} of {state.job}"] = own

@@ -50,7 +50,7 @@ def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | No
     ``data``: the JSON.
     ``kind``: the type to decode.
     ``where``: the place of the data, for errors.
-    ``newest_format``: the newest format to accept; None without a format.
+    ``newest_format``: the newest format to accept; None for data without a format number.
     ``most``: the most bytes to decode; longer data raises RegistryDamaged.
     """
     if len(data) > most:
