@@ -96,8 +96,9 @@ class Recording(Reading):
         self.noted: dict[str, CodePart] = {}
 
     def whole(self, function: object) -> Any:
-        """Return the JSON of a function and its influences, as ``Reading.whole`` does. If ``function`` is a pair of a
-        function and its return type, also record the type as a part.
+        """Return the JSON of a function and of all parts of the job that may influence it, as ``Reading.whole`` does.
+
+        If ``function`` is a pair of a function and its return type, also record the type as a part.
         """
         found = super().whole(function)
         if isinstance(function, tuple) and len(function) == 2 and hasattr(function[1], "simpleString"):

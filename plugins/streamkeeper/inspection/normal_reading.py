@@ -39,7 +39,7 @@ class NormalReading(Reading):
         self.met: _Noting = _Noting()
 
     def whole(self, function: object) -> Any:
-        """Return the JSON of a function and its influences, as ``Reading.whole`` does, with two more elements.
+        """Return the JSON of a function and of all parts of the job that may influence it, with two more elements.
 
         One lists the tables that the code uses not only entry by entry but also as a whole. The other lists the classes
         whose names the code sees.

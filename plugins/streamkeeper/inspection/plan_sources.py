@@ -112,7 +112,7 @@ def _read(relation: Any) -> tuple[str, dict[str, str]]:
 
 
 def describe_source(name: str, options: Mapping[str, str], schema: str, given: str | None) -> Source:
-    """Return a source from its format and options. Its ``options`` contain no locations, limits and secrets.
+    """Return a source from its format and options. Its ``options`` contain no locations, limits or secrets.
 
     ``name``: the name or class of the format.
     ``schema``: the columns, one per line.
