@@ -101,7 +101,7 @@ class QueryProgress(msgspec.Struct, frozen=True):
 
 
 class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a source, as requested between two batches. None in a field means that the value is unknown."""
+    """The state of a source, which was requested between two batches. None in a field: the value is unknown."""
 
     lag_records: int | None = None
     """Unread records."""
@@ -137,11 +137,11 @@ def checkpoint_write_s(progress: QueryProgress) -> float:
 
 
 def scheduling_delay_s(begun_ms: int, interval_s: float | None, before: tuple[int, int] | None) -> float:
-    """Return by how many seconds a trigger started too late.
+    """Return by how many seconds a trigger started too late; 0 if there is no interval or no earlier trigger.
 
-    ``before`` is start and end of the last trigger with data, in ms. Spark's triggers are due at multiples of the
-    interval (``ProcessingTimeExecutor``). If a trigger runs past the next due time, the next trigger follows at once.
-    Triggers without data in between are unknown and assumed to be on time.
+    ``begun_ms`` is the start of the trigger; ``before`` is start and end of the last trigger with data, in ms. Spark's
+    triggers are due at multiples of the interval (``ProcessingTimeExecutor``). If a trigger runs past the next due
+    time, the next trigger follows at once. Triggers without data in between are unknown and assumed to be on time.
     """
     interval_ms = round((interval_s or 0) * 1000)
     if interval_ms <= 0 or before is None:
@@ -162,7 +162,7 @@ def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]
 
 
 def positions(offset: bytes) -> dict[Partition, int] | None:
-    """Return partition -> offset from the offset of a Kafka source; None for another kind of source."""
+    """Decode the offset of a Kafka source into partition -> offset; None for another kind of source."""
     try:
         topics = _POSITIONS.decode(offset)
     except msgspec.DecodeError:
@@ -295,7 +295,7 @@ class Meter:
         )
 
     def point(self, now: float) -> HistoryPoint:
-        """Return the next point of the history, and begin a new search for the slowest batch."""
+        """Return a point of the history, with the slowest batch since the previous call."""
         slowest, self._slowest = self._slowest, 0.0
         return HistoryPoint(at=now, slowest_batch_s=slowest, signals=self.signals(now))
 

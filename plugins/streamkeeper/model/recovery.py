@@ -326,5 +326,5 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked_for(self) -> RecoveryAction:
-        """The action that a person requested."""
+        """The action that a person requested: REPLAN if queries plan a batch again, otherwise ``action``."""
         return RecoveryAction.REPLAN if self.replans else self.action

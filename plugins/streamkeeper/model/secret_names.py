@@ -120,8 +120,9 @@ def masked_code(text: str, *, python: bool = True) -> str:
     """Return source code or a plan without text that looks like a secret; the number of lines stays the same.
 
     After the name of a secret, every literal on the same line is masked. If a bracket or a string is still open at the
-    end of the line, the literals up to its end are masked too. A value that begins on the next line is always masked.
-    Without ``python``, values need no quotes, so all text after the name is masked.
+    end of the line, the literals up to the end of that bracket or string are masked too. If the line ends before
+    the value begins, the value on the next line is masked. Secret references stay unmasked. Without ``python``, values
+    need no quotes, so all text after the name is masked.
     """
     shown = _PRIVATE_KEY.sub(lambda found: f"{found[1]}{MASK}{chr(10) * found[0].count(chr(10))}{found[2]}", text)
     shown = _SCHEME.sub(rf"\1\2{MASK}", _URL_PART.sub(rf"\1{MASK}", shown))

@@ -58,7 +58,7 @@ def deploy_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def rollback_fields(jobs: Sequence[str] = ()) -> Form:
-    """Return the fields of ``streaming_rollback``."""
+    """Return the form fields of the DAG ``streaming_rollback``; ``jobs``: the names of jobs to suggest."""
     return {
         "job": _job(jobs, "Name of the job to roll back to an older release"),
         "release": _field("release", description=ROLLBACK["release"]),
@@ -73,7 +73,7 @@ def rollback_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def stop_fields(jobs: Sequence[str] = ()) -> Form:
-    """Return the fields of ``streaming_stop``."""
+    """Return the form fields of the DAG ``streaming_stop``; ``jobs``: the names of jobs to suggest."""
     return {
         "job": _job(jobs, "Name of the job to stop. The job stays stopped until a person starts or deploys it"),
         "reason": _reason(),
@@ -82,7 +82,7 @@ def stop_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def start_fields(jobs: Sequence[str] = ()) -> Form:
-    """Return the fields of ``streaming_start``."""
+    """Return the form fields of the DAG ``streaming_start``; ``jobs``: the names of jobs to suggest."""
     return {
         "job": _job(jobs, "Name of the job to start again. Its last release resumes from its checkpoints"),
         "reason": _reason(),
@@ -90,7 +90,7 @@ def start_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
-    """Return the fields of ``streaming_state_dead``."""
+    """Return the form fields of the DAG ``streaming_state_dead``; ``jobs``: the names of jobs to suggest."""
     return {
         "job": _job(jobs, "Name of the job whose driver was lost with its machine"),
         "instance": {
@@ -111,7 +111,7 @@ def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
 
 
 def recover_fields(jobs: Sequence[str] = ()) -> Form:
-    """Return the fields of ``streaming_recover``."""
+    """Return the form fields of the DAG ``streaming_recover``; ``jobs``: the names of jobs to suggest."""
     return {
         "job": _job(jobs, "Name of the job to diagnose or recover"),
         "action": {

@@ -78,7 +78,8 @@ def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 2
 def shown_lines(site: Installation, job: str) -> Callable[[str], str]:
     """Return a function that redacts a line of a job's log for display.
 
-    Supervisors mask secrets in logs. In earlier versions of Streamkeeper, they left secrets written in params unmasked.
+    Supervisors mask the secrets in a log when they write it. This function also masks secrets written in params or
+    confs, which the supervisors of earlier versions of Streamkeeper left unmasked.
     """
     hidden = literals_of(read_job(site, job).releases.values())
     return lambda line: visible(redact(line, hidden))
