@@ -137,7 +137,7 @@ class TableSink(Sink):
         return self.url
 
     def find_conflict(self, *, serves: bool) -> str | None:
-        """Return a sentence if the name is reserved, unless ``serves``, or if a foreign table has a needed name."""
+        """Return a sentence for a reserved name (unless ``serves``), or for a foreign table with an internal name."""
         if not serves and is_reserved(self.table):
             return f"table name {self.table} is reserved for Streamkeeper's own tables"
         return find_foreign_table(self.url, self.table)
@@ -215,7 +215,7 @@ class TableWriter(SinkWriter):
         self._held = self.last_batch()
 
     def read_record(self) -> OutputRecord:
-        """Return the output's row, and those of its other versions."""
+        """Return the record in the output's row and in the rows of its other versions."""
         return read_table_record(self._engine, self._sink.url, self._sink.table, name=self._table)
 
     def begin_after(self, batch: DataFrame, batch_id: int) -> None:
@@ -230,7 +230,7 @@ class TableWriter(SinkWriter):
         self._held = self.last_batch()
 
     def newest_claim(self) -> OutputClaim | None:
-        """Return the claim in the output's row, if that claim is by this query; creates nothing."""
+        """Return the claim in the output's row; None if another query made it, or there is none. Creates nothing."""
         if not may_be_there(self._sink.url):
             return None
         with self._engine.connect() as connection:
@@ -239,7 +239,7 @@ class TableWriter(SinkWriter):
             return read_claim(connection, self._outputs, self._sink.table, self._owner, self._context.installation)
 
     def last_batch(self) -> int | None:
-        """Return the batch in the output's row, if the row is about this checkpoint version."""
+        """Return the batch in the output's row; None if the row is missing or about another checkpoint version."""
         import sqlalchemy as sa
 
         if not may_be_there(self._sink.url):
@@ -277,7 +277,7 @@ class TableWriter(SinkWriter):
         self._engine.dispose()
 
     def discard(self) -> None:
-        """Drop this version's own table, staging table and row. The current version has no table of its own."""
+        """Drop this shadow version's table, staging table and row. Has no effect outside the role SHADOW."""
         if not self._in_shadow or not may_be_there(self._sink.url):
             return
         with self._engine.begin() as connection:
@@ -291,7 +291,7 @@ class TableWriter(SinkWriter):
         self._prepared = None
 
     def compare(self, may_differ: Collection[str] = ()) -> OutputComparison:
-        """Compare the current table with the shadow's own, at one moment; ``may_differ``: as in ``compare_tables``."""
+        """Compare the current table with the shadow's table in one snapshot; ``may_differ``: see ``compare_tables``."""
         import sqlalchemy as sa
 
         outputs, names = self._outputs, (self._sink.table, self._table)

@@ -10,7 +10,7 @@ from streamkeeper.sinks.table_record import read_table_record
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
-    """Return the answer from the output's row in its database.
+    """Return what the output's row in its database records about the version in the question.
 
     The database's URL is the first of the question's ``places`` that leads to the database in the sink's description.
     """

@@ -32,9 +32,11 @@ def quoted(connection: Connection, name: str) -> str:
 
 
 def refuse_dependents(connection: Connection, table: str) -> None:
-    """Raise Unsupported if an object, such as a view of PostgreSQL, would silently continue to refer to the old table.
+    """Raise Unsupported if an object would silently continue to refer to the old table after a rebuilt table replaces
+    it.
 
-    A view of SQLite refers to the table by name and follows the new table.
+    A view of PostgreSQL is such an object. A view of SQLite is not, because it refers to the table by name and follows
+    the new table.
     """
     import sqlalchemy as sa
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def create_file(url: str) -> None:
     """Create the file of a SQLite database, with the mode that SQLite uses. An existing file stays unchanged.
 
-    No file is created if its directory is missing. The connection reports that later.
+    No file is created if its directory is missing. The first connection to the database reports that.
     """
     if not may_be_there(url):
         with suppress(FileNotFoundError):
@@ -27,9 +27,10 @@ def create_file(url: str) -> None:
 
 
 def read_table_record(engine: Engine, url: str, table: str, *, name: str = "") -> OutputRecord:
-    """Return the record of ``table``; creates nothing, and raises the database's errors.
+    """Return the record that the database keeps of the output ``table``; creates nothing, and raises the database's
+    errors.
 
-    ``name``: the table of a version that is written in shadow; empty for the current one.
+    ``name``: the table of a version that is written in shadow; empty for the current version's table.
     """
     if not may_be_there(url):
         return OutputRecord(gone=f"the database file {parse_url(url).database} is missing")

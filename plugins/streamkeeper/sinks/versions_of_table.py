@@ -52,7 +52,7 @@ def staged_name(table: str) -> str:
 
 
 def find_staging_table(connection: Connection, table: str) -> str | None:
-    """Return the name of a table's staging table, None without one.
+    """Return the name of a table's staging table; None if the table has no staging table.
 
     Raises InvalidInput if there is a table of that name that Streamkeeper did not create. Staging tables are recognised
     by their key of ``_sk_`` columns, because no output has columns that start with ``_sk_``.
@@ -98,14 +98,16 @@ def check_shadow_name(table: str, version: str) -> None:
 
 
 def read_row(connection: Connection, outputs: Table, output: str) -> Row[Any] | None:
-    """Return an output's row, locked against changes by other transactions until this transaction ends."""
+    """Return an output's row, or None if it has no row. The row is locked against changes by other transactions until
+    this transaction ends.
+    """
     import sqlalchemy as sa
 
     return connection.execute(sa.select(outputs).where(outputs.c.output == output).with_for_update()).one_or_none()
 
 
 def read_claim(connection: Connection, outputs: Table, table: str, owner: str, installation: str) -> OutputClaim | None:
-    """Return a table's last claim, if it is by this query of this installation.
+    """Return a table's last claim; None if there is none, or if another query or another installation made it.
 
     ``connection``: the open connection.
     ``outputs``: the table of outputs.
@@ -137,7 +139,7 @@ def add_missing_column(connection: Connection, outputs: Table) -> None:
 def move_epoch(
     connection: Connection, outputs: Table, output: str, owner: str, epoch: int, *, installation: str = ""
 ) -> None:
-    """Advance an output's row to the epoch.
+    """Advance an output's row to the epoch, or create the row with this epoch.
 
     ``connection``: the open transaction.
     ``outputs``: the table of outputs.
@@ -146,8 +148,8 @@ def move_epoch(
     ``epoch``: the new epoch.
     ``installation``: this installation's id, empty if unknown.
 
-    Raises Fenced, InvalidInput if the row belongs to another query, OperationRefused if it belongs to another
-    installation.
+    Raises Fenced if the row has a newer epoch, InvalidInput if the row belongs to another query, OperationRefused if it
+    belongs to another installation.
     """
     import sqlalchemy as sa
 
