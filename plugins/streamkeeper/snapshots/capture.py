@@ -52,8 +52,8 @@ class CaptureProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a capture. ``taken``: False if no batch was committed since ``snapshot``. ``attempts``: how often
-    the files were planned and read.
+    """The result of a capture. If not ``taken``, ``snapshot`` is the series' newest, and no batch was committed since
+    it was taken. ``attempts``: how often the files were planned and read.
     """
 
     snapshot: Snapshot
@@ -71,7 +71,7 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """The version and release that wrote a checkpoint; empty if unknown."""
+    """The version and the release that wrote a checkpoint. Each is empty if unknown."""
 
     version: str = ""
     release: str = ""

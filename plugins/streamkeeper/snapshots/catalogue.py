@@ -59,7 +59,7 @@ class Catalogue:
         return found
 
     def newest(self) -> Snapshot | None:
-        """Return the newest snapshot, or None without one."""
+        """Return the newest snapshot; None if the series has no snapshot."""
         numbers = self.numbers()
         return self.read(numbers[-1]) if numbers else None
 
@@ -123,7 +123,7 @@ class Catalogue:
             self.store.create(series_key(self.series, "drills", padded(number), result.id), seal(result))
 
     def pin_of(self, number: int) -> Pin | None:
-        """Return the pin of a snapshot, if it has one."""
+        """Return the pin of a snapshot; None if it has no pin."""
         return self._record(self._pin_key(number), Pin)
 
     def pin(self, number: int, pin: Pin) -> None:
@@ -132,7 +132,7 @@ class Catalogue:
         self.store.replace(self._pin_key(number), seal(pin))
 
     def unpin(self, number: int) -> None:
-        """Remove the pin of a snapshot, so that the retention policy decides on it again."""
+        """Remove the pin of a snapshot. The retention policy then decides again whether to keep the snapshot."""
         self.store.delete(self._pin_key(number))
 
     def holds(self, number: int) -> list[Hold]:
@@ -146,7 +146,7 @@ class Catalogue:
         self.store.replace(self._hold_key(number, hold.owner), seal(hold))
 
     def release(self, number: int, owner: str) -> None:
-        """Release a hold."""
+        """Release the hold of the operation ``owner`` on a snapshot."""
         self.store.delete(self._hold_key(number, owner))
 
     def release_all(self, owners: Collection[str]) -> None:

@@ -13,10 +13,10 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
-    """The choice of a snapshot. At most one field is set; without any, the latest snapshot is chosen.
+    """The choice of a snapshot. At most one field is set; if no field is set, the latest snapshot is chosen.
 
-    ``name``: the snapshot's name; ``batch``: the newest snapshot of exactly that batch; ``at``: the newest snapshot
-    taken at or before that time (with a time zone).
+    ``name``: choose the snapshot with this name. ``batch``: choose the newest snapshot of exactly this batch. ``at``:
+    choose the newest snapshot taken at or before this time (with a time zone).
     """
 
     name: str = ""

@@ -45,12 +45,12 @@ Show = Callable[[int, int], None]
 
 
 def restore(catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, show: Show | None = None) -> Restored:
-    """Make ``target`` the checkpoint of ``snapshot``. The target must be empty, or contain only files of an earlier
+    """Write the checkpoint of ``snapshot`` to ``target``. The target must be empty, or contain only files of an earlier
     attempt of this restore.
 
-    A restore that fails leaves the files written so far, without metadata; a repeated restore continues from there.
-    Raises the errors of ``publish_from`` (InvalidInput for a target that is in use), SnapshotDamaged, PermanentError
-    for a full disk, StoreUnavailable.
+    A restore that fails leaves the files written so far, without the checkpoint's metadata; a repeated restore
+    continues from there. Raises the errors of ``publish_from`` (InvalidInput for a target that is in use),
+    SnapshotDamaged, PermanentError for a full disk, StoreUnavailable.
     """
     _check(snapshot)
     files = {file.path: file for file in sorted(snapshot.files, key=_first_chunk)}

@@ -27,7 +27,10 @@ def hash_of(data: bytes) -> str:
 
 
 def seal(value: object, *, packed: bool = False) -> bytes:
-    """Return a value as ``<blake3>\\n<JSON>``; ``packed``: with the JSON as a zstd frame."""
+    """Return a value as ``<blake3>\\n<JSON>``; ``packed``: compress the JSON to a zstd frame.
+
+    Raises InvalidInput if a packed value would be too large to be read back.
+    """
     content = to_json(value)
     if packed:
         size, content = len(content), zstandard.ZstdCompressor(level=3).compress(content)

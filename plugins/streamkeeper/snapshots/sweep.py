@@ -72,7 +72,8 @@ def check_grace(grace_s: float) -> float:
 def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: float = GRACE_S) -> SweepPlan:
     """Read a series and return the plan of its prune; raises SnapshotDamaged, FormatTooNew or StoreUnavailable.
 
-    ``grace_s``: as in ``check_grace``.
+    ``grace_s``: for how many seconds a pack must have been marked as unreferenced before it is removed. 0 removes it
+    without a mark. Raises the error of ``check_grace``.
     """
     check_grace(grace_s)
     keys = list(catalogue.store.list(series_key(catalogue.series, "")))
