@@ -60,7 +60,7 @@ def check_sources(manifests: Iterable[Manifest]) -> None:
 
 
 def reasons_against(manifest: Manifest) -> dict[str, str]:
-    """Return source kind -> why it has no guarantee, for the unsupported sources of a query."""
+    """Return the unsupported kinds of source of a query, each with the reason why it has no guarantee."""
     found = {}
     for source in manifest.sources:
         try:
