@@ -50,8 +50,7 @@ class Store(ABC):
         """
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yield the names of the folders directly below the folder ``prefix``, in order, if they existed before the
-        call.
+        """Yield, in order, the names of all folders directly below the folder ``prefix`` that existed before the call.
 
         This implementation makes one list request per folder; a store that can do better overrides it.
         """

@@ -11,8 +11,9 @@ _PAGE = 1000
 
 
 class CountingStore(Store):
-    """Passes requests to another store and counts them. ``requests``: the requests so far. A list counts as one per
-    page of 1000 keys, as an object store charges it.
+    """Passes requests to another store and counts them. ``requests``: the number of requests so far.
+
+    A listing counts as one request per page of 1000 keys, as an object store charges it.
     """
 
     def __init__(self, inner: Store) -> None:

@@ -98,7 +98,7 @@ class S3Store(Store):
                     yield found["Key"].removeprefix(self._prefix)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """Yield folders with one request per thousand."""
+        """Yield the folders, with one request per thousand folders."""
         folder = self._prefix + check_prefix(prefix)
         wanted = {"Bucket": self._bucket, "Prefix": folder, "Delimiter": "/"}
         with self._told("list", prefix):
@@ -162,7 +162,7 @@ def _status(error: ClientError) -> tuple[int, int]:
 
 
 def connect(what: str) -> Any:
-    """Create a client with boto3's standard configuration; raises InvalidInput, which begins with ``what``."""
+    """Create a client with boto3's standard configuration; raises InvalidInput, whose message begins with ``what``."""
     import boto3
     from botocore.config import Config
 
