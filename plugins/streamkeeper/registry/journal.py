@@ -172,7 +172,7 @@ class Journal:
         return state
 
     def entries(self) -> Iterator[Entry]:
-        """Yield every entry from the first on, except entries that are skipped because of ``passing``."""
+        """Yield every entry, oldest first. Entries that this object skips because of ``passing`` are left out."""
         for number in range(1, self._newest_number() + 1):
             entry = self._read(number)
             if isinstance(entry, Entry):

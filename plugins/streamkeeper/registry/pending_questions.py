@@ -48,7 +48,7 @@ def note_question(store: Store, job: str, question: PendingQuestion) -> None:
 
 
 def drop_question(store: Store, job: str, operation: str) -> None:
-    """Remove an operation's question, which was answered or for whose answer no task waits any more.
+    """Remove an operation's question, after the answer or once no task waits for the answer any more.
 
     Raises StoreUnavailable.
     """
