@@ -89,6 +89,8 @@ def _ended(pod: Pod, found: PodReport, end: Terminated, recorded: Sequence[Proce
 def why_ended(found: PodReport, end: Terminated | None = None) -> tuple[str, Fault | None]:
     """Return Kubernetes' reason for a pod's end, as a phrase, and the kind of fault; without a reason, an empty text
     and None.
+
+    ``end``: how the driver's container ended; if it is None, ``found`` is searched for it.
     """
     if end is None:
         end = next((each.state.terminated for each in found.status.container_statuses if each.name == CONTAINER), None)

@@ -238,7 +238,10 @@ def variable(environment: bytes, name: str) -> str:
 
 
 def generation_of(pid: int) -> int | None:
-    """Return the generation whose driver started this process; None for a supervisor."""
+    """Return the generation of a driver process, or of a process that it started.
+
+    Return None for a supervisor, or if the process's environment cannot be read.
+    """
     number = variable(_environment(pid), GENERATION)
     return int(number) if number.isdigit() else None
 

@@ -30,7 +30,10 @@ class Next(Enum):
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True):
-    """The restarts and waits that count against the budgets: those since the last long run of the driver."""
+    """The restarts and waits that count against the budgets.
+
+    Only those count that happened after the driver last ran for at least the policy's ``refill_s`` seconds.
+    """
 
     failures: int = 0
     """Restarts after failures."""
@@ -87,7 +90,7 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
 
 
 def describe_code(code: int) -> str:
-    """Describe an exit code in words."""
+    """Describe an exit code in words; a negative code is minus the number of the signal that ended the process."""
     return f"the driver was terminated by signal {-code}" if code < 0 else f"the driver failed with exit code {code}"
 
 
