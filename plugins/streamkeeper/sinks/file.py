@@ -371,7 +371,9 @@ def answer(question: OutputQuestion) -> OutputAnswer:
 
 
 def read_file_record(root: Path, *, shadow: str = "") -> OutputRecord:
-    """Return an output directory's own record. ``shadow``: a version that is written in shadow and claims no epoch."""
+    """Return the record that an output directory keeps of its claims and batches. ``shadow``: the version that is
+    written in shadow and claims no epoch, if any.
+    """
     if not (root / shadow).is_dir():
         return OutputRecord(gone=f"directory {root / shadow} is missing", every_version=True)
     newest = newest_epoch(root)

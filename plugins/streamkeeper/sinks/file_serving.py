@@ -118,8 +118,8 @@ def read_serving(spark: SparkSession, path: str) -> DataFrame:
     """Return the rows of the current output: the complete batches of its checkpoint versions, by Spark's sink logs.
 
     Values and types are those that were written. Versions may have different columns: a column that a version lacks is
-    NULL there. For a version from before schemas were recorded, Spark infers the types of text and of folder names from
-    their values. Raises InvalidInput when no batch has been written yet.
+    NULL there. For a version whose schemas were not recorded, Spark infers the types of partition columns, and of the
+    columns of text files, from their values. Raises InvalidInput when no batch has been written yet.
     """
     root = local_directory(path)
     claim = newest_epoch(root)
