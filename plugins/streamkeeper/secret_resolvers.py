@@ -10,11 +10,12 @@ from streamkeeper.model.setting_variables import SECRET_PREFIX
 
 
 def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """Return a resolver of ``secret://env/NAME`` to the environment variable ``STREAMKEEPER_SECRET_NAME``.
+    """Return a resolver that returns, for ``NAME`` in ``secret://env/NAME``, the value of the environment variable
+    ``STREAMKEEPER_SECRET_NAME``.
 
     The resolver never returns another variable, because the person who triggers a deploy chooses ``NAME``, and the
     process that launches drivers has secrets of its own, such as Airflow's keys. The resolver raises InvalidInput with
-    the variable's name if the variable is not set.
+    the variable's name if the variable is not set or is empty.
     """
     source = os.environ if environ is None else environ
 
