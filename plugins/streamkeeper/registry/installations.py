@@ -50,7 +50,7 @@ def newest_record(store: Store) -> int:
 
 
 def open_installation(store: Store, home: str) -> InstallationRecord:
-    """Return the installation of a store and a home. On first use, record the location of the store or the home.
+    """Return the installation of a store and a home. Record the location of each that has no recorded location yet.
 
     Raises OperationRefused if the store or the home is not at its recorded location, because it was copied or moved.
     """
@@ -87,8 +87,7 @@ def begin_anew(store: Store, home: str, *, by: str, reason: str) -> Installation
     installation cannot continue.
 
     If the store is at its recorded location and only the home is not, record the home's location and keep the
-    installation.
-    Raises OperationRefused if neither was copied or moved.
+    installation. Raises OperationRefused if neither was copied or moved.
     """
     before = read_installation(store)
     if before is not None and same_place(before.place, store.url):

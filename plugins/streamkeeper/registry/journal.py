@@ -117,8 +117,8 @@ _KNOWN, _NEEDED = _tags(get_args(Record)), _tags(NEEDED_BY_DRIVERS)
 class Journal:
     """Reads and writes a job's journal; not thread-safe, so use one object per thread.
 
-    ``writer``: the author of new entries, as people will see it. A random token is added, by which the object
-    recognises its own entries.
+    ``writer``: the name that people see as the author of new entries. A random token is added to it, by which the
+    object recognises its own entries.
     ``passing``: whether to skip an entry that a newer Streamkeeper wrote and marked as one that drivers may skip; if
     False, such an entry raises FormatTooNew.
     """
