@@ -66,5 +66,5 @@ class Runner(ABC):
     def kill(self, job: str, instance: str) -> None:
         """Kill every process of an instance with SIGKILL, its supervisor first, without waiting for their end.
 
-        Has no effect on an instance that has no process.
+        If the instance was launched and no process has claimed it yet, no process can claim it afterwards.
         """

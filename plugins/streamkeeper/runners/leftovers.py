@@ -36,7 +36,7 @@ def find_leftovers(job: str, settings: Settings, installations: Collection[str] 
     """Return every driver of a job on this machine that uses the store or the checkpoints of ``settings``, or belongs
     to one of ``installations``.
 
-    A driver of a copy of the installation is not returned, because the copy has its own store, checkpoints and id.
+    A driver of a copy of the installation is not returned, because the copy has its own store and checkpoints.
     """
     found: dict[str, list[tuple[Process, bytes]]] = {}
     for instance, process, environment in ProcessTable().instances_of(job):
