@@ -135,7 +135,7 @@ def _is_proof(end: Terminated) -> bool:
 
 
 def is_pod_of(found: PodReport, recorded: Sequence[ProcessRecord]) -> bool:
-    """Whether a found pod is the one that claimed the instance; also True if no pod claimed it."""
+    """Whether the found pod is the pod that claimed the instance; also True if no pod has claimed the instance."""
     return not recorded or is_barred(recorded) or found.metadata.uid == recorded[-1].pod
 
 
