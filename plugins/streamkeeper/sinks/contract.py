@@ -173,7 +173,7 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def last_batch(self) -> int | None:
-        """Return the newest batch of this checkpoint version in the output; None without any."""
+        """Return the newest batch of this checkpoint version in the output; None if the output has no such batch."""
 
     @abstractmethod
     def write(self, batch: DataFrame, batch_id: int) -> None:

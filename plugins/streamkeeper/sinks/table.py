@@ -84,7 +84,7 @@ class TableSink(Sink):
     """A table with one row per ``key``; it is created from the query's columns if it is missing.
 
     A rebuilt version is written to ``<table>__<version>``, with its own columns, until it replaces the table. In the
-    modes append and update, a row replaces the row with its key. In the mode complete, the batch replaces all rows.
+    modes append and update, a row replaces the row with the same key. In the mode complete, a batch replaces all rows.
     """
 
     kind: ClassVar[str] = "table"
