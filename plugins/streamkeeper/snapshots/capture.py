@@ -101,7 +101,7 @@ def capture(
     ``show``: receives the progress.
     ``plan``: selects the files to take; None takes exactly those that the query needs to resume from the batch. With a
     plan, a snapshot is taken even if no batch was committed since the last snapshot.
-    ``pending``: include the plan of the next batch, if there is one; False never includes it.
+    ``pending``: whether to include the plan of the next batch, if there is one.
 
     Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
     attempts, SnapshotsChanged, StoreUnavailable. After any error the series contains no incomplete snapshot.

@@ -106,7 +106,7 @@ def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple
     """Decide on all snapshots of a series; return the decisions in the order of the snapshots' numbers.
 
     The order of the candidates does not matter. Always kept are the newest snapshot, the newest verified one, and every
-    pinned or held one. A repeated decision on the kept snapshots keeps all of them. Raises InvalidInput when two
+    pinned or held one. A second decision on only the kept snapshots keeps all of them. Raises InvalidInput when two
     candidates have the same number.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.number)
