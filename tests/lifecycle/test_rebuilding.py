@@ -172,7 +172,7 @@ def test_only_a_checkpoint_newer_than_all_others_replaces_the_one_that_is_gone(n
     seen = lost(directory("v0001"), fences=(table("v0002", versions=("v0002",)),))
     assert decided(seen, versions={"totals": named}).refusals == (
         f"query totals: checkpoint {named} cannot replace v0002, because {named} is missing or is not the newest"
-        " version. Restore a snapshot into v0003, and name that version with `--version`",
+        " version. Restore a snapshot into v0003, then run the command again with `--version sales/totals=v0003`",
     )
 
 

@@ -35,7 +35,7 @@ def see_claims(job: str, query: Query, checkpoint: Tree, *, installation: str = 
                 f"checkpoint {checkpoint.where('')} was last claimed by the installation {claim.installation[:8]}, not"
                 f" by this one ({mine})",
                 hint="if the other installation's store was lost, run `streamkeeper registry rebuild`. If this"
-                " checkpoint is a copy, restore a snapshot here",
+                " checkpoint is a copy from the other installation, restore a snapshot into a new version instead",
             )
     held = _of_output(job, query, checkpoint.name, installation)
     return (*found, held) if held is not None else tuple(found)

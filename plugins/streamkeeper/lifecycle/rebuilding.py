@@ -194,9 +194,11 @@ def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there
             held = f"the output contains batches of {written}" if fence else f"the driver claimed {written}"
             raise _Undecided(f"{held}, and checkpoint {written} exists, so omit `--version`")
         if said not in there or version_number(said) <= _newest(seen, query, fence, without=said):
+            restored = _restored_name(seen, query, fence)
             raise _Undecided(
                 f"checkpoint {said} cannot replace {written}, because {said} is missing or is not the newest version."
-                f" Restore a snapshot into {_restored_name(seen, query, fence)}, and name that version with `--version`"
+                f" Restore a snapshot into {restored}, then run the command again with"
+                f" `--version {seen.job}/{query}={restored}`"
             )
         return said
     if written:

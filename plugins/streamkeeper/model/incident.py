@@ -43,9 +43,10 @@ class WatchActed(msgspec.Struct, frozen=True, kw_only=True, tag="acted"):
 
 
 class NoticeSent(msgspec.Struct, frozen=True, kw_only=True, tag="sent"):
-    """The notice about entry ``of`` was delivered to the notifiers ``to``.
+    """Records that a notice was delivered.
 
-    ``done``: whether the notice needs no further delivery.
+    ``of``: the entry that the notice is about. ``to``: the notifiers that received it. ``done``: whether the notice
+    needs no further delivery.
     """
 
     of: int
