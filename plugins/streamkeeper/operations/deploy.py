@@ -173,8 +173,10 @@ class Deploy:
         return tuple(step for step in everything if step.step.tag in announced)
 
     def abort(self, *, requested_by: str, reason: str) -> None:
-        """Request to abort the operation. The next ``advance`` then gives up the candidate and begins to roll back.
+        """Request to abort the operation.
 
+        The next ``advance`` that reaches the operation's current step then gives up the candidate. An ``advance`` to
+        FALL_BACK rolls back and ends the operation.
         If only the promotion is left, the request has no effect. Raises OperationRefused if the operation has ended.
         """
 

@@ -13,9 +13,9 @@ from streamkeeper.runners.machine import this_machine
 
 
 def unseen_input(site: Installation, state: JobState, query: str) -> dict[str, str]:
-    """Return why a query's input files cannot be checked, as scheme -> reason; empty if all can be checked.
+    """Return scheme -> why this process cannot check a query's input files of that scheme, such as ``file``.
 
-    The scheme of local files is ``file``. Raises StoreUnavailable.
+    Only files on another machine's disk and on another S3 server are considered. Raises StoreUnavailable.
 
     A plain path names a file on the machine of the driver that owns the checkpoint version.
     """

@@ -152,7 +152,7 @@ def _read_status(site: Installation, state: JobState, instance: str) -> tuple[Dr
 def told_error_of(seen: JobOverview) -> str:
     """Return the last error that the driver reported about itself or about a query.
 
-    Without an error, return the reason for which the driver waits; empty if it does not wait.
+    Without an error, return the reason why no driver runs or why a query waits; empty if there is none.
     """
     if seen.exit is not None and seen.exit.error:
         return seen.exit.error

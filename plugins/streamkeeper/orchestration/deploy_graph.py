@@ -56,8 +56,8 @@ def deploy_streaming_job(
     ``request``: further fields of the form *Deploy a streaming job*, such as ``release``, ``params``, ``conf``,
     ``strategy``, ``handover``, ``dry_run``, ``on_open`` and the deadlines, with the form's defaults.
 
-    Every value may be a template. Every value except ``job`` may also be an XComArg. Raises InvalidInput for an unknown
-    field.
+    ``job``, ``reason`` and the values of ``request`` may be templates. All of them except ``job`` may also be XComArgs.
+    Raises InvalidInput for an unknown field.
     """
     asked = {"job": job, "reason": reason, **request}
     with TaskGroup(group_id=group_id or f"deploy_{job}", default_args=default_args()) as group:

@@ -72,7 +72,7 @@ class WatchOperator(AskedTask):
 
 
 def read_acts(environ: Mapping[str, str]) -> bool:
-    """Whether this watch takes actions. Raises InvalidInput for a value other than ``yes`` and ``no``.
+    """Whether this watch takes actions. Raises InvalidInput for a value other than ``yes``, ``no`` and empty.
 
     ``STREAMKEEPER_WATCH_ACTS=no`` leaves the actions to another watch.
     """

@@ -47,7 +47,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         chosen: FleetFilter = Depends(_chosen),
         who: Viewer = guarded(viewer, WATCH),
     ) -> Response:
-        """Render the page. Sends one request to the store for the index, in addition to the requests of ``site``."""
+        """Render the page. To read the index, it sends one request to the store; opening ``site`` may send others."""
         here, now = site(), time.time()
         values = {"chosen": chosen, "refresh_s": _REFRESH_S, "view": None, "missing": "", "fields": _FIELDS}
         values |= {"columns": COLUMNS, "numbers": NUMBERS, "largest_first": LARGEST_FIRST}

@@ -103,7 +103,7 @@ class FileSink(Sink):
         object.__setattr__(self, "partition_by", tuple(self.partition_by))
 
     def describe(self) -> SinkDescription:
-        """Return the description; its identity is the directory."""
+        """Return the sink's description. The sink is identified by its directory."""
         options = {"format": self.format, "partition_by": ",".join(self.partition_by)}
         return SinkDescription(kind=self.kind, output=self.path, options=options)
 

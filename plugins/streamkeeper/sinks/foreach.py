@@ -58,7 +58,7 @@ class ForeachBatch(Sink):
             raise InvalidInput(f"ForeachBatch needs a function of (batch, context), not {self.function!r}")
 
     def describe(self) -> SinkDescription:
-        """Return the description; its identity is the function's name."""
+        """Return the sink's description. The sink is identified by the name of its function."""
         name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
         module = getattr(self.function, "__module__", None) or type(self.function).__module__
         return SinkDescription(kind=self.kind, output=f"{module}:{name}", options={})
