@@ -75,7 +75,9 @@ def test_one_retained_batch_loses_the_state_that_a_failed_batch_needs(
         assert totals.run() == ""
     totals.add(4)
     totals.fails = True
-    assert "the sink is down" in totals.run()
+    # Several times: if Spark's minutely maintenance of the state runs just then, a commit does no maintenance.
+    failures = [totals.run() for _ in range(3)]
+    assert "the sink is down" in failures[0]
     totals.fails = False
     assert (totals.run() == "") is goes_on
     assert bool(risk_of_conf(RETAIN, retained)) is not goes_on
