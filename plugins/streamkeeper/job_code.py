@@ -32,8 +32,8 @@ _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 def run_job_file(root: Path, entry: str) -> ModuleType:
     """Run the file ``entry`` below ``root`` as a module, and return the module.
 
-    Before the run, the modules of any job that this process loaded earlier are removed, whatever that job's root was.
-    Modules that the file imports from ``root`` therefore run again, too. The root stays first on ``sys.path``, because
+    Before the run, the modules below ``root`` and those of any job that this process loaded earlier are removed, so
+    that modules that the file imports from ``root`` run again, too. The root stays first on ``sys.path``, because
     functions may import from the root after this call. Raises JobUnusable with file and line.
     """
     root = root.resolve()

@@ -28,7 +28,7 @@ def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[Ch
     """Start a driver that answers the requests, and yield its answers in the order of the requests.
 
     If the driver dies, the answer to the request in progress is an error, and a new driver answers the remaining
-    requests. ``conf``: settings that only a starting Spark accepts. Raises DriverDied if a driver cannot start.
+    requests. ``conf``: the confs with which Spark starts. Raises DriverDied if a driver cannot start.
     """
     todo = list(requests)
     while todo:

@@ -268,8 +268,8 @@ def finish(
     *,
     stays: bool = True,
 ) -> None:
-    """Carry out an open operation and print each step. Raises DeployFailed unless the operation succeeds or is a dry
-    run.
+    """Carry out an open operation and print each step. Raises DeployFailed unless its outcome is success or DRY_RUN.
+    Raises typer.Exit(1) after a dry run whose real run would not go ahead.
 
     ``report``: prints the progress and collects the result.
     ``site``: the installation.

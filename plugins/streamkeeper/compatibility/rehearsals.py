@@ -59,8 +59,8 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
 
     An error about state or offsets would not occur in a new checkpoint version; any other error would.
 
-    ``batch``: the last batch that the checkpoint has committed, None if unknown. ``again``: True if the rehearsal ran
-    this batch again, False if it ran the batch after it.
+    ``batch``: the batch that ran again, or the last committed batch if the batch after it ran; None if unknown.
+    ``again``: True if ``batch`` itself ran, False if the batch after it ran.
     """
     told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
@@ -184,8 +184,8 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
     """Report that the last batch was not rehearsed.
 
     ``damaged``: True if the batch cannot be rehearsed, for instance because the state before it is missing. The state
-    after the batch may still be complete, so the finding is only a note. False if the checkpoint could not be read, so
-    that a later check may rehearse the batch.
+    after the batch may still be complete, so the finding is only a note. False if the checkpoint could not be copied,
+    so that a later check may rehearse the batch.
     """
     return Finding(
         rule="not-rehearsed",

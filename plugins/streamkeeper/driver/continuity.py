@@ -41,7 +41,7 @@ class Continuity:
 
     def check_batch(self, batch_id: int) -> None:
         """Raise CheckpointLost if the batch is already committed, if the directory no longer contains the recorded
-        checkpoint, or if the previous batch was committed but its commit is missing.
+        checkpoint, or if the commit of the previous batch is missing although this process knows of a committed batch.
         """
         if self._done is not None and batch_id <= self._done:
             raise CheckpointLost(

@@ -75,7 +75,7 @@ def claim_epoch(
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in the query's output and next to the checkpoint.
     Raises Fenced if this instance is not appointed or a newer generation of it has the claim. Raises JournalOutdated if
-    the journal is older than ``seen``: another driver may already own the epoch that the journal counts as next."""
+    the journal is older than ``seen``: another driver may own the next epoch, and the output may not fence it off."""
     output, version = query.sink.describe().output, checkpoint.name
     held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 

@@ -95,8 +95,8 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
 
 
 def lacks_python(told: str) -> bool:
-    """Whether Spark's text of a failed task shows that the executor's Python is missing or lacks a package. The next
-    task on that executor would then fail, too.
+    """Whether Spark's text of a failed task shows that the executor's Python is missing, lacks a package or has another
+    version than the driver's. The next task on that executor would then fail, too.
     """
     return any(sign in told for sign in _OF_ITS_PYTHON)
 

@@ -43,8 +43,8 @@ def told_fault(look: JobLook) -> str:
 
 
 def told_cause(look: JobLook) -> Cause | None:
-    """Return the recorded cause why the driver ended or waits. If no cause is recorded, which older versions of
-    Streamkeeper did not do, return the cause that the driver's exit code indicates.
+    """Return the recorded cause why the driver ended or waits. If none is recorded, for instance because an older
+    version of Streamkeeper recorded none, return the cause that the driver's exit code indicates.
 
     Return None if no exit code is recorded either, or if the code indicates an intended end or an unspecific failure.
     """

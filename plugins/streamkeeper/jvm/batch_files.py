@@ -23,7 +23,7 @@ PUT_BACK = (
 
 
 def prepare(spark: SparkSession) -> None:
-    """Load the Java class that checks files, so that this module's checks find it. Call this before the first batch."""
+    """Load the Java class that checks files. Call this before the first batch, so that a batch's thread finds it."""
     if spark.sparkContext not in _FOUND:
         _FOUND[spark.sparkContext] = load_class(spark, _SOURCE).newInstance()
 

@@ -88,8 +88,9 @@ class Shadow(msgspec.Struct, frozen=True):
 
 
 class RestoreVersions(msgspec.Struct, frozen=True):
-    """Restore a snapshot for each transition that needs one, or in a rollback for each rollback path that needs one;
-    mark the step done.
+    """Restore a snapshot for each transition that needs one, and mark the step done.
+
+    After the candidate has failed, restore one for each rollback path that needs one instead.
     """
 
 

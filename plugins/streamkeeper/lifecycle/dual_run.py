@@ -17,7 +17,7 @@ from streamkeeper.model.ways import Way
 
 
 def shadow(at: Observation) -> Decision:
-    """Return the next decision until the standby fills the shadow, the new checkpoint versions of a dual run."""
+    """Return the next decision until the standby fills the shadow, the output of a rebuild before the cutover."""
     step, name = Step.SHADOW, candidate_of(at.operation)
     if CommandKind.SHADOW in at.of(name).sent:
         return say(step, MarkDone(), f"{name} rereads the sources")

@@ -109,14 +109,14 @@ def send_go(
 
 
 def shadows(at: Observation, name: str) -> bool:
-    """Whether the instance is running and fills a shadow, the new checkpoint versions of a dual run."""
+    """Whether the instance is running and fills a shadow, the output of a rebuild before the cutover."""
     return at.of(name).state is DriverState.SHADOW and at.of(name).life is Life.ALIVE
 
 
 def failed_to_serve(at: Observation, name: str, limit_s: float, what: str) -> str:
     """Return why an instance that was sent GO will not take over; empty as long as it may still take over.
 
-    ``limit_s``: the longest time for the present step, in seconds.
+    ``limit_s``: the longest time for the present wait, in seconds.
     ``what``: the event that the step waits for, as named in the reason, such as ``first trigger``.
     """
     seen = at.of(name)

@@ -52,7 +52,7 @@ def instances(store: Store, job: str) -> list[str]:
 def stray_orders(store: Store, job: str) -> list[str]:
     """Return every key in the command folders of the job's instances that is not the key of a command.
 
-    Drivers skip these keys. Costs one list request.
+    Drivers skip these keys. Costs one listing.
     """
     folder = control_key(check_name("job", job), "")
     strays = []

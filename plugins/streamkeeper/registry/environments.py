@@ -52,7 +52,7 @@ def installed_jars(jars: str, checkpoints: str = "") -> tuple[str, ...]:
     """Return the paths of the jars that every driver gets; empty if there are none.
 
     ``jars``: directories separated by colons, empty for the connectors of this Python environment; ``checkpoints``: the
-    checkpoint root, which selects the connectors for S3.
+    checkpoint root; on S3 and without ``jars``, it adds the connectors for S3.
     """
     directories = _jar_directories(jars, checkpoints)
     return tuple(str(path) for directory in directories for path in sorted(directory.glob("*.jar")))

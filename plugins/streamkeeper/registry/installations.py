@@ -87,7 +87,8 @@ def begin_anew(store: Store, home: str, *, by: str, reason: str) -> Installation
     installation cannot continue.
 
     If the store is at its recorded location and only the home is not, record the home's location and keep the
-    installation. Raises OperationRefused if neither was copied or moved.
+    installation. Raises OperationRefused if the recorded locations show that neither was copied or moved. A store
+    without a record becomes a new installation, too.
     """
     before = read_installation(store)
     if before is not None and same_place(before.place, store.url):

@@ -22,7 +22,8 @@ class DriverLog:
     ``path``: the file, which is rotated at ``limit_bytes``; None to write to standard output, without a limit of its
     size.
     ``about``: the fields of the supervisor's own lines.
-    ``last_line``: the newest non-empty line, redacted. Of a line that the supervisor itself wrote, only the sentence.
+    ``last_line``: the newest non-empty line, redacted. Of a line that Streamkeeper wrote in the driver, only the
+    sentence.
 
     On a full disk, lines are lost and the log counts them, because a driver must never wait for its log.
     """

@@ -101,8 +101,9 @@ class _Failure(msgspec.Struct, rename="pascal"):
 class ResourceManager:
     """One cluster's ResourceManager, at ``http://host:port``, as ``user``; threads may share it.
 
-    Every call raises TemporaryError if there is no response, and PermanentError if the request is refused. A connection
-    may take 5 s, and a wait for data 30 s. For a request to a NodeManager these limits are 3 s and 5 s.
+    Every call raises TemporaryError if there is no response, an unreadable one or a server error (5xx), and
+    PermanentError if the request is refused. A connection may take 5 s, and a wait for data 30 s. For a request to a
+    NodeManager these limits are 3 s and 5 s.
     """
 
     def __init__(self, url: str, user: str) -> None:

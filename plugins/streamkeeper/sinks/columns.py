@@ -125,7 +125,8 @@ def _text(value: object) -> str | None:
 def find_differences(connection: Connection, table: Table) -> list[str] | None:
     """Return how the database's table of this name differs from ``table`` in columns and key.
 
-    The list is empty if they do not differ. Return None if the database has no table of this name.
+    The list also has the key columns whose collation treats different strings as equal. Return None if the database has
+    no table of this name.
     """
     import sqlalchemy as sa
 

@@ -87,7 +87,8 @@ class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
 class OutputClaim(msgspec.Struct, frozen=True, kw_only=True):
     """The newest epoch that an output has accepted from its query.
 
-    ``version``: the checkpoint version that the output records with this epoch, empty if unknown.
+    ``version``: the checkpoint version in the output's newest record, empty if unknown. In a table the version is that
+    of the last batch, which may have been written under an earlier epoch.
     """
 
     epoch: int
@@ -158,7 +159,9 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def raise_fence(self) -> None:
-        """Make the output permanently refuse all older epochs; raises Fenced if the output has accepted a newer epoch.
+        """Record this epoch as the newest that the output accepts, so that it permanently refuses all older epochs.
+
+        Raises Fenced if the output has accepted a newer epoch.
 
         In the role SERVING this is also the cutover: from here on the output consists of ``context.serving``. In the
         role SHADOW only older epochs of the same shadow are fenced, and the current output is unchanged.

@@ -227,7 +227,7 @@ class FileWriter(SinkWriter):
         )
 
     def check_fence(self) -> None:
-        """Raise Fenced if the newest claim is not of this epoch; for a shadow, if the shadow's version is current."""
+        """Raise Fenced if no claim exists or the newest is of another epoch; for a shadow, if its version is current."""
         newest = newest_epoch(self._root)
         if self._in_shadow:
             if self._serves(newest):
@@ -357,7 +357,7 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
-    """Return the newest batch in the version's sink log. The output's directory is found among ``question.places``."""
+    """Return the version's newest batch and the output's record, from the first of ``question.places`` that matches."""
     described = question.sink.output
     masked = question.mask(described)
     root = Path(next((place for place in question.places if question.mask(place) == masked), described))

@@ -98,7 +98,7 @@ def is_shadow(root: Path, version: str) -> bool:
 def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:
     """Return the file format of each checkpoint version in the newest claim.
 
-    If that claim lacks a version in ``wanted``, the result also contains the versions in all other claims.
+    If that claim lacks a version in ``wanted``, the result also contains the version that each other claim writes.
     """
     formats = newest.all_formats if newest is not None else {}
     if set(wanted) <= set(formats):

@@ -230,7 +230,7 @@ class TableWriter(SinkWriter):
         self._held = self.last_batch()
 
     def newest_claim(self) -> OutputClaim | None:
-        """Return the claim in the output's row; None if another query made it, or there is none. Creates nothing."""
+        """Return the output row's claim, of this query and installation; None if there is none. Creates nothing."""
         if not may_be_there(self._sink.url):
             return None
         with self._engine.connect() as connection:
@@ -277,7 +277,7 @@ class TableWriter(SinkWriter):
         self._engine.dispose()
 
     def discard(self) -> None:
-        """Drop this shadow version's table, staging table and row. Has no effect outside the role SHADOW."""
+        """Drop this shadow version's table, staging table and row. Has no effect if it is no shadow (any more)."""
         if not self._in_shadow or not may_be_there(self._sink.url):
             return
         with self._engine.begin() as connection:

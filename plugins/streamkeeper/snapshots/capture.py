@@ -52,8 +52,8 @@ class CaptureProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Captured(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a capture. If not ``taken``, ``snapshot`` is the series' newest, and no batch was committed since
-    it was taken. ``attempts``: how often the files were planned and read.
+    """The result of a capture. If not ``taken``, ``snapshot`` is the series' newest, and already contains the requested
+    batch, by default the last committed one. ``attempts``: how often the files were planned and read.
     """
 
     snapshot: Snapshot
