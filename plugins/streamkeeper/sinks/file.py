@@ -227,7 +227,7 @@ class FileWriter(SinkWriter):
         )
 
     def check_fence(self) -> None:
-        """Raise Fenced if no claim exists or the newest is of another epoch; for a shadow, if its version is current."""
+        """Raise Fenced if no claim exists, or it is of another epoch; for a shadow, if its version is current."""
         newest = newest_epoch(self._root)
         if self._in_shadow:
             if self._serves(newest):
