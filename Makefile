@@ -45,7 +45,7 @@ down: setup ## stop what `make up` started
 test: setup ## every test but those of test-storage and test-kubernetes, the fast ones first
 	@scripts/connectors if-there
 	@$(RUN) python -m compileall -q plugins harness
-	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) -n 3 --dist loadfile
 
 STORAGE := $(addprefix tests/campaign/test_on_,s3.py hdfs.py) $(addprefix tests/integration/test_,checkpoints_on_s3.py checkpoints_on_hdfs.py sinks_on_s3.py airflow_on_several_machines.py airflow_on_several_machines_and_yarn.py lives.py lives_on_executors.py page_walk.py lives_on_yarn.py lost_store.py stated_deaths.py malformed_record.py) tests/runners/test_yarn_application.py tests/demo/test_standing.py tests/bench/test_first_cases.py
 

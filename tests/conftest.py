@@ -25,19 +25,6 @@ TIERS = ("s3", "hdfs", "postgres", "airflow", "kafka", "spark")
 
 ONE_AIRFLOW = "tests/integration/one_airflow"
 """Its files share an Airflow, which starts once: they go to one worker, one after the other."""
-LONGEST = tuple(
-    f"tests/{each}"
-    for each in (
-        "integration/one_airflow/",
-        "integration/test_crash_points.py",
-        "integration/test_lives.py",
-        "integration/test_previous_version.py",
-        "driver/test_doors.py",
-        "driver/test_dual_run.py",
-        "snapshots/test_live.py",
-    )
-)
-"""One to ten minutes each, much of it waiting. They begin first: at the end a worker would run the last one alone."""
 
 
 class FilesToWorkers(LoadFileScheduling):
@@ -60,18 +47,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The tests that this run is of: fast ones first, then a tier at a time, so that a process starts each server once.
-
-    With several workers the longest files go first of all.
-    """
+    """Fast tests first, then a tier at a time, so that a process starts each server once and no failure comes late."""
     for group in ("storage", "kubernetes"):
         if not config.getoption(f"--{group}"):
             left_out = [item for item in items if item.get_closest_marker(group)]
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item not in left_out]
     items.sort(key=_tier_of)
-    if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
 
 
 def _tier_of(item: pytest.Item) -> int:

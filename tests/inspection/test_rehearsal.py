@@ -183,6 +183,23 @@ def test_a_checkpoint_without_a_batch_has_nothing_to_rehearse(spark: SparkSessio
     assert (found.ok, found.batch) == (True, None)
 
 
+def test_sources_with_names_go_on_where_no_batch_can_run_again(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    """Spark 4.2 cannot start them from an open batch: the next batch runs, or none, and either is told."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
+    session.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2")
+    reader = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).name("events")
+    write_files(tmp_path / "in", 2)
+    run_to_end(totals(reader.json(str(tmp_path / "in"))), tmp_path / "live")
+    idle = run(totals(reader.json(str(tmp_path / "in"))), checkpoint=tmp_path / "live")
+    assert (idle.ok, idle.batch, idle.again, idle.without_rows) == (True, 1, False, True)
+    assert idle.did == "started after batch 1, without new input and without loading the state"
+    write_files(tmp_path / "in", 2, first=2)
+    busy = run(totals(reader.json(str(tmp_path / "in"))), checkpoint=tmp_path / "live")
+    assert (busy.ok, busy.batch, busy.again, busy.without_rows) == (True, 1, False, False)
+    assert busy.did == "continued from batch 1 with batch 2"
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path, run: Any, named: bool) -> None:
     """Spark replays the batch without them, and says nothing; the rehearsal does, also where sources have names."""

@@ -131,8 +131,8 @@ class BatchExpressions:
         raise NotImplementedError
 
     def local(self, node: ast.FunctionDef | ast.Lambda, arguments: ast.arguments, scope: Scope) -> Value:
-        """Return the function that a ``def`` or a ``lambda`` creates at this point. The values of its parameters'
-        defaults are no longer followed.
+        """Return the function that a ``def`` or a ``lambda`` creates. From here on, the walk does not track the values
+        that are used as defaults of its parameters.
         """
         for default in (*arguments.defaults, *arguments.kw_defaults):
             if default is not None:

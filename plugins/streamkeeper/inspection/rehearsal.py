@@ -91,7 +91,9 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, 
 
 
 def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, timeout_s: float) -> Rehearsal:
-    """Run the last committed batch again. The parameters are those of ``rehearse``.
+    """Run the last committed batch again, or the batch after it if Spark cannot start from an open batch.
+
+    The parameters are those of ``rehearse``.
 
     ``spark``, ``query``, ``checkpoint``: the session, the candidate and the live checkpoint.
     ``scratch``: the location for the clone.
@@ -118,9 +120,10 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
                     told = "; ".join(gap.told for gaps in out_of_topic.values() for gap in gaps)
                     gone, batch = f"batch {batch} did not run again: {told}", None
             if batch is not None:
-                again = True
+                again = can_run_again
                 ran = run_planned(query, target, timeout_s=timeout_s)
-                fault, did = _fault_in(ran, timeout_s), f"ran batch {batch} again"
+                fault = _fault_in(ran, timeout_s)
+                did = f"ran batch {batch} again" if again else _told_next(target, batch)
                 without_rows = not any(ran.rows.values())
         if fault is not None and batch is not None:
             fault = _out_of_reach(query, target, batch) or fault
@@ -256,6 +259,14 @@ def _go_on(
             f" Spark's state reader does not support {', '.join(count.unsupported)}"
         )
     return batch, None, f"loaded {count.rows:,} rows of state at batch {batch}, without new input", True
+
+
+def _told_next(target: Tree, batch: int) -> str:
+    """Return what ran on a clone that ended with ``batch``. Spark cannot read the state of sources with names."""
+    newest = last_committed(target)
+    if newest is not None and newest > batch:
+        return f"continued from batch {batch} with batch {newest}"
+    return f"started after batch {batch}, without new input and without loading the state"
 
 
 def _fault_in(ran: Diverted, timeout_s: float) -> Fault | None:

@@ -202,7 +202,7 @@ def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequenc
 
     ``lineage``: the version, then the version whose output it continues, and so on. A table belongs to the version that
     wrote to it last, so the newest versions may own none. The first version in ``lineage`` that owns a table provides
-    the new current table. If the current version precedes that version in ``lineage``, no table is swapped.
+    the new current table. No table is swapped if the version that readers see now is a newer one of ``lineage``.
 
     After the swap, a writer that still writes to one of the two tables fails its check of the epoch, whether or not it
     has staged rows.
