@@ -114,12 +114,12 @@ def run_job(
         for key, value in conf.items():
             spark.conf.set(key, value)
         job = load_job(_staged(folder), ENTRY, JOB_NAME)
-        _send_code_by_value(job.root)
-        [query] = [each for each in job.build(spark, params) if each.name == QUERY_NAME]
-        run.take(query)
-        run.serve(checkpoint)
-        if with_state:
-            run.take_state(read_state_rows(spark, checkpoint, cell_text))
+        with _code_by_value(job.root):
+            [query] = [each for each in job.build(spark, params) if each.name == QUERY_NAME]
+            run.take(query)
+            run.serve(checkpoint)
+            if with_state:
+                run.take_state(read_state_rows(spark, checkpoint, cell_text))
     except Exception as error:  # a refusal, by Streamkeeper, Spark or the sink, is what is measured
         run.fail(error)
     finally:
@@ -226,14 +226,25 @@ def _staged(folder: Path) -> Path:
     return Path(shutil.copytree(folder, stage, ignore=shutil.ignore_patterns("__pycache__")))
 
 
-def _send_code_by_value(folder: Path | None) -> None:
-    """Spark's Python workers outlive a job file: its functions travel whole, not by the name of their module."""
+@contextmanager
+def _code_by_value(folder: Path | None) -> Iterator[None]:
+    """Spark's Python workers outlive a job file: its functions travel whole, not by the name of their module.
+
+    Only in the body: what is loaded later may have modules of the same names.
+    """
     from pyspark import cloudpickle
 
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if file and folder and file.startswith(f"{folder}/"):
-            cloudpickle.register_pickle_by_value(module)
+    beside = f"{folder}/"
+    modules = [
+        each for each in list(sys.modules.values()) if (getattr(each, "__file__", None) or "").startswith(beside)
+    ]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _unload_state(spark: SparkSession) -> None:

@@ -77,7 +77,7 @@ def _unreachable(at: RecoveryLook) -> Rung | None:
         Cause.DRIVER_UNREACHABLE,
         told,
         "diagnose the job on the driver's machine, or boot that machine. If the machine is permanently lost, run"
-        f" `streamkeeper state-dead {at.job} {at.instance}`, or trigger the DAG streaming_state_dead",
+        f" `streamkeeper state-dead {at.job} {at.instance} --reason …`, or trigger the DAG streaming_state_dead",
     )
 
 

@@ -275,7 +275,8 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
         raise OperationRefused(
             f"output {plan.output} cannot continue from {plan.snapshot}: the checkpoint of this snapshot wrote to"
             " another output, or the release that wrote the checkpoint is not recorded here",
-            hint="use `--to` to restore into a directory; a query that starts there begins a new output",
+            hint="use `--to` to restore into a directory, or deploy with `--strategy rebuild`, which writes the output"
+            " from the start",
         )
     if not can.takes_again and plan.replayed != 0 and not accept_replay:
         raise OperationRefused(

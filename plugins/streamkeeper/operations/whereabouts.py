@@ -48,7 +48,7 @@ def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str
             raise WrongMachine(
                 f"driver {each.instance} of job {job}: {liveness.why}; no change was made here",
                 hint=f"run the command on {liveness.elsewhere}. If that machine is permanently lost, run `streamkeeper"
-                f" state-dead {job} {each.instance}`",
+                f" state-dead {job} {each.instance} --reason …`",
             )
 
 
