@@ -87,6 +87,8 @@ def open_session(scratch: Path) -> Iterator[SparkSession]:
         yield session.spark
     finally:
         session.kill()
+        # Else a later session of this process would not become the active one of its JVM.
+        type(session.spark)._instantiatedSession = None
 
 
 def write_job(job: Job, folder: Path) -> None:
