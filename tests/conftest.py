@@ -53,11 +53,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             left_out = [item for item in items if item.get_closest_marker(group)]
             config.hook.pytest_deselected(items=left_out)
             items[:] = [item for item in items if item not in left_out]
-    items.sort(key=_tier_of)
-
-
-def _tier_of(item: pytest.Item) -> int:
-    return max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0)
+    items.sort(
+        key=lambda item: max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0)
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

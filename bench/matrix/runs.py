@@ -237,15 +237,18 @@ def _code_by_value(folder: Path | None) -> Iterator[None]:
     from pyspark import cloudpickle
 
     beside = f"{folder}/"
-    modules = [
-        each for each in list(sys.modules.values()) if (getattr(each, "__file__", None) or "").startswith(beside)
-    ]
-    for module in modules:
+    # By name, as they are registered: a module may be loaded under two keys.
+    modules = {
+        each.__name__: each
+        for each in list(sys.modules.values())
+        if (getattr(each, "__file__", None) or "").startswith(beside)
+    }
+    for module in modules.values():
         cloudpickle.register_pickle_by_value(module)
     try:
         yield
     finally:
-        for module in modules:
+        for module in modules.values():
             cloudpickle.unregister_pickle_by_value(module)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -54,7 +53,7 @@ LINES = {
 
 def run_bench(words: str, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *f"bench.{words}".split(), *more]
-    return subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from functools import cache
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,15 @@ DOCS = ("docs/internals/campaigns.md", "docs/internals/guarantees.md")
 SEEDS_OF_SWITCHES = ("1370976", "4cf6b7d", "5bed051", "3576e73", "116bf0c", "352d197")
 
 
+@cache
+def lines_of(name: str) -> list[dict[str, Any]]:
+    """The lines of a raw file."""
+    return [json.loads(line) for line in (ROOT / f"bench/results/{name}.jsonl").read_text().splitlines()]
+
+
 def runs_of(file: str, case: str, commits: tuple[str, ...] = ()) -> Counter[str]:
     """How many cases of a kind each commit has run; ``commits``: only of these."""
-    lines = [json.loads(each) for each in (ROOT / f"bench/results/{file}.jsonl").read_text().splitlines()]
-    runs = [each["commit"] for each in lines if re.match(case, each.get("case", ""))]
+    runs = [each["commit"] for each in lines_of(file) if re.match(case, each.get("case", ""))]
     return Counter(each for each in runs if not commits or each in commits)
 
 

@@ -123,7 +123,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
                 again = can_run_again
                 ran = run_planned(query, target, timeout_s=timeout_s)
                 fault = _fault_in(ran, timeout_s)
-                did = f"ran batch {batch} again" if again else _told_next(target, batch)
+                did = f"ran batch {batch} again" if again else _told_next(target, batch) or _told_idle(batch)
                 without_rows = not any(ran.rows.values())
         if fault is not None and batch is not None:
             fault = _out_of_reach(query, target, batch) or fault
@@ -249,9 +249,8 @@ def _go_on(
     fault = _fault_in(ran, timeout_s)
     if fault is not None:
         return batch, fault, "", True
-    newest = last_committed(target)
-    if newest is not None and newest > batch:
-        return batch, None, f"continued from batch {batch} with batch {newest}", not any(ran.rows.values())
+    if did := _told_next(target, batch):
+        return batch, None, did, not any(ran.rows.values())
     count = read_all_state(spark, target, batch, owned=True)
     if count.unsupported:
         raise CheckpointDamaged(
@@ -262,10 +261,13 @@ def _go_on(
 
 
 def _told_next(target: Tree, batch: int) -> str:
-    """Return what ran on a clone that ended with ``batch``. Spark cannot read the state of sources with names."""
+    """Return which batch ran on a clone that ended with ``batch``; empty if none did."""
     newest = last_committed(target)
-    if newest is not None and newest > batch:
-        return f"continued from batch {batch} with batch {newest}"
+    return f"continued from batch {batch} with batch {newest}" if newest is not None and newest > batch else ""
+
+
+def _told_idle(batch: int) -> str:
+    """Return what a run without new input did, where Spark cannot read the state because the sources have names."""
     return f"started after batch {batch}, without new input and without loading the state"
 
 
