@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import signal
-import time
+
+from streamkeeper import clock
 
 _STOPPED_WITHIN_S = 0.5
 _reached: dict[str, int] = {}
@@ -38,7 +39,7 @@ def crash_point(name: str) -> None:
             return
     os.kill(os.getpid(), signal.Signals[os.environ.get("STREAMKEEPER_CRASH_SIGNAL", "SIGKILL")])
     # Another thread may receive the SIGSTOP first: this thread would continue until the whole process has stopped.
-    time.sleep(_STOPPED_WITHIN_S)
+    clock.sleep(_STOPPED_WITHIN_S)
 
 
 def _split(wanted: str) -> list[tuple[str, str, str]]:

@@ -5,9 +5,10 @@ It explains a SIGKILL, which gives no reason itself.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
+
+from streamkeeper import clock
 
 _ROOT = Path("/sys/fs/cgroup")
 _COUNT = "oom_kill"
@@ -56,7 +57,7 @@ class RecentKills:
     """
 
     def __init__(
-        self, count: Callable[[], int | None] = memory_kills, clock: Callable[[], float] = time.monotonic
+        self, count: Callable[[], int | None] = memory_kills, clock: Callable[[], float] = clock.monotonic
     ) -> None:
         self._count, self._clock = count, clock
         self._before = self._last = count()

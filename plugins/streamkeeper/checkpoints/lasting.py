@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from streamkeeper import clock
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, NotFound
@@ -25,7 +24,7 @@ def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
     before: tuple[Damage, ...] | None = None
     for number in range(_LOOKS):
         if number:
-            time.sleep(_BETWEEN_S)
+            clock.sleep(_BETWEEN_S)
         try:
             found = examine(tree.fresh(), stateful=stateful)
         except CheckpointChanged:

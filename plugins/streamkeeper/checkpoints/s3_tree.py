@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -15,6 +14,7 @@ from typing import Any
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.trees import Seen, Tree, check_inside
 from streamkeeper.errors import CheckpointChanged, InvalidInput, StoreUnavailable
 from streamkeeper.model.snapshot import Stamp
@@ -196,7 +196,7 @@ class S3Tree(Tree):
                 # Another write of this object is still undecided; it may be an earlier attempt of this one.
                 if pause is None:
                     raise StoreUnavailable(f"cannot create {self.where(path)}: another write is in progress") from None
-                time.sleep(pause)
+                clock.sleep(pause)
             except CheckpointChanged:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.where(path)) from None
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -18,6 +17,7 @@ import msgspec
 import requests
 from requests.adapters import HTTPAdapter
 
+from streamkeeper import clock
 from streamkeeper.errors import CheckpointChanged, StoreUnavailable
 from streamkeeper.model.coding import decoder_of
 
@@ -212,7 +212,7 @@ class WebHdfs:
             for pause in _PAUSES_S if method == "GET" else ():
                 with suppress(requests.ConnectionError):
                     return self._checked(what, path, request())
-                time.sleep(pause)
+                clock.sleep(pause)
             return self._checked(what, told or path, request())
 
     def _checked(self, what: str, path: str, answer: requests.Response) -> requests.Response:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ import pendulum
 import typer
 from msgspec.structs import replace
 
+from streamkeeper import clock
 from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, Report, reporting
@@ -300,7 +300,7 @@ def _show_difference(report: Report, running: Deploy, *, shown: bool, file: Path
 
 def new_operation() -> str:
     """Return a new id for an operation that is started from the command line."""
-    return f"cli-{pendulum.now('UTC'):%Y%m%dt%H%M%S}-{secrets.token_hex(3)}"
+    return f"cli-{pendulum.instance(clock.now()):%Y%m%dt%H%M%S}-{secrets.token_hex(3)}"
 
 
 def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> Progress:
@@ -323,7 +323,7 @@ def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> 
             asked, state = progress.step, running.state
             operation = state.operations[running.operation]
             left = timedelta(seconds=max(0.0, operation.request.approve_s - progress.waited_s))
-            question = render_question(running.site, state, operation, until=datetime.now(UTC) + left, whole=True)
+            question = render_question(running.site, state, operation, until=clock.now() + left, whole=True)
             report.console().print_markdown(question)
         if progress.kind is not ProgressKind.DONE:
             say(f"{progress.step.label:{_STEP_WIDTH}} {progress.sentence}{_asks(running, progress)}")
@@ -365,10 +365,10 @@ def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
 
     Abort this operation if it waits longer than its ``catch_up_s``.
     """
-    limit_s, since = running.state.operations[running.operation].request.catch_up_s, time.monotonic()
+    limit_s, since = running.state.operations[running.operation].request.catch_up_s, clock.monotonic()
     while (before := dual_run_before(running.site, running.job, running.operation)) is not None:
-        if time.monotonic() - since > limit_s:
+        if clock.monotonic() - since > limit_s:
             running.abort(requested_by=caller(), reason=never_came(before, limit_s))
             return
         say(f"{Step.SHADOW.label:{_STEP_WIDTH}} waiting for {TURN} to end: {before.sentence}")
-        time.sleep(_TURN_POLL_S)
+        clock.sleep(_TURN_POLL_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated
@@ -13,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from streamkeeper import clock
 from streamkeeper.cli.command_results import JsonResult, reporting
 from streamkeeper.cli.given import Job, Json, open_to_look
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
@@ -50,14 +50,14 @@ def jobs(
     if index is None or not index.rows:
         from streamkeeper.operations.watching import look_now  # loads every check, and the watch's results need none
 
-        index = look_now(site, now=time.time())
+        index = look_now(site, now=clock.unix())
     rows = [row for row in index.rows if not row.forgotten]
     forgotten = ", ".join(row.job for row in index.rows if row.forgotten)
     if json:
         echo_json(to_json([described(row) for row in rows]))
         return
     if rows:
-        show_jobs(index, rows, now=time.time())
+        show_jobs(index, rows, now=clock.unix())
     elif forgotten:
         echo(f"every job at {site.store.url} was forgotten. Deploy one of them with `--revive`, or deploy a new job")
     else:
@@ -81,8 +81,8 @@ def status(
         beats, console = BeatWatch(), Console()
         with suppress(KeyboardInterrupt), _screen(console) as show:
             while True:
-                show(render_overview(seen, beats.say(seen, time.monotonic())))
-                time.sleep(REFRESH_S)
+                show(render_overview(seen, beats.say(seen, clock.monotonic())))
+                clock.sleep(REFRESH_S)
                 seen = job_overview(site, job)
     else:
         Console().print_table(render_overview(seen, f"{seen.status.beat}" if seen.status else ""))

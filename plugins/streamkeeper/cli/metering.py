@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 import typer
 
+from streamkeeper import clock
 from streamkeeper.cli.given import open_to_look
 from streamkeeper.cli.terminal import echo
 
@@ -30,7 +30,7 @@ def metrics(
     from streamkeeper.operations.fleet_metrics import RecentFleet, look_at_fleet
 
     site = open_to_look(empty=True)
-    look = RecentFleet(lambda: look_at_fleet(site, time.time()))
+    look = RecentFleet(lambda: look_at_fleet(site, clock.unix()))
     if once:
         echo(render_metrics(look()), nl=False)
         return

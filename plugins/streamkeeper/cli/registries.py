@@ -8,6 +8,7 @@ from typing import Annotated
 import pendulum
 import typer
 
+from streamkeeper import clock
 from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import open_to_look
@@ -110,7 +111,7 @@ def rebuild(
     # Checked first, because opening the store creates it: a mistyped home must not be changed.
     checkpoint_root(read_settings(os.environ))
     site = open_to_look(empty=True)
-    now = pendulum.now("UTC")
+    now = pendulum.instance(clock.now())
     asked = Asked(
         requested_by=by,
         reason=reason,

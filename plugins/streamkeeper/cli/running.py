@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from streamkeeper import clock
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, reporting
 from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
@@ -148,8 +148,8 @@ def _follow(site: Installation, job: str, instance: str, follower: Follower, sho
             told = True
         if ended and not told:
             return
-        if not told and time.monotonic() - looked > _EXIT_LOOK_S:
+        if not told and clock.monotonic() - looked > _EXIT_LOOK_S:
             # Once the exit is recorded, the log is complete: one more read prints the rest.
-            ended, looked = control.read_exit() is not None, time.monotonic()
+            ended, looked = control.read_exit() is not None, clock.monotonic()
             continue
-        time.sleep(_FOLLOW_S)
+        clock.sleep(_FOLLOW_S)

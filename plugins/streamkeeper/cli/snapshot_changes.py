@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.cli.caller import caller
@@ -189,7 +189,7 @@ def pin(
             return
         if not reason:
             raise InvalidInput("a pin needs a reason", hint='add `--reason "before the migration"`')
-        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        moment = clock.now().isoformat(timespec="seconds")
         catalogue.pin(number, Pin(reason=reason, by=user_name(), at=moment))
         report.end(f"{catalogue.series} {id} is pinned: {reason}", snapshot=id, pinned=True, reason=reason)
 

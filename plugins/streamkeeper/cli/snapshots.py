@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
@@ -113,7 +113,7 @@ def list_(
     if json:
         print_json(listed)
     elif listed:
-        show_snapshots(listed, now=datetime.now(UTC))
+        show_snapshots(listed, now=clock.now())
     else:
         if series and not store and (site := site_of(series, looking=True)) is not None:
             read_job(site, series.partition("/")[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from streamkeeper import clock
 from streamkeeper.cli.given import Json, open_site, open_to_look
 from streamkeeper.cli.job_list import SEVERITY_STYLES
 from streamkeeper.cli.listing import one_line
@@ -77,17 +77,17 @@ def watch(
         return
     site = open_site(begins=True)
     while True:
-        began = time.monotonic()
+        began = clock.monotonic()
         try:
             _pass(Watch(site=site, dry_run=dry_run))
         except StreamkeeperError as error:
             if once:
                 raise
-            echo(f"{_moment(time.time())}  the pass failed: {error}", err=True)
+            echo(f"{_moment(clock.unix())}  the pass failed: {error}", err=True)
         if once:
             return
         try:
-            time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
+            clock.sleep(max(0.0, EVERY_S - (clock.monotonic() - began)))
         except KeyboardInterrupt:
             return
 
@@ -100,7 +100,7 @@ def _must_be_recent(overdue_s: float) -> None:
     if index is None:
         echo(f"no watch has made a pass over the jobs of {site.store.url}", err=True)
         raise typer.Exit(1)
-    age_s = index.pass_age_s(now := time.time())
+    age_s = index.pass_age_s(now := clock.unix())
     by = "by Airflow" if index.is_behind_airflow(now) else f"by {index.by}"
     told = f"the last pass of the watch, {by}, is {tell_span(age_s)} old"
     if age_s > overdue_s:
@@ -112,10 +112,10 @@ def _must_be_recent(overdue_s: float) -> None:
 def _pass(made: Watch) -> None:
     report = run_pass(made)
     for line in report.lines:
-        echo(f"{_moment(time.time())}  {line}")
+        echo(f"{_moment(clock.unix())}  {line}")
     wrong = sum(1 for row in report.index.rows if row.symptoms)
     told = f"{len(report.index.rows)} jobs in {report.index.seconds:.1f} s, {wrong} with problems"
-    echo(f"{_moment(time.time())}  pass {report.index.number}: {told}")
+    echo(f"{_moment(clock.unix())}  pass {report.index.number}: {told}")
 
 
 def incidents(job: Name = "", *, json: Json = False) -> None:
@@ -169,7 +169,7 @@ def _show_open(found: list[JobIncidents], *, complete: bool) -> None:
     for incident in worst_first:
         symptom = incident.symptom
         about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
-        since = tell_span(max(0.0, time.time() - incident.raised_at))
+        since = tell_span(max(0.0, clock.unix() - incident.raised_at))
         head = Text(f"{symptom.severity.value} {symptom.rule}", style=SEVERITY_STYLES[symptom.severity])
         console.print(head.append(f" of {about} for {since}: {one_line(symptom.cause)}", style="default"))
         console.print(Text(f"    how to fix: {symptom.action}"))

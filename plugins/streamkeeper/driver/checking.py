@@ -5,11 +5,11 @@ Any number of requests share the session's JVM; each job is built in its own ses
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.layout import find_checkpoints
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility.assess import assess_evidence
@@ -50,11 +50,11 @@ class Checker:
             end_python_workers(self._spark)
 
     def _answer(self, request: CheckRequest) -> CheckAnswer:
-        started = time.monotonic()
+        started = clock.monotonic()
         layout = _layout_of(request)
         deployed = self._deployed(request, layout)
         candidate = self._build(request.candidate, layout)
-        described = time.monotonic()
+        described = clock.monotonic()
         chosen = _chosen(request, deployed, candidate)
         evidence = gather_evidence(
             Subject(
@@ -73,9 +73,9 @@ class Checker:
             ),
             str(self._scratch),
         )
-        gathered = time.monotonic()
+        gathered = clock.monotonic()
         assessment = assess_evidence(evidence)
-        ended = time.monotonic()
+        ended = clock.monotonic()
         seconds = Seconds(describe=described - started, rehearse=gathered - described, total=ended - started)
         return CheckAnswer(assessment=assessment, evidence=evidence, seconds=seconds)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.positions import position
 from streamkeeper.checkpoints.reach import compare, equal_batches
@@ -104,10 +104,10 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
 
     An error in an attempt is ignored, except in the last attempt, whose error is raised.
     """
-    deadline = time.monotonic() + search_s
+    deadline = clock.monotonic() + search_s
     found: OutputComparison | None = None
     while True:
-        began = time.monotonic()
+        began = clock.monotonic()
         over = began > deadline or stopped.is_set()
         try:
             found = look() or found
@@ -120,7 +120,7 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
             found = found or OutputComparison()
             return msgspec.structs.replace(found, comparable=False, why=found.why or NO_MOMENT, same_input=False)
         # Use at most half of the time, because the database has other users.
-        stopped.wait(max(_LOOK_S, time.monotonic() - began))
+        stopped.wait(max(_LOOK_S, clock.monotonic() - began))
 
 
 def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: Tree) -> OutputComparison:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from streamkeeper import clock
 from streamkeeper.errors import PermanentError
 from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec
 from streamkeeper.model.evidence import Evidence
@@ -42,7 +42,7 @@ class StoreLine:
         self._commands: list[Command] = []
         self._state: JobState | None = None
         self._commands_at = self._state_at = _NEVER
-        self._answered_at = time.monotonic()
+        self._answered_at = clock.monotonic()
         self._telling_since = _NOT_NOW
         self.told_at = _NEVER
         self.lost: PermanentError | None = None
@@ -87,7 +87,7 @@ class StoreLine:
         """
         with self._lock:
             self.look_for_commands(max_age_s=max_age_s)
-            asked_at = time.monotonic()
+            asked_at = clock.monotonic()
             if self._state is None or asked_at - self._state_at >= max_age_s:
                 self._state = self._journal.state()
                 self._state_at = asked_at
@@ -101,7 +101,7 @@ class StoreLine:
         makes one request.
         """
         with self._lock:
-            asked_at = time.monotonic()
+            asked_at = clock.monotonic()
             if asked_at - self._commands_at >= max_age_s:
                 newest = self._commands[-1].number if self._commands else 0
                 self._commands += self._control.commands(newest)
@@ -125,7 +125,7 @@ class StoreLine:
         with self._tells():
             self._control.write_status(status())
             self._answered()
-            self.told_at = time.monotonic()
+            self.told_at = clock.monotonic()
 
     def write_history(self, history: Callable[[], History | None]) -> None:
         """Replace the stored history by the result of ``history``, unless that result is None."""
@@ -177,11 +177,11 @@ class StoreLine:
     @contextmanager
     def _tells(self) -> Iterator[None]:
         with self._telling:
-            self._telling_since = time.monotonic()
+            self._telling_since = clock.monotonic()
             try:
                 yield
             finally:
                 self._telling_since = _NOT_NOW
 
     def _answered(self) -> None:
-        self._answered_at = time.monotonic()
+        self._answered_at = clock.monotonic()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim, shadow_claim, writer_of
@@ -20,9 +20,9 @@ def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
     still writing a batch, wait up to five seconds for that write.
     """
     queries = list(queries)
-    deadline = time.monotonic() + _BUSY_S
-    while any(query.gate.busy for query in queries) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    deadline = clock.monotonic() + _BUSY_S
+    while any(query.gate.busy for query in queries) and clock.monotonic() < deadline:
+        clock.sleep(0.02)
     for query in queries:
         _discard(line, query.planned, query.claim)
 

@@ -7,11 +7,11 @@ in one Spark session; stdout has no other output. ``conf``: settings that only a
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
@@ -41,7 +41,7 @@ class Driller:
 
     def answer(self, line: bytes) -> DrillAnswer:
         """Return the result of the drill; an unusable request or job counts as a failure. Raises no error."""
-        started = time.monotonic()
+        started = clock.monotonic()
         root = None
         try:
             request = from_json(line, DrillRequest, where="request")
@@ -51,7 +51,7 @@ class Driller:
             return DrillAnswer(
                 ok=False,
                 message=" ".join(describe_fault(error, root).split()),
-                seconds=time.monotonic() - started,
+                seconds=clock.monotonic() - started,
                 error_class=type(error).__name__,
             )
 

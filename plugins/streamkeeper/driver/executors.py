@@ -7,11 +7,11 @@ driver writes files that no log names. The kind of sink decides which writes an 
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamkeeper import clock
 from streamkeeper.driver.ending import will_restart
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.errors import PermanentError, TemporaryError, Unsupported
@@ -71,15 +71,15 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
     executor's Python lacks the packages, and Spark's error if an executor ends during the check.
     """
     context: Any = spark.sparkContext
-    deadline = time.monotonic() + EXECUTOR_S
+    deadline = clock.monotonic() + EXECUTOR_S
     while len(context._jsc.sc().statusTracker().getExecutorInfos()) < 2:
         # The driver counts as one.
-        if time.monotonic() > deadline:
+        if clock.monotonic() > deadline:
             raise will_restart(
                 f"no executor of {master} started within {EXECUTOR_S:g} s: the cluster may have no room",
                 Cause.CAPACITY,
             )
-        time.sleep(_LOOK_S)
+        clock.sleep(_LOOK_S)
     for archive in _archives(root, scratch):
         context.addPyFile(archive)
     try:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
+
+from streamkeeper import clock
 
 EVERY_S = 10.0
 
@@ -25,9 +26,9 @@ def collect_regularly(every_s: float = EVERY_S) -> None:
 
 
 def _collect(every_s: float) -> None:
-    time.sleep(every_s)
+    clock.sleep(every_s)
     gc.collect()
     gc.freeze()
     while True:
-        time.sleep(every_s)
+        clock.sleep(every_s)
         gc.collect()

@@ -8,10 +8,10 @@ same batch id. While the gate is held, batches wait. At a cutover they continue 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
@@ -176,7 +176,7 @@ class Gate:
                 return self._line.look(max_age_s=_SHARED_S)
             except StoreUnavailable:
                 # An unreachable store never admits a batch; the lease ends a driver that stays here.
-                time.sleep(_RETRY_S)
+                clock.sleep(_RETRY_S)
 
     def _refuse_if_closed(self, batch_id: int) -> None:
         if self._closed:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
+from streamkeeper import clock
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError, StoreUnavailable
@@ -36,8 +36,8 @@ class Heartbeat:
     def _beat(self) -> None:
         beats = 0
         while True:
-            time.sleep(max(self._retry_s, self._line.told_at + self._period_s - time.monotonic()))
-            if time.monotonic() - self._line.told_at < self._period_s:
+            clock.sleep(max(self._retry_s, self._line.told_at + self._period_s - clock.monotonic()))
+            if clock.monotonic() - self._line.told_at < self._period_s:
                 continue
             try:
                 if beats % _JOURNAL_EVERY:
@@ -75,10 +75,10 @@ class Lease:
 
     def _watch(self) -> None:
         tick = self._life_s / _TICKS
-        before, grace_until = time.monotonic(), 0.0
+        before, grace_until = clock.monotonic(), 0.0
         while True:
-            time.sleep(tick)
-            now = time.monotonic()
+            clock.sleep(tick)
+            now = clock.monotonic()
             if now - before > _FROZEN * tick:
                 grace_until = now + self._life_s / _FROZEN
             before = now

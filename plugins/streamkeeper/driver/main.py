@@ -6,12 +6,12 @@ import json
 import logging
 import os
 import shutil
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.discarding import discard_left
@@ -232,14 +232,14 @@ class Driver:
             self._board.cause = self._board.waiting = self._board.fault = self._board.failed_query = ""
         self._tell_in_time()
         crash_point("driver.standby.after")
-        journal_due = time.monotonic() + _STANDBY_JOURNAL_S
+        journal_due = clock.monotonic() + _STANDBY_JOURNAL_S
         while order is None:
             try:
                 self._wakeups.wait(_STANDBY_LOOK_S)
                 order = self._order(planned)
-                if time.monotonic() > journal_due:
+                if clock.monotonic() > journal_due:
                     self._end_if_dismissed()
-                    journal_due = time.monotonic() + _STANDBY_JOURNAL_S
+                    journal_due = clock.monotonic() + _STANDBY_JOURNAL_S
             except StoreUnavailable:
                 # The lease ends a standby that stays without its store.
                 self._wakeups.wait(_STANDBY_LOOK_S)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import msgspec
 import pendulum
 
+from streamkeeper import clock
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
@@ -47,7 +47,7 @@ class StatusBoard:
         *,
         before: DriverStatus | None = None,
         history: History | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = clock.unix,
         secrets: Mapping[str, str] | None = None,
     ) -> None:
         """``spec``: the launch specification.
@@ -202,7 +202,7 @@ class StatusBoard:
                 generation=self._generation,
                 state=self.state,
                 beat=self._beat,
-                at=pendulum.now("UTC").to_iso8601_string(),
+                at=pendulum.instance(clock.now()).to_iso8601_string(),
                 last_command=max((command.number for command in self._line.commands), default=0),
                 queries={
                     name: msgspec.structs.replace(status, signals=measured[name])

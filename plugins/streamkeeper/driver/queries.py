@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.batch_input import input_of_open_batch
 from streamkeeper.checkpoints.input_files import other_s3
 from streamkeeper.checkpoints.open_input import find_open_input
@@ -161,7 +161,7 @@ class ServedQuery:
         """
         self.claim = claim
         if self.ended is Ended.FINISHED:
-            self.ended, self.restart_at = None, time.monotonic()
+            self.ended, self.restart_at = None, clock.monotonic()
         return self.gate.hand_to(writer, claim.superseded_by)
 
     def stop_in_gap(self) -> bool:
@@ -242,7 +242,7 @@ class ServedQuery:
         self.cause, self._waits = None, 0
 
     def _plan_restart(self, judged: Judged) -> None:
-        now, cause = time.monotonic(), judged.cause
+        now, cause = clock.monotonic(), judged.cause
         self.cause, self.fault = cause, judged.fault
         if cause is Cause.DEPENDENCY:
             self._wait(now)

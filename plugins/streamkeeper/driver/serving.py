@@ -5,10 +5,10 @@ and ends.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.causes import GivenUp, judge
 from streamkeeper.driver.comparing import Comparing
@@ -104,7 +104,7 @@ class Serving:
         self._observer.note_start(query)
 
     def _pause_s(self) -> float:
-        due = [query.restart_at - time.monotonic() for query in self._queries.values() if query.restart_at is not None]
+        due = [query.restart_at - clock.monotonic() for query in self._queries.values() if query.restart_at is not None]
         return min(_LOOK_S, *due) if due else _LOOK_S
 
     def _turn(self, rang: set[Wakeup]) -> None:
@@ -212,7 +212,7 @@ class Serving:
         raise error
 
     def _restart_due(self) -> None:
-        now = time.monotonic()
+        now = clock.monotonic()
         for query in self._queries.values():
             if query.restart_at is not None and query.restart_at <= now:
                 self._start(query)
@@ -241,8 +241,8 @@ class Serving:
     def _stop_queries(self, patience_s: float = float("inf")) -> None:
         for query in self._queries.values():
             query.gate.close()
-        told, deadline = False, time.monotonic() + patience_s
-        while time.monotonic() < deadline:
+        told, deadline = False, clock.monotonic() + patience_s
+        while clock.monotonic() < deadline:
             self._observer.check_jvm()
             self._note_ends()
             running = [query for query in self._queries.values() if not query.stop_in_gap()]

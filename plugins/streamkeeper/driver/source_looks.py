@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources
 from streamkeeper.checkpoints.growth import checkpoint_growth
 from streamkeeper.checkpoints.input_files import other_s3
@@ -56,7 +56,7 @@ class SourceLooks:
         rounds = 0
         while True:
             # Wait briefly first, until the query's start-up work is done.
-            time.sleep(self._look_s if rounds else min(2.0, self._look_s))
+            clock.sleep(self._look_s if rounds else min(2.0, self._look_s))
             for query in list(self._queries):
                 query.look(weigh=rounds % _WEIGH_EVERY == 0)
             rounds += 1
@@ -126,7 +126,7 @@ class QueryLooks:
             return SourceLook()
         if found is None:
             return SourceLook()
-        waited = 0.0 if found.oldest is None else max(0.0, time.time() - found.oldest)
+        waited = 0.0 if found.oldest is None else max(0.0, clock.unix() - found.oldest)
         return SourceLook(
             lag_files=found.files, waited_s=waited, too_old_files=found.too_old, too_old_example=found.example
         )
@@ -158,6 +158,6 @@ class _Topics:
 
     def look(self, needed: dict[Partition, int]) -> SourceLook:
         oldest, newest = self._held.ask(needed)
-        now = Held(at=time.time(), oldest=oldest, newest=newest)
+        now = Held(at=clock.unix(), oldest=oldest, newest=newest)
         self._seen.append(now)
         return SourceLook(lag_records=records_behind(newest, needed), runway_s=runway_s(needed, now, self._seen[0]))

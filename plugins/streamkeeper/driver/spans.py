@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from streamkeeper import clock
+
 OWN = ("gate", "status", "progress")
 """The driver's own work; ``write`` belongs to the sink, ``claim`` happens once per query.
 
@@ -27,11 +29,11 @@ class Spans:
         """Add the duration of the ``with`` block to the sum of ``name``. For a name in ``OWN``, also add the CPU time
         of the thread to the sum of ``<name>.cpu``.
         """
-        began, computed = time.perf_counter(), time.thread_time()
+        began, computed = clock.monotonic(), time.thread_time()
         try:
             yield
         finally:
-            self.add(name, (time.perf_counter() - began) * 1000)
+            self.add(name, (clock.monotonic() - began) * 1000)
             if name in OWN:
                 self.add(f"{name}.cpu", (time.thread_time() - computed) * 1000)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_commit, read_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
@@ -46,7 +46,7 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
     ``batch``: the last batch that was committed in ``checkpoint``.
     ``timeout_s``: the time limit for the batch, in seconds.
     """
-    started = time.monotonic()
+    started = clock.monotonic()
     ran: int | None = None
     rows, count, remarks, stopped, fault = 0, StateCount(0, 0), "", "", Fault("", "")
     try:
@@ -68,7 +68,7 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
         rows=rows,
         state_rows=count.rows,
         stores=count.stores,
-        seconds=time.monotonic() - started,
+        seconds=clock.monotonic() - started,
         error_class=fault.error_class,
     )
 

@@ -13,13 +13,13 @@ output.
 
 from __future__ import annotations
 
-import time
 import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.cloning import begins_at_its_last_commit, clone, clone_last_batch, clone_to_go_on
 from streamkeeper.checkpoints.layout import can_restart_open, last_committed, offsets_in
 from streamkeeper.checkpoints.log_codec import Offsets
@@ -99,7 +99,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
     ``scratch``: the location for the clone.
     ``timeout_s``: the limit for the batch.
     """
-    started = time.monotonic()
+    started = clock.monotonic()
     target = _new_clone(scratch)
     batch: int | None = None
     fault: Fault | None = None
@@ -141,7 +141,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
         batch=batch,
         error_class=fault.error_class if fault else "",
         message=fault.message if fault else gone,
-        seconds=time.monotonic() - started,
+        seconds=clock.monotonic() - started,
         did="" if fault else did,
         again=again,
         unchecked=unchecked,
@@ -164,7 +164,7 @@ def _rehearse_earlier(
     ``timeout_s``: the limit for the batch.
     """
     assert last.batch is not None
-    started = time.monotonic()
+    started = clock.monotonic()
     target = _new_clone(scratch)
     try:
         live = checkpoint.fresh()
@@ -187,7 +187,7 @@ def _rehearse_earlier(
     finally:
         with suppress(StreamkeeperError, OSError):
             target.empty()
-    seconds = last.seconds + time.monotonic() - started
+    seconds = last.seconds + clock.monotonic() - started
     if fault is None:
         did = f"ran batch {last.batch} again, which has no rows, and batch {batch}"
         return msgspec.structs.replace(last, did=did, seconds=seconds, without_rows=False)

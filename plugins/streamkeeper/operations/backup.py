@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.layout import numbered
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound
@@ -90,7 +91,7 @@ def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, no
     behind = anchor.batch + 1 - first_missing
     late_s = 0.0
     if behind > 0:
-        moment = (now or datetime.now(UTC)).timestamp()
+        moment = (now or clock.now()).timestamp()
         late_s = max(0.0, moment - _committed_at(tree, first_missing))
     return Lateness(
         series=target.series,
@@ -102,7 +103,7 @@ def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, no
 
 def hold_for(owner: str, reason: str) -> Hold:
     """Return a hold that lasts until its owner releases it."""
-    return Hold(owner=owner, reason=reason, at=datetime.now(UTC).isoformat(timespec="seconds"))
+    return Hold(owner=owner, reason=reason, at=clock.now().isoformat(timespec="seconds"))
 
 
 def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error: NotFound) -> None:

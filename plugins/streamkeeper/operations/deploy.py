@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from enum import Enum
 from typing import TypeGuard
@@ -10,6 +9,7 @@ from typing import TypeGuard
 import msgspec
 from msgspec import to_builtins
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import (
@@ -102,7 +102,7 @@ class Deploy:
         self._journal = site.journal(job, f"operation:{operation}")
         self._acts = DeployActs(site, self._journal, job, operation)
         self._on = on
-        self._since = time.monotonic() - waited_s
+        self._since = clock.monotonic() - waited_s
 
     @classmethod
     def open(
@@ -228,7 +228,7 @@ class Deploy:
                 on_progress(progress)
             if progress.kind is not ProgressKind.WAITING:
                 return progress
-            time.sleep(POLL_S)
+            clock.sleep(POLL_S)
 
     def _start(self, request: DeployRequest, on_open: OnOpen, allowed: Callable[[JobState], None] | None) -> str | None:
         """Start this operation; or return the id of the open one that ``on_open`` continues or aborts, else None."""
@@ -262,7 +262,7 @@ class Deploy:
         operation = state.operations[self.operation]
         names = {owner.instance for owner in state.owners}
         names |= {instance.instance for instance in state.instances.values() if instance.operation == self.operation}
-        waited = time.monotonic() - self._since if self._on else 0.0
+        waited = clock.monotonic() - self._since if self._on else 0.0
         seen = {name: self._look(name) for name in names}
         return Observation(
             state=state,
@@ -351,13 +351,13 @@ class Deploy:
 
     def _waiting(self, decision: Decision, on: str, deadline_s: float = 0.0) -> Progress:
         if on != self._on or not on:
-            self._on, self._since = on or decision.step.label, time.monotonic()
+            self._on, self._since = on or decision.step.label, clock.monotonic()
         return Progress(
             kind=ProgressKind.WAITING,
             step=decision.step,
             sentence=decision.reason,
             on=self._on,
-            waited_s=time.monotonic() - self._since,
+            waited_s=clock.monotonic() - self._since,
             deadline_s=deadline_s,
         )
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import NotFound, PermanentError
 from streamkeeper.model.check import JobFile
@@ -71,13 +70,13 @@ def drill(
     Failures of the snapshot or its query are results, not errors. Raises StoreUnavailable, and PermanentError if no
     driver could be started, which is no result about the snapshot.
     """
-    started = time.monotonic()
+    started = clock.monotonic()
     target = place.scratch / f"drill-{uuid.uuid4().hex}"
     try:
         answer = _resume(catalogue, snapshot, place, resolvers, target, timeout_s)
     finally:
         shutil.rmtree(target, ignore_errors=True)
-    now = datetime.now(UTC)
+    now = clock.now()
     result = DrillResult(
         id=f"{now:%Y%m%dT%H%M%S%f}-{os.getpid()}",
         ok=answer.ok,
@@ -86,7 +85,7 @@ def drill(
         state_rows=answer.state_rows,
         release=snapshot.release,
         at=now.isoformat(timespec="seconds"),
-        seconds=round(time.monotonic() - started, 3),
+        seconds=round(clock.monotonic() - started, 3),
     )
     catalogue.note_drill(snapshot.number, result)
     return result

@@ -7,10 +7,10 @@ as the command ``jobs`` does.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from streamkeeper import clock
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
 from streamkeeper.metrics import Fleet, JobSample
 from streamkeeper.model.control import DriverStatus
@@ -68,8 +68,8 @@ class RecentFleet:
     def __call__(self) -> Fleet:
         """Return the fleet, at most ``refresh_s`` old."""
         with self._lock:
-            if self._seen is None or time.monotonic() - self._seen[0] >= self._refresh_s:
-                self._seen = time.monotonic(), self._look()
+            if self._seen is None or clock.monotonic() - self._seen[0] >= self._refresh_s:
+                self._seen = clock.monotonic(), self._look()
             return self._seen[1]
 
 

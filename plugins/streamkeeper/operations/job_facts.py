@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from streamkeeper import clock
 from streamkeeper.errors import KeyMissing, StreamkeeperError
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.checkpoint_version import CheckpointVersion
@@ -157,4 +157,4 @@ def _moment_of(site: Installation, job: str, number: int) -> float:
         written = from_json(site.store.read(key), Entry, where=key).moment
     except (KeyMissing, StreamkeeperError):
         written = None
-    return datetime.now(UTC).timestamp() if written is None else written
+    return clock.now().timestamp() if written is None else written

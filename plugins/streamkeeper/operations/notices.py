@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
 from threading import Thread
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.model.health import Severity
 from streamkeeper.model.incident import JobIncidents, Notice, NoticeSent
 from streamkeeper.model.markdown_text import anchor
@@ -132,7 +132,7 @@ def bound_senders(
 
     A sender that exceeds a limit fails with TimeoutError. From then on it fails at once for every message.
     """
-    until = time.monotonic() + tell_s
+    until = clock.monotonic() + tell_s
     return {name: _bound(send, send_s, tell_s, until) for name, send in senders.items()}
 
 
@@ -143,7 +143,7 @@ def _bound(send: Sender, send_s: float, tell_s: float, until: float) -> Sender:
         nonlocal hung
         if hung:
             raise TimeoutError("not tried: an earlier message got no answer in time")
-        left = min(send_s, until - time.monotonic())
+        left = min(send_s, until - clock.monotonic())
         if left <= 0:
             raise TimeoutError(f"not tried: all notices together took longer than {tell_s:g} s")
         raised: list[BaseException] = []

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.faults import read_fault
@@ -91,7 +90,7 @@ def overview_of(site: Installation, state: JobState) -> JobOverview:
         forgotten=state.forgotten,
         rebuilt=state.rebuilt.sentence if state.rebuilt is not None else "",
         unread=unread,
-        asked=tuple(questions_of(site.store, state.job, now=time.time())),
+        asked=tuple(questions_of(site.store, state.job, now=clock.unix())),
     )
     return redact_value(found, literals_of(state.releases.values()))
 

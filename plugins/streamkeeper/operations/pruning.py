@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_growth
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.opening import tree_at
@@ -138,7 +139,7 @@ def plan_prune(
     installation's;
     ``grace_s``: minimum age of a removed pack, seconds; ``now``: None for the current time.
     """
-    moment = now or datetime.now(UTC)
+    moment = now or clock.now()
     chosen = policy or read_policy(site.settings.keep)
     sweeps: list[SweepPlan] = []
     directories: list[PrunePlan] = []
@@ -184,7 +185,7 @@ def plan_prune(
 
 def plan_series(catalogues: Iterable[Catalogue], policy: Policy, *, grace_s: float = GRACE_S) -> PruneRun:
     """Plan the prune of series in any store; raises the errors of ``plan_sweep``."""
-    now = datetime.now(UTC)
+    now = clock.now()
     return PruneRun(sweeps=tuple(plan_sweep(catalogue, policy, now=now, grace_s=grace_s) for catalogue in catalogues))
 
 
@@ -194,7 +195,7 @@ def prune(store: Store, run: PruneRun, site: Installation | None = None) -> Prun
     ``store``: contains the snapshots; ``site``: the installation of the drivers in the plan, None if the plan has no
     drivers.
     """
-    now = datetime.now(UTC)
+    now = clock.now()
     snapshots = packs = files = size = 0
     failed = list(run.untold)
     for plan in run.sweeps:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.errors import FormatTooNew, NotFound, SnapshotDamaged
 from streamkeeper.model.snapshot import DrillResult, Hold, Pin, Snapshot, snapshot_name
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -72,7 +73,7 @@ def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]
     readable = [row for row in found if row.snapshot is not None]
     if len(readable) < len(found):
         return [msgspec.structs.replace(row, kept=(_NOTHING_GOES,)) for row in found]
-    now = datetime.now(UTC)
+    now = clock.now()
     candidates = [
         Candidate(
             number=row.number,

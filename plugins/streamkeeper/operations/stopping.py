@@ -6,11 +6,11 @@ process starts the job in between.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationOpen, OperationRefused
 from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
@@ -107,7 +107,7 @@ class _Stop:
     ) -> None:
         self._site, self._journal, self._job, self._stop = site, journal, job, stop
         self._drain_s, self._say = drain_s, say
-        self._on, self._since = "", time.monotonic()
+        self._on, self._since = "", clock.monotonic()
 
     def run(self) -> StopEnd:
         """Run until no driver is left; every wait has a deadline."""
@@ -131,7 +131,7 @@ class _Stop:
                     )
                 case Wait(on=on):
                     self._wait(on)
-                    time.sleep(POLL_S)
+                    clock.sleep(POLL_S)
                 case act:
                     name = f"stop.{type(act).__name__.lower()}"
                     crash_point(f"{name}.before")
@@ -146,7 +146,7 @@ class _Stop:
             case Kill(instance=instance):
                 self._site.runner.kill(self._job, instance)
                 self._wait(kill_wait(instance))
-                time.sleep(POLL_S)
+                clock.sleep(POLL_S)
             case RecordEnd(instance=instance, proof=proof, exit=last, fault=fault):
                 self._record_end(instance, proof or "never started", last, fault)
 
@@ -170,7 +170,7 @@ class _Stop:
             seen={owner.instance: self._seen(owner.instance) for owner in state.owners},
             drain_s=self._drain_s,
             on=self._on,
-            waited_s=time.monotonic() - self._since if self._on else 0.0,
+            waited_s=clock.monotonic() - self._since if self._on else 0.0,
         )
 
     def _seen(self, instance: str) -> Seen:
@@ -185,4 +185,4 @@ class _Stop:
 
     def _wait(self, on: str) -> None:
         if on != self._on:
-            self._on, self._since = on, time.monotonic()
+            self._on, self._since = on, clock.monotonic()

@@ -8,12 +8,12 @@ from __future__ import annotations
 import hashlib
 import shutil
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from streamkeeper import clock
 from streamkeeper.errors import WrongMachine
 from streamkeeper.model.control import LOCAL
 from streamkeeper.model.liveness import Life
@@ -64,11 +64,11 @@ def place_of(site: Installation, name: str) -> Installation:
 
 def clear_place(place: Installation, job: str) -> None:
     """End the drivers of a private installation from ``place_of``, and remove the installation's home and store."""
-    until = time.monotonic() + _END_S
+    until = clock.monotonic() + _END_S
     for instance in place.journal(job, "dry-run").state().instances:
-        while place.runner.observe(job, instance).life is Life.ALIVE and time.monotonic() < until:
+        while place.runner.observe(job, instance).life is Life.ALIVE and clock.monotonic() < until:
             place.runner.kill(job, instance)
-            time.sleep(_LOOK_S)
+            clock.sleep(_LOOK_S)
     shutil.rmtree(place.settings.home, ignore_errors=True)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Iterable
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.errors import StreamkeeperError, WrongMachine
 from streamkeeper.health.acts import Act, PlannedAct
 from streamkeeper.model.fleet import JobFacts
@@ -110,7 +110,7 @@ def carry_on(
         if now() >= until:
             break
         if left:
-            time.sleep(_PAUSE_S)
+            clock.sleep(_PAUSE_S)
     return over + left, failed
 
 

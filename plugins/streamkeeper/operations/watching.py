@@ -8,13 +8,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.health.acts import Act, PlannedAct, decide_acts
@@ -60,7 +60,7 @@ class Watch:
     """Rules to leave out."""
     act_s: float = ACT_S
     """How long the pass continues operations, seconds."""
-    now: Callable[[], float] = time.time
+    now: Callable[[], float] = clock.unix
     """The clock, seconds since 1970."""
     by: str = ""
     """The name of the watch in records; empty for host and process id."""
@@ -110,7 +110,7 @@ def run_pass(watch: Watch) -> PassReport:
     """Make one pass; raises StoreUnavailable if the jobs cannot be listed or the index cannot be written."""
     store = CountingStore(watch.site.store)
     watch = dataclasses.replace(watch, site=dataclasses.replace(watch.site, store=store))
-    began, clock = watch.now(), time.monotonic()
+    began, clock_s = watch.now(), clock.monotonic()
     before = read_index(store, watch.site.id)
     failed = [
         f"folder {folder} is skipped, because its name is not the name of a job" for folder in stray_folders(store)
@@ -128,7 +128,7 @@ def run_pass(watch: Watch) -> PassReport:
 
     def index_now() -> FleetIndex:
         index = _make_index(watch, before, every, failed, began)
-        return replace(index, seconds=round(time.monotonic() - clock, 3), requests=store.requests + 1)
+        return replace(index, seconds=round(clock.monotonic() - clock_s, 3), requests=store.requests + 1)
 
     # Before the notices: Airflow may end this process while a notifier hangs, and the actions must be remembered.
     index = _leave(watch, store, index_now())

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from streamkeeper import clock
 from streamkeeper.errors import NotFound, PermanentError, WrongMachine
 from streamkeeper.orchestration.queries import SeriesTask, find_series, find_target
 from streamkeeper.orchestration.snapshot_forms import backup_form, read_choice_of_queries
@@ -56,7 +56,7 @@ class BackupOperator(SeriesTask):
 class Pace:
     """Reports the progress of a capture at most every five seconds. A shorter capture reports none."""
 
-    def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, say: Callable[[str], None], now: Callable[[], float] = clock.monotonic) -> None:
         self._say, self._now = say, now
         self._quiet_until = now() + SAY_EVERY_S
 

@@ -6,7 +6,6 @@ waits. The journal has all state of the operation, so that a task that was kille
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from airflow.sdk import Asset
 
+from streamkeeper import clock
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused, StreamkeeperError
 from streamkeeper.lifecycle.steps import path, plan_assessed
 from streamkeeper.model.step import Step
@@ -114,7 +114,7 @@ class StepOperator(OperationTask):
         deploy = self.load(on=on, waited_s=waited_s)
         self._skip_unless_asked_for(deploy)
         watch = self._watch(deploy)
-        began = time.monotonic()
+        began = clock.monotonic()
         while True:
             # Observed before advancing, so that a change in between resumes the task at once.
             sight = watch.look()
@@ -125,9 +125,9 @@ class StepOperator(OperationTask):
                     _go_ahead(deploy, Step.FALL_BACK)
                 return self._accept(progress)
             told = self._tell(f"waiting for {progress.on}: {progress.sentence}", told)
-            if time.monotonic() - began > self._patience_s(sight, waited_s):
+            if clock.monotonic() - began > self._patience_s(sight, waited_s):
                 break
-            time.sleep(self.look_s or POLL_S)
+            clock.sleep(self.look_s or POLL_S)
         self._defer(deploy, progress, sight, told)
         return ""
 

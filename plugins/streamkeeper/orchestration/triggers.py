@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
-import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from streamkeeper import clock
 from streamkeeper.errors import TemporaryError
 from streamkeeper.locations import local_path
 from streamkeeper.model.step import Step
@@ -71,12 +71,12 @@ class StepTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event with the seconds waited."""
-        began = time.monotonic()
+        began = clock.monotonic()
         watch: Watch | None = None
         if self.store and not local_path("store", self.store).is_dir():
             # A dry run's private store is on the machine of its tasks. Opening the store here would create it.
             await asyncio.sleep(self.at_most_s)
-        while time.monotonic() - began < self.at_most_s:
+        while clock.monotonic() - began < self.at_most_s:
             try:
                 if watch is None:
                     watch = await asyncio.to_thread(self._open)
@@ -87,7 +87,7 @@ class StepTrigger(BaseTrigger):
             if sight != list(self.sight):
                 break
             await asyncio.sleep(self.poll_s)
-        yield TriggerEvent({"waited_s": time.monotonic() - began})
+        yield TriggerEvent({"waited_s": clock.monotonic() - began})
 
     def _open(self) -> Watch:
         from streamkeeper.operations.installation import Installation

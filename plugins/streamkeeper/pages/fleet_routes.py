@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from streamkeeper import clock
 from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
 from streamkeeper.model.fleet_words import tell_status
 from streamkeeper.model.standing import Standing
@@ -48,7 +48,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         who: Viewer = guarded(viewer, WATCH),
     ) -> Response:
         """Render the page. To read the index, it sends one request to the store; opening ``site`` may send others."""
-        here, now = site(), time.time()
+        here, now = site(), clock.unix()
         values = {"chosen": chosen, "refresh_s": _REFRESH_S, "view": None, "missing": "", "fields": _FIELDS}
         values |= {"columns": COLUMNS, "numbers": NUMBERS, "largest_first": LARGEST_FIRST}
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.errors import FormatTooNew, JournalLost, NotFound, RegistryDamaged, StreamkeeperError
 from streamkeeper.model.control import QueryStatus
 from streamkeeper.model.fleet import FleetIndex
@@ -87,7 +87,7 @@ class JobPage:
 
     def health(self) -> Part[HealthView]:
         """Read the findings of the watch. They can be read even if the journal cannot."""
-        return read_part("the watch's index", lambda: view_health(self._index, self.job, now=time.time()), self._mask)
+        return read_part("the watch's index", lambda: view_health(self._index, self.job, now=clock.unix()), self._mask)
 
     def charts(self) -> Part[JobCharts]:
         """Read the measurements of the current or last driver, and of the driver that it replaced."""

@@ -6,7 +6,6 @@ All templates can use ``base`` (the page's mount point without trailing slash), 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -16,6 +15,7 @@ from fastapi import HTTPException, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
+from streamkeeper import clock
 from streamkeeper.model.quantities import tell_age, tell_moment, tell_size
 from streamkeeper.pages.headers import HEADERS
 from streamkeeper.pages.static_files import static_path
@@ -70,6 +70,6 @@ def _shared(request: Request, who: Viewer | None) -> dict[str, Any]:
         "base": base,
         "airflow": base.rpartition("/")[0],
         "who": who,
-        "now": time.time(),
+        "now": clock.unix(),
         "static": lambda name: f"{base}/{static_path(name)}",
     }

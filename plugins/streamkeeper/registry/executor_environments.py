@@ -10,10 +10,10 @@ import hashlib
 import os
 import shutil
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 
+from streamkeeper import clock
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.settings import ARCHIVES, Settings
 from streamkeeper.private_files import FILE, make_folders
@@ -71,7 +71,7 @@ def _copy(source: Path, kept: Path) -> None:
     """Copy the archive so that the file appears as a whole; raises OSError if its content has changed since."""
     make_folders(kept.parent)
     for left in kept.parent.glob(f"{_COPYING}*"):
-        if time.time() - left.stat().st_mtime > _DAY_S:
+        if clock.unix() - left.stat().st_mtime > _DAY_S:
             left.unlink(missing_ok=True)
     handle, draft = tempfile.mkstemp(prefix=_COPYING, dir=kept.parent)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+from streamkeeper import clock
 from streamkeeper.errors import KeyExists, KeyMissing, OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.locations import local_path, same_place, scheme_of
 from streamkeeper.model import installation_record as model
@@ -193,7 +194,7 @@ def _record(store: Store, number: int, id: str, first: str, reason: str, by: str
         id=id,
         place=store.url,
         first=first or id,
-        at=pendulum.now("UTC").to_iso8601_string(),
+        at=pendulum.instance(clock.now()).to_iso8601_string(),
         by=by,
         reason=reason,
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged, StoreUnavailable
 from streamkeeper.model import job_state, journal
@@ -45,7 +46,7 @@ _NEWER = "run this with the newer Streamkeeper that wrote the record"
 def _utc_now() -> pendulum.DateTime:
     import pendulum  # slow to load, and commands that only read do not need it
 
-    return pendulum.now("UTC")
+    return pendulum.instance(clock.now())
 
 
 def has_journal(store: Store, job: str) -> bool:

@@ -7,9 +7,9 @@ import os
 import selectors
 import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 
+from streamkeeper import clock
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.memory_kills import LATELY_S, RecentKills
 from streamkeeper.runners.driver_log import DriverLog
@@ -42,7 +42,7 @@ class Signals:
         signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
 
     def _note(self, number: int, _frame: object) -> None:
-        self.received_at = self.received_at or time.monotonic()
+        self.received_at = self.received_at or clock.monotonic()
         self._received = self._received or number
 
     def received(self) -> int:
@@ -51,10 +51,10 @@ class Signals:
 
     def sleep(self, seconds: float) -> None:
         """Wait for ``seconds`` or until a signal arrives."""
-        deadline = time.monotonic() + seconds
+        deadline = clock.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
             selector.register(self.pipe, selectors.EVENT_READ)
-            while not self._received and (left := deadline - time.monotonic()) > 0:
+            while not self._received and (left := deadline - clock.monotonic()) > 0:
                 if selector.select(left):
                     self.drain()
 
@@ -115,7 +115,7 @@ class DriverProcess:
 
         Return None if the driver has not ended in time.
         """
-        return self._wait(None, time.monotonic() + seconds)
+        return self._wait(None, clock.monotonic() + seconds)
 
     def nudge(self) -> None:
         """Send SIGUSR1, if the driver has a handler for it."""
@@ -130,7 +130,7 @@ class DriverProcess:
                 for readable in (handle, self._output, *((signals.pipe,) if signals is not None else ())):
                     selector.register(readable, selectors.EVENT_READ)
                 while signals is None or not signals.received():
-                    left = LATELY_S if until is None else min(LATELY_S, until - time.monotonic())
+                    left = LATELY_S if until is None else min(LATELY_S, until - clock.monotonic())
                     if left <= 0:
                         break
                     ready = {key.fd for key, _ in selector.select(left)}
@@ -160,7 +160,7 @@ class DriverProcess:
         The supervisor's ancestors are not killed either. One of them may be a NodeManager's shell, which represents the
         container and has the instance's mark too.
         """
-        began = told = time.monotonic()
+        began = told = clock.monotonic()
         spared = {supervisor.pid, *read_above(supervisor.pid)}
         while left := [process for process in find_tree(marked, [supervisor]) if process.pid not in spared]:
             for process in left:
@@ -168,8 +168,8 @@ class DriverProcess:
             wait_gone(left, seconds=_LOOK_AGAIN_S)
             self._reap()
             self._read_on()
-            if time.monotonic() - told > _STUCK_S:
-                told = time.monotonic()
+            if clock.monotonic() - told > _STUCK_S:
+                told = clock.monotonic()
                 self._log.say(
                     f"waited {told - began:.0f} s for the exit of {sorted({process.pid for process in left})}"
                 )

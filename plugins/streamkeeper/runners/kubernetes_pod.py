@@ -13,11 +13,11 @@ DEAD requires one of two proofs (docs/decisions/0027):
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import NotFound, OperationRefused, PermanentError, StreamkeeperError, TemporaryError
 from streamkeeper.model.control import SECRETS, LaunchSpec, Pod, ProcessRecord
@@ -94,7 +94,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         if found is None:
             self._must_be_its_cluster(pod)
         elif not is_pod_of(found, recorded) or not (
-            ended or judge(pod, found, recorded, time.time()).life is Life.DEAD
+            ended or judge(pod, found, recorded, clock.unix()).life is Life.DEAD
         ):
             if with_log:
                 raise TemporaryError(f"{named(pod)} is not proven to have ended: its records and log are kept")
@@ -121,7 +121,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
                 self._api.delete_pod(place.namespace, place.name, found.metadata.uid, grace_s=_KILL_GRACE_S)
 
     def _judge(self, job: str, place: Pod, recorded: Sequence[ProcessRecord]) -> Liveness:
-        return judge(place, self._find(place, job), recorded, time.time(), elsewhere=self._elsewhere(place))
+        return judge(place, self._find(place, job), recorded, clock.unix(), elsewhere=self._elsewhere(place))
 
     def _named(self, place: Pod) -> str:
         return named(place)

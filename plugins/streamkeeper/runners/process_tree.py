@@ -13,13 +13,13 @@ from __future__ import annotations
 import os
 import select
 import signal
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.locations import same_place
 
 INSTANCE = "STREAMKEEPER_INSTANCE"
@@ -203,7 +203,7 @@ class ProcessTable:
         for _ in range(_LOOKS_AT_BLANK):
             if not blank:
                 return
-            time.sleep(_BLANK_PAUSE_S)
+            clock.sleep(_BLANK_PAUSE_S)
             for process in blank:
                 environment = _environment(process.pid)
                 self._environments[process.pid] = environment
@@ -292,7 +292,7 @@ def send(process: Process, number: signal.Signals) -> None:
 
 def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
     """Wait until all these processes have ended with all their threads, for at most ``seconds``."""
-    deadline = time.monotonic() + seconds
+    deadline = clock.monotonic() + seconds
     with ExitStack() as stack:
         left = select.poll()
         handles: set[int] = set()
@@ -302,7 +302,7 @@ def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
                 stack.callback(os.close, handle)
                 left.register(handle, select.POLLIN)
                 handles.add(handle)
-        while handles and (rest := deadline - time.monotonic()) > 0:
+        while handles and (rest := deadline - clock.monotonic()) > 0:
             for handle, _ in left.poll(rest * 1000):
                 left.unregister(handle)
                 handles.discard(handle)

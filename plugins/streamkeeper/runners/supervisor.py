@@ -17,16 +17,15 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from threading import Thread
 from typing import TypeVar
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.going_on import Verdict, may_go_on
@@ -118,14 +117,14 @@ class Supervisor:
         while True:
             generation += 1
             self._claim(generation)
-            began = time.monotonic()
+            began = clock.monotonic()
             code, error = self._run_generation(generation)
             if number := self._signals.received():
                 in_order = ", between two batches" if code == ExitCode.DRAINED else ""
                 return self._exit(DriverState.FAILED, code, _Word(f"{TERMINATED} {number}{in_order}"), signal=number)
             if gone := why_gone(os.environ):
                 return self._exit(DriverState.FAILED, code, _Word(gone))
-            now = time.monotonic()
+            now = clock.monotonic()
             decision = decide(
                 code,
                 self._spent,
@@ -188,7 +187,7 @@ class Supervisor:
                 state=DriverState.STARTING,
                 generation=max(generation, status.generation),
                 beat=status.beat + 1,
-                at=datetime.now(UTC).isoformat(),
+                at=clock.now().isoformat(),
                 error=word.text,
                 cause=decision.cause.value if decision.cause is not None else "",
                 waiting=waiting,
@@ -259,7 +258,7 @@ class Supervisor:
                 driver.nudge()
 
         Thread(target=tell, name="drain", daemon=True).start()
-        return driver.wait_at_most(self._signals.received_at + grace_s - time.monotonic())
+        return driver.wait_at_most(self._signals.received_at + grace_s - clock.monotonic())
 
     def _last_error(self, generation: int, code: int, decision: Decision, error: str) -> _Word:
         if decision.state is not DriverState.FAILED:
@@ -320,12 +319,12 @@ class Supervisor:
 
         A signal stops the repetition.
         """
-        deadline = time.monotonic() + (patience_s or self._spec.lease_s)
+        deadline = clock.monotonic() + (patience_s or self._spec.lease_s)
         while True:
             try:
                 return call()
             except StoreUnavailable:
-                if time.monotonic() > deadline or self._signals.received():
+                if clock.monotonic() > deadline or self._signals.received():
                     raise
                 self._signals.sleep(look_s)
 

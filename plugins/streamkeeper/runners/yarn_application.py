@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
+from streamkeeper import clock
 from streamkeeper.errors import InvalidInput, StreamkeeperError, TemporaryError
 from streamkeeper.hadoop_conf import hadoop_user, manager_url
 from streamkeeper.model.control import Application, LaunchSpec, ProcessRecord
@@ -238,7 +238,7 @@ def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
     try:
         if manager.node_started_at(attempt) + _SKEW_MS > attempt.start_time or manager.look_at_container(attempt):
             return False
-        time.sleep(_LOOK_AGAIN_S)
+        clock.sleep(_LOOK_AGAIN_S)
         return manager.look_at_container(attempt) is None
     except TemporaryError:
         return False

@@ -8,13 +8,12 @@ last. Until then the store contains only packs without references, which a later
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import Seen, Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SnapshotDamaged, SnapshotsChanged
@@ -106,7 +105,7 @@ def capture(
     Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
     attempts, SnapshotsChanged, StoreUnavailable. After any error the series contains no incomplete snapshot.
     """
-    started = time.monotonic()
+    started = clock.monotonic()
     anchor = _find_anchor(tree, batch, pending=pending)
     newest, base = _find_base(catalogue)
     if base is not None and plan is None and _is_same(base, anchor, pending=pending):
@@ -127,7 +126,7 @@ def capture(
         gone = {pack.name for pack in snapshot.packs} - catalogue.pack_names()
         if gone:
             raise SnapshotsChanged(f"pack {min(gone)} of series {catalogue.series} is missing: a prune deleted it")
-    if time.monotonic() - started > LONGEST_S:
+    if clock.monotonic() - started > LONGEST_S:
         raise SnapshotsChanged(f"the snapshot took longer than {LONGEST_S:.0f} s: its packs may have been pruned")
     published = catalogue.publish(snapshot, newest)
     return Captured(snapshot=published, taken=True, attempts=attempt)
@@ -379,7 +378,7 @@ def _describe(tree: Tree, series: str, anchor: Anchor, origin: Origin, files: tu
         pending=anchor.pending,
         offsets=anchor.offsets,
         watermark_ms=anchor.watermark_ms,
-        taken_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        taken_at=clock.now().isoformat(timespec="milliseconds"),
         stored=0,
         packs=(),
         files=files,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import re
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from streamkeeper import clock
 from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
 from streamkeeper.private_files import FOLDER, make_folders, opener, sync_folder
 from streamkeeper.stores.contract import Store
@@ -125,7 +125,7 @@ class LocalStore(Store):
                 for name in filter(_DRAFT.fullmatch, names):
                     path = os.path.join(folder, name)
                     with suppress(FileNotFoundError):
-                        if time.time() - os.stat(path).st_mtime >= older_than_s:
+                        if clock.unix() - os.stat(path).st_mtime >= older_than_s:
                             os.unlink(path)
                             cleared += 1
         return cleared

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -10,6 +9,7 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
+from streamkeeper import clock
 from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
@@ -80,7 +80,7 @@ class S3Store(Store):
                         raise
                     # Another write of this key is still undecided; that write may be an earlier attempt of this one.
                     tried_before = True
-                    time.sleep(pause)
+                    clock.sleep(pause)
 
     def replace(self, key: str, value: bytes) -> None:
         self.check_writable(key, value)

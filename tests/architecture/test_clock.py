@@ -1,0 +1,50 @@
+"""Every package takes the time from ``streamkeeper.clock``, so that a simulation can run the real code."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "streamkeeper"
+CLOCKS = {
+    ("time", "time"),
+    ("time", "monotonic"),
+    ("time", "sleep"),
+    ("time", "perf_counter"),
+    ("time", "time_ns"),
+    ("time", "monotonic_ns"),
+    ("datetime", "now"),
+    ("datetime", "utcnow"),
+    ("datetime", "today"),
+    ("date", "today"),
+    ("pendulum", "now"),
+}
+
+
+def uses_of_time(source: str) -> list[str]:
+    """The names in a module that read a clock or sleep, past the seam."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if (node.value.id, node.attr) in CLOCKS:
+                found.append(f"{node.value.id}.{node.attr}")
+        elif isinstance(node, ast.ImportFrom) and node.module == "time":
+            found += [f"time.{name.name}" for name in node.names if ("time", name.name) in CLOCKS]
+    return sorted(found)
+
+
+def test_only_the_clock_reads_the_time() -> None:
+    """No other module reads a clock of the machine or sleeps by itself."""
+    past = {
+        str(path.relative_to(PACKAGE)): found
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path.name != "clock.py" and (found := uses_of_time(path.read_text()))
+    }
+    assert not past
+
+
+def test_a_use_of_the_machines_clock_is_found() -> None:
+    """The negative control of the search."""
+    assert uses_of_time("import time\ntime.sleep(1)\nx = time.monotonic") == ["time.monotonic", "time.sleep"]
+    assert uses_of_time("from time import time, strftime") == ["time.time"]
+    assert uses_of_time("at = datetime.now(UTC)\nclock.now()\nentry.time.time") == ["datetime.now"]
