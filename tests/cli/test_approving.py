@@ -154,7 +154,7 @@ def test_a_deploy_that_asks_prints_what_to_type(
     report = Report(CommandResult(command="deploy", job=JOB), as_json=False)
     with pytest.raises(typer.Exit):
         deploying.follow_operation(report, Deploy.load(job.site, JOB, OPERATION))
-    line = f"Answer with `streamkeeper approve {JOB} {OPERATION} --reason …`, or decline"
+    line = f"Answer with `streamkeeper approve {JOB} {OPERATION} --about state --reason …`, or decline"
     assert capsys.readouterr().out.count(line) == 1
 
 

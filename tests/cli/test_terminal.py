@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import time
 from pathlib import Path
@@ -223,3 +224,15 @@ def test_status_in_a_pipe_shows_long_errors_and_names_whole(job: Registered, mon
     shown = printed("status", JOB)
     assert "…" not in shown
     assert sum("login as app with *** and *** failed \\x1b]0;owned\\x07" in line for line in shown.splitlines()) >= 2
+
+
+def test_no_line_of_markdown_is_filled_up_in_a_pipe() -> None:
+    """A wide table does not lengthen the lines around it. Control: Rich fills them up to the table's width."""
+    text = f"A paragraph.\n\n| one | two |\n|---|---|\n| {'wide ' * 40} | end |\n\nThe last."
+    printed, filled = io.StringIO(), io.StringIO()
+    terminal.Console(file=printed, width=80, color_system=None).print_markdown(text)
+    terminal.Console(file=filled, width=300, color_system=None).print(Markdown(text))
+    lines = printed.getvalue().splitlines()
+    assert all(line == line.rstrip() for line in lines)
+    assert any("wide " * 39 in line and line.endswith("end") for line in lines)
+    assert any(line != line.rstrip() for line in filled.getvalue().splitlines())

@@ -90,9 +90,9 @@ def decline(
         _answer(report, job, operation, approved=False, reason=reason, bundle=bundle, about=about)
 
 
-def command_line(job: str, operation: str) -> str:
-    """Return the command that approves an operation."""
-    return f"streamkeeper approve {job} {operation} --reason …"
+def command_line(job: str, operation: str, about: About) -> str:
+    """Return the command that approves an operation; ``about``: the question that it answers."""
+    return f"streamkeeper approve {job} {operation} --about {about.value} --reason …"
 
 
 def _answer(

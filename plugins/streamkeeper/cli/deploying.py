@@ -23,7 +23,7 @@ from streamkeeper.cli.options import asked
 from streamkeeper.cli.terminal import echo
 from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.errors import InvalidInput, OperationOpen, OperationRefused
-from streamkeeper.lifecycle.approval import ANSWER
+from streamkeeper.lifecycle.approval import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.request import ROLLBACK, DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
@@ -356,8 +356,9 @@ def _left_open(running: Deploy) -> str:
 
 def _asks(running: Deploy, progress: Progress) -> str:
     """Return a hint with the command that answers if the operation waits for a person, else ""."""
-    waiting = progress.kind is ProgressKind.WAITING and progress.on == ANSWER
-    return f". Answer with `{command_line(running.job, running.operation)}`, or decline" if waiting else ""
+    if progress.kind is not ProgressKind.WAITING or progress.on != ANSWER:
+        return ""
+    return f". Answer with `{command_line(running.job, running.operation, ABOUT[progress.step])}`, or decline"
 
 
 def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:

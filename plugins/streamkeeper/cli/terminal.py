@@ -13,6 +13,7 @@ import typer
 from rich.cells import cell_len
 from rich.measure import Measurement
 from rich.segment import Segment
+from rich.text import Text
 
 from streamkeeper.model.markdown_text import visible
 
@@ -48,14 +49,20 @@ class Console(rich.console.Console):
         self.print(table)
 
     def print_markdown(self, text: str) -> None:
-        """Print Markdown. In a pipe or a file, use the width of the longest table row, so that no cell is cut."""
+        """Print Markdown. In a pipe or a file, use the width of the longest table row, so that no cell is cut, and
+        leave out the spaces with which lines are filled up to this width.
+        """
         from rich.markdown import Markdown  # slow to load and rarely needed
 
-        if not self.is_terminal:
-            rows = [line for line in text.splitlines() if line.startswith("|")]
-            widths = (cell_len(row) + _COLUMN_GAP * row.count("|") for row in rows)
-            self.width = max(self.width, *widths, 0)
-        self.print(Markdown(text))
+        if self.is_terminal:
+            self.print(Markdown(text))
+            return
+        rows = [line for line in text.splitlines() if line.startswith("|")]
+        widths = (cell_len(row) + _COLUMN_GAP * row.count("|") for row in rows)
+        self.width = max(self.width, *widths, 0)
+        with self.capture() as printed:
+            self.print(Markdown(text))
+        self.print(Text("\n".join(line.rstrip() for line in printed.get().splitlines())), soft_wrap=True)
 
 
 def _in_json(character: str) -> str:
