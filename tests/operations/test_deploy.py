@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.errors import InvalidInput, JobUnusable, OperationRefused, StreamkeeperError, TemporaryError
+from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.lifecycle.actions import Decision, Launch
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import LaunchMode, LaunchSpec
@@ -100,8 +100,14 @@ def test_without_that_look_another_request_gets_the_old_outcome(
     """The negative control: somebody asks for a deploy and is told that it succeeded, and nothing was done."""
     Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001", dry_run=True))
     job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
-    monkeypatch.setattr(deploying, "_must_be_the_same", lambda *_: None)
+    monkeypatch.setattr(deploying, "must_be_the_same", lambda *_: None)
     assert deploy(job, "op2", params={"a": 1}).sentence == "r0001 serves"
+
+
+def test_an_operation_that_an_older_store_does_not_know_is_refused(job: Registered) -> None:
+    """As after an older copy was put back while its task was running: one line, and no trace."""
+    with pytest.raises(NotFound, match=f"job {JOB} has no operation op9"):
+        Deploy(job.site, JOB, "op9").advance(Step.FALL_BACK)
 
 
 def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job: Registered) -> None:

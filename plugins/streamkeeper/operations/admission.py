@@ -21,10 +21,11 @@ from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.declarations import ask_declaration
-from streamkeeper.operations.deploy import Deploy, OnOpen, as_asked
+from streamkeeper.operations.deploy import Deploy, OnOpen
 from streamkeeper.operations.deploy_acts import release_before
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.repeated_requests import as_asked
 from streamkeeper.operations.whereabouts import must_be_here
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import read_object

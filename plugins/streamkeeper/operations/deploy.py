@@ -7,7 +7,6 @@ from enum import Enum
 from typing import TypeGuard
 
 import msgspec
-from msgspec import to_builtins
 
 from streamkeeper import clock
 from streamkeeper.checkpoints.trees import Tree
@@ -45,6 +44,7 @@ from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.operations.missing_input import missing_to_fall_back
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.registered import must_know_commits
+from streamkeeper.operations.repeated_requests import must_be_the_same
 from streamkeeper.operations.whereabouts import must_see, running_instances
 from streamkeeper.registry.control import Control
 
@@ -156,7 +156,7 @@ class Deploy:
         """
         deploy = cls(site, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
         if operation not in deploy.state.operations:
-            raise NotFound(f"job {job} has no operation {operation}", hint=f"run `streamkeeper history {job}`")
+            raise _unknown(job, operation)
         return deploy
 
     @property
@@ -237,7 +237,7 @@ class Deploy:
         def begin(state: JobState) -> Record | None:
             found.clear()
             if self.operation in state.operations:
-                _must_be_the_same(state.operations[self.operation], request)
+                must_be_the_same(state.operations[self.operation], request)
                 return None
             must_have_right(self.site.settings, state, request)
             other = state.open_operation
@@ -259,11 +259,14 @@ class Deploy:
 
     def _observe(self) -> Observation:
         state = self._journal.state()
-        operation = state.operations[self.operation]
+        operation = state.operations.get(self.operation)
+        if operation is None:
+            # An older copy of the store may have been put in its place since the start of this operation.
+            raise _unknown(self.job, self.operation)
         names = {owner.instance for owner in state.owners}
         names |= {instance.instance for instance in state.instances.values() if instance.operation == self.operation}
         waited = clock.monotonic() - self._since if self._on else 0.0
-        seen = {name: self._look(name) for name in names}
+        seen = {name: self._look(name) for name in sorted(names)}
         return Observation(
             state=state,
             operation=operation,
@@ -370,29 +373,5 @@ class Deploy:
         )
 
 
-def as_asked(request: DeployRequest) -> DeployRequest:
-    """Return the request without inherited values and without the requester, to compare two requests."""
-    return msgspec.structs.replace(
-        request,
-        params={} if request.inherit_params else request.params,
-        conf={} if request.inherit_conf else request.conf,
-        inherited_from="",
-        not_inherited=(),
-        requested_by="",
-    )
-
-
-def _must_be_the_same(started: OperationState, request: DeployRequest) -> None:
-    """Raise OperationRefused if an operation's id is used with another request; the requester may differ."""
-    was, now = to_builtins(as_asked(started.request)), to_builtins(as_asked(request))
-    if was == now:
-        return
-    differs = ", ".join(sorted(key for key in now if now[key] != was[key]))
-    over = started.outcome is not None
-    what = f"has ended: {started.sentence}" if over else "is open"
-    hint = "trigger a new run with a new run id"
-    raise OperationRefused(
-        f"operation id {started.operation} of job {request.job} belongs to another request, which differs in {differs}."
-        f" That operation {what}",
-        hint=hint if over else f"{hint}, and with on_open=continue or on_open=abort",
-    )
+def _unknown(job: str, operation: str) -> NotFound:
+    return NotFound(f"job {job} has no operation {operation}", hint=f"run `streamkeeper history {job}`")
