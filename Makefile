@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint docs reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-mutants bench-snapshots bench-watch bench-page bench-first-second bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint docs reference format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-mutants simulate bench-snapshots bench-watch bench-page bench-first-second bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -105,6 +105,9 @@ bench-fuzz: setup ## the check on drawn jobs and edits, against what Spark does 
 
 bench-mutants: setup ## one small fault in the code at a time, against the fast tests; goes on where it stopped
 	@$(RUN) python -m bench.mutants
+
+simulate: setup ## schedules of the simulated control plane, one per seed, until stopped; goes on where it stopped
+	@$(RUN) python -m bench.simulate
 
 bench-driver: setup ## the driver's own work per batch
 	@$(RUN) python -m bench.driver

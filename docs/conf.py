@@ -47,7 +47,13 @@ CONTENTS: dict[str, list[str]] = {
         "operations/runbook",
     ],
     "Internals": [
-        *("internals/architecture", "internals/guarantees", "internals/guarantee-tests", "internals/campaigns"),
+        *(
+            "internals/architecture",
+            "internals/guarantees",
+            "internals/guarantee-tests",
+            "internals/simulation",
+            "internals/campaigns",
+        ),
         *("internals/clones", "internals/performance", "internals/extending", "internals/decisions"),
     ],
 }

@@ -46,6 +46,7 @@ LINES = {
     "bad_inputs --doors cli --only twice": 1,
     "fuzz --seeds 2 --pairs 2 --no-kafka --truths {here}/truths --keep {here}/keep": 2,
     "mutants --count 1": 1,
+    "simulate --count 3": 1,
     "doors --pairs 2": 2,
 }
 """The arguments of a bench -> how many lines it writes to ``--results`` at least."""

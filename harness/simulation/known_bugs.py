@@ -1,0 +1,169 @@
+"""Bugs that can be put back into the real code for one block: the negative controls of the simulation."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+
+@dataclass(frozen=True)
+class Change:
+    """A text of one function, and the wrong text in its place."""
+
+    module: str
+    """Module below ``streamkeeper``."""
+    function: str
+    """``function`` or ``Class.method``."""
+    right: str
+    wrong: str
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One or more changes. Several are needed where one check is behind another."""
+
+    name: str
+    what: str
+    """What the code then does, as a sentence."""
+    changes: tuple[Change, ...]
+
+
+_ENDED = "seen.life in (Life.DEAD, Life.ABSENT)"
+_UNSEEN = "seen.life in (Life.DEAD, Life.ABSENT, Life.UNKNOWN)"
+_DRAINED = Change(
+    "lifecycle.draining", "_drain_one", "if seen.life is Life.DEAD:", "if CommandKind.DRAIN in seen.sent:"
+)
+_DRAIN_UNSEEN = Change("lifecycle.draining", "drain", "life is Life.UNKNOWN", "life is None")
+
+BUGS = (
+    Bug(
+        "unknown-is-proof",
+        "A driver that cannot be observed counts as terminated.",
+        (Change("lifecycle.draining", "prove_dead", _ENDED, _UNSEEN), _DRAINED, _DRAIN_UNSEEN),
+    ),
+    Bug(
+        "unknown-is-the-end",
+        "An instance that cannot be observed counts as ended when an operation stops it.",
+        (Change("lifecycle.draining", "end", _ENDED, _UNSEEN),),
+    ),
+    Bug(
+        "unknown-is-stopped",
+        "A stop records the end of a driver that cannot be observed.",
+        (Change("lifecycle.stopping", "_end", _ENDED, _UNSEEN),),
+    ),
+    Bug(
+        "no-proof",
+        "The end of a driver is recorded once it was ordered to drain.",
+        (Change("lifecycle.draining", "prove_dead", _ENDED, "True"), _DRAINED),
+    ),
+    Bug(
+        "stale-journal",
+        "The gate uses the last known journal while the store does not answer.",
+        (Change("driver.gate", "Gate._ask", "clock.sleep(_RETRY_S)", "return self._line.state"),),
+    ),
+    Bug(
+        "no-question",
+        "The gate asks the store only once in five minutes.",
+        (Change("driver.gate", "Gate._ask", "max_age_s=_SHARED_S", "max_age_s=300.0"),),
+    ),
+    Bug(
+        "two-owners",
+        "A driver is appointed before its predecessor's end is proven.",
+        (
+            Change("operations.version_acts", "VersionActs.appoint", "if others:", "if others and False:"),
+            Change("lifecycle.draining", "prove_dead", "for owner in at.state.owners:", "for owner in ():"),
+            _DRAINED,
+        ),
+    ),
+    Bug(
+        "no-fence",
+        "A driver writes without raising its output's fence.",
+        (Change("driver.epoch", "open_writer", "writer.raise_fence()", "writer.last_batch()"),),
+    ),
+    Bug(
+        "second-operation",
+        "An operation starts beside another open one.",
+        (Change("operations.deploy", "Deploy._start", "if other is None:", "if True:"),),
+    ),
+    Bug(
+        "every-supervisor",
+        "A supervisor runs a generation that another one has claimed.",
+        (
+            Change(
+                "runners.supervisor",
+                "Supervisor._claim",
+                "if record not in self._after_the_outage(self._control.processes):",
+                "if False:",
+            ),
+        ),
+    ),
+    Bug(
+        "older-store",
+        "No claim outside of the journal is compared with the journal.",
+        (
+            Change("operations.outdated", "find_outdated", "return find_outdated_epochs(", 'return "" and str('),
+            Change("driver.epoch", "claim_epoch", "find_newer(known_epoch(state, query.name), seen)", "None"),
+            Change("driver.newest_claims", "keep_claim", "leave_claim(", "(lambda *_: None)("),
+        ),
+    ),
+    Bug(
+        "first-batch-again",
+        "A query is started in a checkpoint that is older than its record.",
+        (
+            Change("driver.continuity", "Continuity.check_start", "must_be_there(", "(lambda *_: None)("),
+            Change("driver.taking_over", "take_over", "must_be_there(", "(lambda *_: None)("),
+        ),
+    ),
+)
+
+
+@contextmanager
+def put_back(name: str) -> Iterator[Bug]:
+    """Put a bug back for this block. Raises ValueError if the real code no longer has a right text exactly once."""
+    bug = next(each for each in BUGS if each.name == name)
+    with ExitStack() as stack:
+        for change in bug.changes:
+            _put(stack, change)
+        yield bug
+
+
+def _put(stack: ExitStack, change: Change) -> None:
+    module = importlib.import_module(f"streamkeeper.{change.module}")
+    owner: Any = module
+    *path, function = change.function.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    real = getattr(owner, function)
+    source = textwrap.dedent(inspect.getsource(real))
+    if source.count(change.right) != 1:
+        found = source.count(change.right)
+        raise ValueError(f"{change.module}.{change.function} has the text {change.right!r} {found} times")
+    made: dict[str, Any] = {}
+    exec(compile(source.replace(change.right, change.wrong), f"<{function}>", "exec"), vars(module), made)
+    wrong = made[function]
+    stack.enter_context(patch.object(owner, function, wrong))
+    if owner is module:
+        for other, attribute in _users(real):
+            stack.enter_context(patch.object(other, attribute, wrong))
+        for table, key in _tables(real):
+            stack.enter_context(patch.dict(table, {key: wrong}))
+
+
+def _users(real: Any) -> list[tuple[Any, str]]:
+    """Modules that imported the function, with its name there."""
+    loaded = [module for name, module in sys.modules.items() if name.startswith("streamkeeper.")]
+    return [(module, name) for module in loaded for name, value in vars(module).items() if value is real]
+
+
+def _tables(real: Any) -> list[tuple[dict[Any, Any], Any]]:
+    """Dictionaries of modules that contain the function, with its key there."""
+    loaded = [module for name, module in sys.modules.items() if name.startswith("streamkeeper.")]
+    tables = [value for module in loaded for value in vars(module).values() if type(value) is dict]
+    return [(table, key) for table in tables for key, value in table.items() if value is real]

@@ -1,0 +1,107 @@
+"""One seed is one plan: requests and faults, with the pauses between them. Without some moves it is a plan too."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+from streamkeeper.model.request import Handover, Strategy
+from streamkeeper.operations.deploy import OnOpen
+
+REQUESTS = {"deploy": 6, "stop": 1, "start": 1, "repeat": 2}
+"""Request -> how often it is drawn. ``repeat``: an earlier request once more, as by a task that runs twice."""
+FAULTS = {
+    "kill": 4,
+    "freeze": 2,
+    "blind": 2,
+    "caller": 4,
+    "slow": 2,
+    "boot": 2,
+    "older-store": 1,
+    "older-checkpoint": 1,
+}
+"""Fault -> how often it is drawn.
+
+``kill`` and ``freeze``: a supervisor, a driver or a JVM. ``blind``: one of them cannot reach the store. ``caller``: a
+process that carries out a request is killed. ``slow``: writes to the output take long. ``boot``: a machine restarts.
+``older-store`` and ``older-checkpoint``: all values of the store, or all checkpoints, are replaced by a copy from
+before an earlier move.
+"""
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """One request or fault."""
+
+    pause_s: float
+    """Virtual seconds after the move before it."""
+    kind: str
+    """A key of REQUESTS or FAULTS."""
+    which: float
+    """From 0 to 1: which of the processes, requests or copies that exist then."""
+    seconds: float = 0.0
+    """How long the fault lasts."""
+    machine: str = "m1"
+    """The machine that makes the request, or restarts."""
+    request: dict[str, Any] = {}
+    """Fields of the deploy."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that can be played again."""
+
+    seed: int
+    """Also determines how long each step takes."""
+    fenced: bool
+    """Whether the output has a fence; else it is written by a function."""
+    lost: float
+    """The share of calls to the store that fail, half of them after their effect."""
+    unseen: float
+    """The share of observations of a driver that see nothing."""
+    moves: tuple[Move, ...]
+
+
+def draw(seed: int) -> Plan:
+    """Return the plan of a seed."""
+    chance = random.Random(f"plan {seed}")
+    unseen = chance.choice([0.0, 0.0, 0.02, 0.2])
+    moves = []
+    for _ in range(chance.randint(1, 5)):
+        moves.append(_request(chance, chance.choice([2.0, 30.0]) * chance.random(), unseen))
+        for _ in range(chance.randint(0, 3)):
+            pause_s = chance.choice([0.5, 3.0, 12.0, 40.0]) * chance.random()
+            kind = chance.choices([_request, _fault], [1, 3])[0]
+            moves.append(kind(chance, pause_s, unseen))
+    return Plan(
+        seed=seed,
+        fenced=bool(seed % 2),
+        lost=chance.choice([0.0, 0.0, 0.01, 0.05]),
+        unseen=unseen,
+        moves=tuple(moves),
+    )
+
+
+def _request(chance: random.Random, pause_s: float, unseen: float) -> Move:
+    # A runner that fails to observe at times belongs to a cluster, whose drivers every machine observes.
+    machine = "m1" if unseen else chance.choices(["m1", "m2"], [6, 1])[0]
+    (kind,) = chance.choices(list(REQUESTS), list(REQUESTS.values()))
+    request = {
+        "release": chance.choice(["r0001", "r0002", "r0003"]),
+        "on_open": chance.choice(list(OnOpen)).value,
+        "handover": chance.choice(list(Handover)).value,
+        "strategy": chance.choices([Strategy.AUTO, Strategy.RESUME, Strategy.HANDOFF], [4, 1, 2])[0].value,
+    }
+    return Move(pause_s=pause_s, kind=kind, which=chance.random(), machine=machine, request=request)
+
+
+def _fault(chance: random.Random, pause_s: float, unseen: float) -> Move:
+    del unseen
+    (kind,) = chance.choices(list(FAULTS), list(FAULTS.values()))
+    return Move(
+        pause_s=pause_s,
+        kind=kind,
+        which=chance.random(),
+        seconds=chance.choice([3.0, 30.0, 120.0, 300.0]),
+        machine=chance.choice(["m1", "m1", "m2"]),
+    )

@@ -1,0 +1,101 @@
+"""The real supervisor and the real driver, as processes of a simulation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from harness.simulation.scheduler import Process
+from harness.simulation.spark import Frame, Session
+from streamkeeper.crash_points import crash_point
+from streamkeeper.definition import Query
+from streamkeeper.driver.ending import ending_for
+from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.main import Driver
+from streamkeeper.errors import StoreUnavailable
+from streamkeeper.model.control import LaunchSpec
+from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
+from streamkeeper.model.finding import Finding
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.journal import Journal
+from streamkeeper.runners.supervisor import Superseded, Supervisor
+from streamkeeper.stores.contract import Store
+
+if TYPE_CHECKING:
+    from harness.simulation.world import World
+
+
+class SimulatedSupervisor(Supervisor):
+    """The real supervisor; only its driver's process is simulated."""
+
+    def __init__(self, world: World, process: Process, store: Store, spec: LaunchSpec) -> None:
+        self._world, self._process = world, process
+        log: Any = SimpleNamespace(say=lambda text: world.scheduler.say(f"says: {text}"), last_line="")
+        control = Control(store, spec.job, spec.instance)
+        super().__init__(control, Journal(store, spec.job, writer=spec.instance), spec, ["driver"], log)
+
+    def _run_generation(self, generation: int) -> tuple[int, str]:
+        driver = self._world.start_driver(self._process, self._spec, generation)
+        crash_point("supervisor.started")
+        self._world.scheduler.wait(lambda: not driver.alive)
+        crash_point("supervisor.driver-ended")
+        for left in reversed(driver.tree()):
+            self._world.scheduler.kill(left, -9)
+        assert driver.code is not None
+        return driver.code, ""
+
+    def run_simulated(self) -> None:
+        """Run to the instance's end."""
+        try:
+            self.run()
+        except (Superseded, StoreUnavailable) as error:
+            self._world.scheduler.say(f"ends: {error}")
+        self._world.scheduler.kill(self._process, 0)
+
+
+class SimulatedDriver(Driver):
+    """The real driver; only its session and the evidence about a healthy checkpoint are simulated."""
+
+    world: World
+    process: Process
+
+    def _start_session(self, root: Path) -> Any:
+        self.world.scheduler.sleep(1.0 + 3.0 * self.world.scheduler.random.random())
+        return Session(self.world, self.process)
+
+    def _gather(self, session: Any, planned: dict[str, PlannedQuery], root: Path) -> Evidence | None:
+        asked = self._spec.gather
+        if asked is None:
+            return None
+        looks = tuple(look for look in Look if look is not Look.RECORD)
+        queries = {}
+        for name, query in planned.items():
+            before = self._line.read_deployed(asked.deployed[name]) if asked.release else None
+            found: dict[Look, tuple[Finding, ...]] = dict.fromkeys(looks, ()) if before is not None else {}
+            # Without the checkpoint's place, which is another one in every run of a schedule.
+            queries[name] = QueryEvidence(deployed=before, candidate=query.manifest, found=found)
+        evidence = Evidence(against=asked.release, first=not asked.release, queries=queries)
+        self._line.write_evidence(evidence)
+        self._board.gathered = True
+        return evidence
+
+
+def run_driver(world: World, process: Process, spec: LaunchSpec, generation: int) -> None:
+    """The body of a driver's process."""
+    try:
+        driver = SimulatedDriver.__new__(SimulatedDriver)
+        driver.world, driver.process = world, process
+        Driver.__init__(driver, spec.job, spec.instance, generation, world.settings, {})
+    except Exception as error:
+        world.scheduler.kill(process, int(ending_for(error, str(error)).code))
+    driver.run()
+
+
+def planned_queries(world: World, session: Session, spec: LaunchSpec) -> dict[str, PlannedQuery]:
+    """What the job of a release yields."""
+    frame: Any = Frame(session)
+    return {
+        name: PlannedQuery(query=Query(name, frame, sink=world.sink), manifest=manifest, confs={})
+        for name, manifest in world.manifests[spec.release].items()
+    }

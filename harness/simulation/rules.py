@@ -1,0 +1,136 @@
+"""The rules that hold at every moment of a simulation, checked against what really lives and what is really stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.control import control_key
+from streamkeeper.model.job_state import JobState, fold
+from streamkeeper.model.journal import (
+    Entry,
+    EpochClaimed,
+    InstanceAppointed,
+    InstanceEnded,
+    OperationStarted,
+)
+
+if TYPE_CHECKING:
+    from harness.simulation.world import World
+
+_ASKED_WITHIN_S = 1.0
+"""A driver asks the store for each batch: longer ago than this, its last answer belongs to an earlier batch."""
+
+
+class Rules:
+    """What is observed of one world. A broken rule ends the schedule."""
+
+    def __init__(self, world: World, job: str) -> None:
+        self._world, self._job = world, job
+        self._state = JobState(job=job)
+        self._put_back = False
+        self.gap = False
+        """Whether the journal lacks entries, because an older copy was put in its place during a write."""
+        self._inside: dict[str, Any] = {}
+        self._left: set[str] = set()
+        """Checkpoint versions that an operation left for an older one, as it announced."""
+        self.writers: dict[str, Any] = {}
+
+    def reset(self, state: JobState) -> None:
+        """Continue from another journal, after an older copy of the store was put back."""
+        self._state, self._put_back = state, True
+
+    def entry(self, key: str, value: bytes) -> None:
+        """Check a new entry of the journal."""
+        try:
+            entry = from_json(value, Entry, where=key)
+        except StreamkeeperError as error:
+            return self._break(f"the journal holds an unreadable entry: {error}")
+        before, record = self._state, entry.record
+        if self.gap or (self._put_back and entry.number > before.number + 1):
+            # A writer had looked at the store just before the copy was put in its place. Every reader then refuses.
+            self.gap = True
+            return
+        if entry.number != before.number + 1:
+            self._break(f"entry {entry.number} follows entry {before.number}")
+        if isinstance(record, InstanceEnded):
+            self._must_have_ended(record)
+        elif isinstance(record, InstanceAppointed):
+            others = [owner.instance for owner in before.owners if owner.instance != record.instance]
+            if others:
+                self._break(f"{record.instance} is appointed beside {others[0]}, whose end is not proven")
+            for query, version in record.versions.items():
+                self._left |= {each.version for each in before.versions.get(query, ()) if each.version > version}
+                self._left.discard(version)
+        elif isinstance(record, OperationStarted) and before.open_operation is not None:
+            self._break(f"{record.operation} starts beside the open operation {before.open_operation.operation}")
+        elif isinstance(record, EpochClaimed):
+            self._must_be_the_owner(record, before)
+        self._state = fold(before, entry)
+
+    def admitted(self) -> None:
+        """Check the driver that has just passed its gate."""
+        current = self._world.scheduler.current
+        assert current is not None
+        driver, now = current.process, self._world.scheduler.now_s
+        if now - driver.answered_s > _ASKED_WITHIN_S:
+            self._break(f"{driver.name} admits a batch {now - driver.answered_s:.0f} s after the store's answer")
+        for other in self._inside.values():
+            if other is not driver and other.alive:
+                self._break(f"{driver.name} admits a batch while {other.name} writes one")
+        self._inside[driver.name] = driver
+
+    def left(self) -> None:
+        """Note that a batch of the current driver was written."""
+        current = self._world.scheduler.current
+        if current is not None:
+            self._inside.pop(current.process.name, None)
+
+    def sole_writer(self, run: Any, path: str) -> None:
+        """No two living JVMs write the same checkpoint."""
+        before = self.writers.get(run.checkpoint)
+        if before is not None and before is not run and before.isActive:
+            self._break(f"two drivers write {path} of {run.checkpoint}")
+        self.writers[run.checkpoint] = run
+
+    def written(self, version: str, batch: int, rows: range) -> None:
+        """Count the rows of a batch. Only a function writes a row twice, and only of a batch that was not committed, or
+        of a checkpoint version that an operation has left for an older one.
+        """
+        output = self._world.output
+        self._world.scheduler.say(f"writes batch {batch} of {version}: rows {rows.start} to {rows.stop - 1}")
+        for row in rows:
+            earlier = output.batches.setdefault(row, [])
+            if all(left in self._left for left, _ in earlier):
+                earlier.clear()
+            if earlier and self._world.fenced:
+                self._break(f"row {row} was written by batches {earlier}, and now by {(version, batch)}")
+            done = [each for each in earlier if self._is_committed(*each)]
+            if done:
+                self._break(f"row {row} of the committed batch {done[0]} was written again by {(version, batch)}")
+            earlier.append((version, batch))
+
+    def _break(self, what: str) -> None:
+        self._world.scheduler.break_rule(what)
+
+    def _is_committed(self, version: str, batch: int) -> bool:
+        place = Path(self._world.settings.checkpoints) / self._job
+        return any(place.glob(f"*/{version}/commits/{batch}"))
+
+    def _must_have_ended(self, record: InstanceEnded) -> None:
+        """A supervisor without a claim owns nothing: it may start late, and ends once it reads the journal."""
+        living = [process for machine in self._world.boots for process in self._world.living(record.instance, machine)]
+        if living and self._world.disk.below(control_key(self._job, record.instance, "process-"), ""):
+            names = ", ".join(process.name for process in living)
+            self._break(f"the end of {record.instance} is recorded ({record.proof}), and {names} live")
+
+    def _must_be_the_owner(self, record: EpochClaimed, before: JobState) -> None:
+        if before.appointed != record.instance:
+            self._break(f"{record.instance} claims an epoch, and {before.appointed or 'nobody'} is appointed")
+        newest = before.epochs.get(record.query)
+        if newest is not None and newest.epoch >= record.epoch:
+            self._break(f"epoch {record.epoch} is claimed after epoch {newest.epoch}")
+        if newest is not None and newest.instance == record.instance and newest.generation >= record.generation:
+            self._break(f"generation {record.generation} claims after generation {newest.generation}")

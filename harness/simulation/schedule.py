@@ -1,0 +1,275 @@
+"""Plays a plan on a world: its requests and faults, then a quiet end in which all must come right."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from harness.simulation import callers
+from harness.simulation.callers import Act, Caller
+from harness.simulation.plan import Move, Plan
+from harness.simulation.scheduler import Event, Process, Violation
+from harness.simulation.world import World
+from streamkeeper.model.request import Handover, Strategy
+from streamkeeper.operations.deploy import OnOpen
+
+T = TypeVar("T")
+
+_FIRST_S = 40.0
+"""How long the first deploy may take, without faults; virtual seconds, as all times here."""
+_QUIET_S = 1500.0
+"""How long everything may take to end after the last fault; longer than every deadline of an operation."""
+_CATCH_UP_S = 300.0
+_STARTS = 3
+"""How often the job is started again at the end, as the watch would after a failure."""
+_LOOK_S = 5.0
+
+
+@dataclass
+class Told:
+    """What one schedule showed."""
+
+    plan: Plan
+    broken: str = ""
+    """The broken rule; empty if all held."""
+    trace: list[Event] = field(default_factory=list)
+    points: set[str] = field(default_factory=set)
+    """The failpoints that were reached."""
+    outcomes: list[str] = field(default_factory=list)
+    """The outcome of each operation."""
+    steps: int = 0
+
+
+class Schedule:
+    """One plan on one world."""
+
+    def __init__(self, world: World, plan: Plan) -> None:
+        self._world, self._plan, self._scheduler = world, plan, world.scheduler
+        self._callers: list[Caller] = []
+        self._copies: list[dict[str, bytes]] = []
+        self._trees: list[dict[str, bytes]] = []
+        self._outdated = False
+        """Whether an older copy was put back: then a refusal is right."""
+
+    def run(self) -> None:
+        """Play it; raises Violation."""
+        self._request(callers.deploy("op0", release="r0001"))
+        self._until(_FIRST_S)
+        if not self._world.state.serving_release:
+            raise Violation("the first deploy has not succeeded, although nothing has failed")
+        self._world.lost, self._world.unseen = self._plan.lost, self._plan.unseen
+        for move in self._plan.moves:
+            self._until(self._scheduler.now_s + move.pause_s)
+            self._copies.append(self._world.disk.copy())
+            self._trees.append(self._world.copy_checkpoints())
+            getattr(self, f"_{move.kind.replace('-', '_')}")(move)
+        self._heal()
+        self._settle()
+
+    # Requests
+
+    def _deploy(self, move: Move) -> None:
+        given = move.request
+        act = callers.deploy(
+            f"op{len(self._callers)}",
+            release=given["release"],
+            on_open=OnOpen(given["on_open"]),
+            handover=Handover(given["handover"]),
+            strategy=Strategy(given["strategy"]),
+        )
+        self._request(act, machine=move.machine)
+
+    def _stop(self, move: Move) -> None:
+        self._request(callers.stop(f"stop{len(self._callers)}"), machine=move.machine)
+
+    def _start(self, move: Move) -> None:
+        self._request(callers.start(f"start{len(self._callers)}"), machine=move.machine)
+
+    def _repeat(self, move: Move) -> None:
+        self._request(_pick(self._callers, move.which).act, machine=move.machine)
+
+    def _request(self, act: Act, *, machine: str = "m1") -> Caller:
+        caller = Caller(self._world, f"caller-{len(self._callers)}", act, machine=machine).start()
+        self._callers.append(caller)
+        return caller
+
+    # Faults
+
+    def _kill(self, move: Move) -> None:
+        if living := self._world.processes():
+            self._end(_pick(living, move.which))
+
+    def _caller(self, move: Move) -> None:
+        if living := [caller.process for caller in self._callers if not caller.done and caller.process.alive]:
+            self._end(_pick(living, move.which))
+
+    def _end(self, process: Process) -> None:
+        self._scheduler.say(f"fault: {process.name} is killed")
+        self._scheduler.kill(process, -9)
+
+    def _freeze(self, move: Move) -> None:
+        if living := self._world.processes():
+            victim = _pick(living, move.which)
+            self._scheduler.say(f"fault: {victim.name} is frozen for {move.seconds:g} s")
+            victim.frozen = True
+            thaw = Process("world", "-")
+            self._scheduler.start(thaw, "world", lambda: self._scheduler.thaw(victim), after_s=move.seconds)
+
+    def _blind(self, move: Move) -> None:
+        if living := self._world.processes():
+            victim = _pick(living, move.which)
+            self._scheduler.say(f"fault: {victim.name} cannot reach the store for {move.seconds:g} s")
+            victim.blind_until = self._scheduler.now_s + move.seconds
+
+    def _slow(self, move: Move) -> None:
+        self._scheduler.say(f"fault: the output is slow for {move.seconds:g} s")
+        self._world.slow_until_s = self._scheduler.now_s + move.seconds
+
+    def _boot(self, move: Move) -> None:
+        self._scheduler.say(f"fault: {move.machine} is rebooted")
+        self._world.boots[move.machine] = f"-:{move.machine}-{self._scheduler.now_s:.0f}:4026531836:0"
+        for each in [*self._world.processes(), *(caller.process for caller in self._callers)]:
+            if each.alive and each.machine == move.machine:
+                self._scheduler.kill(each, -9)
+
+    def _older_store(self, move: Move) -> None:
+        self._scheduler.say("fault: an older copy of the store is put back")
+        self._world.put_back(_pick(self._copies, move.which))
+        self._outdated = True
+
+    def _older_checkpoint(self, move: Move) -> None:
+        self._scheduler.say("fault: an older copy of the checkpoints is put back")
+        self._world.put_back_checkpoints(_pick(self._trees, move.which))
+        self._outdated = True
+
+    # The end
+
+    def _heal(self) -> None:
+        self._scheduler.say("quiet: no more faults")
+        self._world.lost = self._world.unseen = self._world.slow_until_s = 0.0
+        for process in self._world.processes():
+            process.blind_until = 0.0
+            if process.frozen:
+                self._scheduler.thaw(process)
+
+    def _settle(self) -> None:
+        """Wait for every request, continue an operation that is left open, start the job, and compare the rows."""
+        end = self._scheduler.now_s + _QUIET_S
+        while self._scheduler.now_s < end and not all(caller.done for caller in self._callers):
+            self._until(self._scheduler.now_s + _LOOK_S)
+        if waiting := [caller for caller in self._callers if not caller.done and caller.process.alive]:
+            raise Violation(f"{len(waiting)} requests have not ended {_QUIET_S:g} s after the last fault")
+        if self._world.rules.gap:
+            return
+        left = self._world.state.open_operation
+        if left is not None:
+            last = self._follow(callers.resume(left.operation))
+            if self._world.state.open_operation is not None and not self._outdated:
+                raise Violation(f"operation {left.operation} stays open: {last.refusal or last.result}")
+        last = self._follow(callers.start("start-last"))
+        if self._outdated and last.refusal:
+            # A person decides which copy is right; until then no row may be written twice.
+            self._until(self._scheduler.now_s + _CATCH_UP_S)
+            return
+        if last.refusal and self._world.state.serving_release:
+            raise Violation(f"the job cannot be started again: {last.refusal}")
+        self._world.topic.until_s = self._scheduler.now_s
+        if self._world.state.serving_release:
+            self._catch_up()
+            if not self._outdated:
+                self._world.check_complete()
+
+    def _catch_up(self) -> None:
+        for number in range(_STARTS):
+            end = self._scheduler.now_s + _CATCH_UP_S
+            while self._scheduler.now_s < end and not self._world.is_complete():
+                self._until(self._scheduler.now_s + _LOOK_S)
+            if self._world.is_complete():
+                return
+            self._follow(callers.start(f"start-watch{number}"))
+
+    def _follow(self, act: Act) -> Caller:
+        """Make a request, and once more on the other machine if the refusal says so."""
+        last = self._wait_for(self._request(act))
+        if "run the command on m2" in last.refusal:
+            last = self._wait_for(self._request(act, machine="m2"))
+        return last
+
+    def _wait_for(self, caller: Caller) -> Caller:
+        end = self._scheduler.now_s + _QUIET_S
+        while self._scheduler.now_s < end and not caller.done:
+            self._until(self._scheduler.now_s + _LOOK_S)
+        if not caller.done:
+            raise Violation("the last request has not ended")
+        return caller
+
+    def _until(self, moment: float) -> None:
+        while self._scheduler.now_s < moment:
+            self._scheduler.run(min(moment, self._scheduler.now_s + _LOOK_S))
+            for caller in self._callers:
+                caller.revive()
+
+
+def play(plan: Plan) -> Told:
+    """Play a plan, and return what it showed."""
+    told = Told(plan)
+    memory = Path("/dev/shm")
+    with (
+        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root,
+        World.opened(plan.seed, Path(root), fenced=plan.fenced) as world,
+    ):
+        world.on_point = told.points.add
+        try:
+            Schedule(world, plan).run()
+        except Violation as violation:
+            told.broken = str(violation)
+        told.trace, told.steps = world.scheduler.trace, world.scheduler.steps
+        if not told.broken and not world.rules.gap:
+            operations = world.state.operations.values()
+            told.outcomes = [each.outcome.value if each.outcome is not None else "open" for each in operations]
+    return told
+
+
+def shrink(told: Told) -> Told:
+    """Return a schedule with as few moves and disturbances as possible that breaks a rule too."""
+    best, shorter = told, True
+    while shorter:
+        shorter = False
+        for plan in _simpler(best.plan):
+            again = play(plan)
+            if again.broken:
+                best, shorter = again, True
+                break
+    return best
+
+
+def _simpler(plan: Plan) -> list[Plan]:
+    moves = plan.moves
+    without: list[Plan] = [replace(plan, moves=moves[:at] + moves[at + 1 :]) for at in range(len(moves))]
+    calmer = [replace(plan, **{name: 0.0}) for name in ("lost", "unseen") if getattr(plan, name)]
+    return without + calmer
+
+
+def timeline(told: Told) -> str:
+    """Return a schedule as text that a person can follow: its moves, and who did what at which second."""
+    lines = [
+        f"seed {told.plan.seed}, {'a fenced table' if told.plan.fenced else 'a function'}: {told.broken or 'holds'}"
+    ]
+    lines += [f"  move {number}: {_told_move(move)}" for number, move in enumerate(told.plan.moves, 1)]
+    lines += [f"{event.at:9.2f} s  {event.actor:32} {event.what}" for event in told.trace]
+    return "\n".join(lines)
+
+
+def _told_move(move: Move) -> str:
+    given: dict[str, Any] = move.request if move.kind == "deploy" else {}
+    details = ", ".join(f"{name}={value}" for name, value in given.items())
+    return f"after {move.pause_s:.1f} s {move.kind} on {move.machine} {details}".rstrip()
+
+
+def _pick(things: Sequence[T], which: float) -> T:
+    return things[int(which * len(things))]

@@ -1,0 +1,259 @@
+"""A virtual clock and the actors that run on it, one at a time. The same seed gives the same order of steps."""
+
+from __future__ import annotations
+
+import heapq
+import random
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+START = 1_800_000_000.0
+"""The virtual time at which every simulation starts, seconds since 1970."""
+_LONGEST_STEP_S = 0.02
+"""A step at a seam takes up to this long, so that the actors' steps interleave in an order that the seed determines."""
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+@dataclass(eq=False)
+class Process:
+    """A process on a machine: its actors stop for good when it dies, and for a while when it is frozen."""
+
+    name: str
+    machine: str
+    parent: Process | None = None
+    alive: bool = True
+    frozen: bool = False
+    code: int | None = None
+    """The exit code; negative for a signal. None while the process lives."""
+    children: list[Process] = field(default_factory=list)
+    on_nudge: Callable[[], None] | None = None
+    blind_until: float = 0.0
+    """Until when this process cannot reach the store."""
+    answered_s: float = float("-inf")
+    """When the store last answered this process."""
+    held: list[tuple[Actor, int]] = field(default_factory=list)
+
+    def tree(self) -> list[Process]:
+        """This process and all its descendants."""
+        return [self, *(below for child in self.children for below in child.tree())]
+
+
+@dataclass(eq=False)
+class Actor:
+    """One thread of a process."""
+
+    name: str
+    process: Process
+    glet: greenlet
+    waiting: Callable[[], bool] | None = None
+    """What the actor waits for, besides its time; None if only for its time."""
+    ticket: int = 0
+    """The number of its present wait: an older entry of the queue is void."""
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the trace: when, who, what."""
+
+    at: float
+    actor: str
+    what: str
+
+
+class Scheduler:
+    """Runs actors by their wake-up times; ties are broken by the order of the requests."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now_s = 0.0
+        self.trace: list[Event] = []
+        self.steps = 0
+        self.over = False
+        self.broken = ""
+        """The first broken rule; empty while all hold."""
+        self.current: Actor | None = None
+        self.on_seam: Callable[[Actor, str], None] = lambda actor, what: None
+        self._queue: list[tuple[float, int, Actor, int]] = []
+        self._waiting: list[Actor] = []
+        self._actors: list[Actor] = []
+        self._count = 0
+        self._hub = getcurrent()
+        self._thread = threading.get_ident()
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a real thread calls, such as one of a pool: it runs to its end within one step."""
+        return threading.get_ident() != self._thread
+
+    # The clock
+
+    def now(self) -> datetime:
+        """The virtual time, aware."""
+        return datetime.fromtimestamp(START, UTC) + timedelta(seconds=self.now_s)
+
+    def unix(self) -> float:
+        """The virtual time in seconds since 1970."""
+        return START + self.now_s
+
+    def monotonic(self) -> float:
+        """The virtual time in seconds since the start."""
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        """Let the current actor sleep; outside of an actor, let the time pass."""
+        if self.elsewhere:
+            return
+        if self.current is None:
+            self.now_s += max(0.0, seconds)
+            return
+        self._suspend(self.now_s + max(0.0, seconds), None)
+
+    # Actors
+
+    def start(self, process: Process, name: str, run: Callable[[], Any], *, after_s: float = 0.0) -> Actor:
+        """Start an actor of a process."""
+
+        def body() -> None:
+            with suppress(GreenletExit):
+                run()
+            actor.done = True
+            if not self.over:
+                self.wake()
+
+        actor = Actor(name, process, greenlet(body, self._hub))
+        self._actors.append(actor)
+        self._push(actor, self.now_s + after_s + self.random.random() * _LONGEST_STEP_S)
+        return actor
+
+    def seam(self, what: str) -> None:
+        """A point at which other actors may run, and at which a fault may strike. Returns at a later time."""
+        if self.elsewhere:
+            return
+        actor = self.current
+        if self.over:
+            raise GreenletExit
+        if actor is None:
+            return
+        self.on_seam(actor, what)
+        self._suspend(self.now_s + self.random.random() * _LONGEST_STEP_S, None)
+
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None = None) -> bool:
+        """Let the current actor wait until the condition holds; return False if the time ran out first."""
+        if condition():
+            return True
+        if self.current is None:
+            raise RuntimeError("only an actor can wait")
+        self._suspend(float("inf") if timeout_s is None else self.now_s + timeout_s, condition)
+        return condition()
+
+    def wake(self) -> None:
+        """Look again at the conditions of waiting actors. Call this after a change on which an actor may wait."""
+        for actor in [each for each in self._waiting if each.process.alive and each.waiting is not None]:
+            if actor.waiting is not None and actor.waiting():
+                actor.waiting = None
+                self._waiting.remove(actor)
+                self._push(actor, self.now_s)
+
+    def break_rule(self, what: str) -> None:
+        """Note a broken rule and end the schedule. The code under test would handle an exception as one of its own."""
+        self.broken = self.broken or what
+        self.say(f"BROKEN: {what}")
+        if self.current is not None:
+            self._hub.switch()
+        raise Violation(what)
+
+    def say(self, what: str, *, who: str = "") -> None:
+        """Add a line to the trace."""
+        actor = self.current
+        self.trace.append(Event(self.now_s, who or (actor.name if actor is not None else "world"), what))
+
+    def run(self, until_s: float, *, most_steps: int = 200_000) -> None:
+        """Run until the virtual time ``until_s``, or until no actor is left that can run."""
+        while self._queue and self._queue[0][0] <= until_s:
+            at, _, actor, ticket = heapq.heappop(self._queue)
+            if actor.ticket != ticket or actor.done or not actor.process.alive:
+                continue
+            if actor.process.frozen:
+                actor.process.held.append((actor, ticket))
+                continue
+            self.now_s = max(self.now_s, at)
+            self.steps += 1
+            if self.steps > most_steps:
+                raise Violation(f"the schedule has not ended after {most_steps} steps")
+            if actor in self._waiting:
+                self._waiting.remove(actor)
+            actor.waiting = None
+            self.current = actor
+            try:
+                actor.glet.switch()
+            finally:
+                self.current = None
+            if self.broken:
+                raise Violation(self.broken)
+        self.now_s = max(self.now_s, until_s)
+
+    def kill(self, process: Process, code: int) -> None:
+        """End one process; its children live on. If the current actor belongs to it, this call does not return."""
+        if process.alive:
+            process.alive, process.code, process.frozen = False, code, False
+            self.wake()
+        if self.current is not None and not self.current.process.alive:
+            self._hub.switch()
+
+    def thaw(self, process: Process) -> None:
+        """Continue a frozen process."""
+        process.frozen = False
+        held, process.held = process.held, []
+        for actor, ticket in held:
+            if actor.ticket == ticket:
+                self._push(actor, self.now_s)
+
+    def close(self) -> None:
+        """Release the suspended actors."""
+        self.over = True
+        for actor in self._actors:
+            if not actor.done and actor.glet:
+                self.current = None
+                with suppress(BaseException):
+                    actor.glet.throw(GreenletExit)
+        self._actors.clear()
+
+    def _suspend(self, until_s: float, condition: Callable[[], bool] | None) -> None:
+        if self.over:
+            raise GreenletExit
+        actor = self.current
+        assert actor is not None
+        if condition is not None:
+            actor.waiting = condition
+            self._waiting.append(actor)
+        actor.ticket += 1
+        if until_s != float("inf"):
+            self._push(actor, until_s)
+        self._hub.switch()
+        if self.over:
+            raise GreenletExit
+
+    def _push(self, actor: Actor, at: float) -> None:
+        self._count += 1
+        actor.ticket += 1
+        heapq.heappush(self._queue, (at, self._count, actor, actor.ticket))
+
+
+@contextmanager
+def simulated(seed: int) -> Any:
+    """Yield a scheduler, and release its actors at the end."""
+    scheduler = Scheduler(seed)
+    try:
+        yield scheduler
+    finally:
+        scheduler.close()

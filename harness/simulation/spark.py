@@ -1,0 +1,259 @@
+"""Spark's micro-batch loop over a simulated topic: plan, run the batch through ``foreachBatch``, commit.
+
+Its checkpoint has real files. As in Spark 4.2.0, a start reruns a batch that was planned and not committed, and starts
+from the beginning in an empty directory.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from greenlet import GreenletExit
+
+from harness.simulation.scheduler import Process
+from streamkeeper.checkpoints.layout import last_committed, last_planned, read_offsets
+from streamkeeper.checkpoints.opening import tree_at
+
+if TYPE_CHECKING:
+    from harness.simulation.world import World
+
+TOPIC = "events"
+_CONF = {"spark.sql.shuffle.partitions": "2"}
+_MOST_ROWS = 7
+
+
+class Frame:
+    """A batch's rows, or the streaming frame of a query."""
+
+    def __init__(self, session: Session, rows: range = range(0)) -> None:
+        self.sparkSession = session
+        self.rows = rows
+
+    @property
+    def writeStream(self) -> Start:  # noqa: N802
+        """Begin to start a run."""
+        return Start(self)
+
+
+class Start:
+    """Collects the arguments of a run."""
+
+    def __init__(self, frame: Frame) -> None:
+        self._session = frame.sparkSession
+        self._given: dict[str, Any] = {}
+
+    def queryName(self, name: str) -> Start:  # noqa: N802
+        """As in Spark."""
+        self._given["name"] = name
+        return self
+
+    def outputMode(self, _mode: str) -> Start:  # noqa: N802
+        """As in Spark."""
+        return self
+
+    def option(self, _key: str, value: str) -> Start:
+        """As in Spark; the checkpoint's location."""
+        self._given["checkpoint"] = value
+        return self
+
+    def foreachBatch(self, gate: Callable[[Any, int], None]) -> Start:  # noqa: N802
+        """As in Spark."""
+        self._given["gate"] = gate
+        return self
+
+    def trigger(self, **_given: Any) -> Start:
+        """As in Spark."""
+        return self
+
+    def start(self) -> Run:
+        """Start the run, asynchronously."""
+        run = Run(self._session, **self._given)
+        run.start()
+        return run
+
+
+class Session:
+    """A session and its JVM, which is a process of its own below the driver's."""
+
+    def __init__(self, world: World, driver: Process) -> None:
+        self.world, self.driver = world, driver
+        self.jvm = Process(f"{driver.name} jvm", driver.machine, parent=driver)
+        driver.children.append(self.jvm)
+        world.scheduler.start(self.jvm, f"{self.jvm.name} stdin", self._end_with_python)
+        self.listeners: list[Any] = []
+        self.version = "4.2.0"
+        self.spark = self
+        self.kills = SimpleNamespace(any=lambda: False)
+        self.last_word, self.fault = "the JVM has ended", _unclassified()
+        self.conf = SimpleNamespace(getAll={})
+
+    def _end_with_python(self) -> None:
+        """Spark's gateway ends soon after its standard input was closed."""
+        scheduler = self.world.scheduler
+        scheduler.wait(lambda: not self.driver.alive)
+        scheduler.sleep(3.0 * scheduler.random.random())
+        scheduler.kill(self.jvm, 0)
+
+    @property
+    def dead(self) -> bool:
+        """Whether the JVM has ended."""
+        return not self.jvm.alive
+
+    def answers(self) -> bool:
+        """Whether the JVM answers."""
+        return self.jvm.alive
+
+    def kill(self) -> None:
+        """End the JVM and wait for its end."""
+        self.world.scheduler.kill(self.jvm, -9)
+
+    def ring_when_dead(self, _wakeups: Any) -> None:
+        """The driver looks often enough."""
+
+
+class Run:
+    """One run of a query, in the JVM."""
+
+    def __init__(self, session: Session, *, name: str, checkpoint: str, gate: Callable[[Any, int], None]) -> None:
+        self._session, self.name, self._gate = session, name, gate
+        self._world, self._scheduler = session.world, session.world.scheduler
+        self._tree = tree_at(checkpoint, lasting=False)
+        self.checkpoint = checkpoint
+        self.runId = str(uuid.UUID(int=self._scheduler.random.getrandbits(128)))
+        self.id = self._world.open_checkpoint(self._tree)
+        self._active, self._stopped, self._error, self._triggered = True, False, "", False
+        self._jsq = SimpleNamespace(
+            status=lambda: SimpleNamespace(isTriggerActive=lambda: self._triggered),
+            exception=lambda: SimpleNamespace(isDefined=lambda: False),
+        )
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802
+        """Whether the run goes on."""
+        return self._active and self._session.jvm.alive
+
+    def start(self) -> None:
+        """Start its thread."""
+        self._scheduler.start(self._session.jvm, f"{self._session.driver.name} {self.name}", self._loop)
+
+    def stop(self) -> None:
+        """Stop between two triggers."""
+        self._stopped = True
+        self._scheduler.wake()
+        self._scheduler.wait(lambda: not self.isActive, 5.0)
+
+    def _loop(self) -> None:
+        try:
+            while not self._stopped:
+                self._triggered = True
+                ran = self._trigger()
+                self._triggered = False
+                self._scheduler.wait(lambda: self._stopped, 1.0 if ran else 3.0)
+        except Exception as error:
+            self._error = f"{type(error).__name__}: {error}"
+        self._triggered = self._active = False
+        self._scheduler.wake()
+        self._tell("onQueryTerminated", self._ended())
+
+    def _trigger(self) -> bool:
+        planned, committed = last_planned(self._tree.fresh()), last_committed(self._tree.fresh())
+        begin = self._end_of(committed)
+        if planned is not None and planned != committed:
+            number, end = planned, self._end_of(planned)
+        else:
+            number, end = (-1 if committed is None else committed) + 1, self._new_end(begin)
+            if end == begin:
+                self._tell("onQueryIdle", SimpleNamespace(runId=lambda: SimpleNamespace(toString=lambda: self.runId)))
+                return False
+            self._write(f"offsets/{number}", self._plan(end))
+        self._call_gate(number, range(begin, end))
+        self._write(f"commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
+        self._tell("onQueryProgress", self._progress(number, begin, end))
+        return True
+
+    def _call_gate(self, number: int, rows: range) -> None:
+        self._in_python(lambda: self._gate(Frame(self._session, rows), number))
+
+    def _in_python(self, call: Callable[[], None]) -> None:
+        """Call back into the driver's process, and wait for the answer: a process that has died gives none."""
+        errors: list[BaseException] = []
+
+        def body() -> None:
+            try:
+                call()
+            except GreenletExit:
+                raise
+            except BaseException as error:
+                errors.append(error)
+
+        driver = self._session.driver
+        calling = self._scheduler.start(driver, f"{driver.name} {self.name} in Python", body)
+        self._scheduler.wait(lambda: calling.done or not driver.alive)
+        if errors:
+            raise errors[0]
+        if not driver.alive:
+            raise ConnectionError("the Python process has ended")
+
+    def _write(self, path: str, content: bytes) -> None:
+        self._scheduler.seam(f"spark.write {path}")
+        self._world.rules.sole_writer(self, path)
+        self._tree.create(path, [content])
+
+    def _new_end(self, begin: int) -> int:
+        return min(self._world.topic.end(), begin + _MOST_ROWS)
+
+    def _end_of(self, batch: int | None) -> int:
+        if batch is None:
+            return 0
+        (end,) = read_offsets(self._tree.fresh(), batch).ends.values()
+        return int(json.loads(end)[TOPIC]["0"])
+
+    def _plan(self, end: int) -> bytes:
+        head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": _CONF})
+        return f"v1\n{head}\n{self._offsets(end)}".encode()
+
+    @staticmethod
+    def _offsets(end: int) -> str:
+        return json.dumps({TOPIC: {"0": end}}, separators=(",", ":"))
+
+    def _progress(self, number: int, begin: int, end: int) -> Any:
+        source = {
+            "description": f"KafkaV2[Subscribe[{TOPIC}]]",
+            "startOffset": {TOPIC: {"0": begin}},
+            "endOffset": {TOPIC: {"0": end}},
+            "numInputRows": end - begin,
+            "metrics": {},
+        }
+        told = {
+            "id": self.id, "runId": self.runId, "name": self.name, "batchId": number, "numInputRows": end - begin,
+            "timestamp": self._scheduler.now().isoformat(), "durationMs": {}, "stateOperators": [],
+            "sources": [source],
+        }  # fmt: skip
+        return SimpleNamespace(json=lambda: json.dumps({"progress": told}))
+
+    def _ended(self) -> Any:
+        def some(text: str) -> Any:
+            return SimpleNamespace(isDefined=lambda: bool(text), get=lambda: text)
+
+        return SimpleNamespace(
+            runId=lambda: SimpleNamespace(toString=lambda: self.runId),
+            errorClassOnException=lambda: some(""),
+            exception=lambda: some(self._error),
+        )
+
+    def _tell(self, event: str, told: Any) -> None:
+        for listener in self._session.listeners:
+            with suppress(ConnectionError):
+                self._in_python(partial(getattr(listener, event), told))
+
+
+def _unclassified() -> Any:
+    from streamkeeper.model.faults import Fault
+
+    return Fault.UNCLASSIFIED

@@ -1,0 +1,147 @@
+"""A store in memory: the same contract as the real ones, with outages, lost answers, and older copies put back."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterator
+
+from harness.simulation.scheduler import Process, Scheduler
+from streamkeeper.errors import KeyExists, KeyMissing, StoreUnavailable
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.keys import check_key, check_prefix
+
+URL = "file:///simulated-store"
+
+
+class Disk:
+    """The values of a store. All processes share it."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, bytes] = {}
+        self._keys: list[str] = []
+        self._creating = threading.Lock()
+        self.on_create: Callable[[str, bytes], None] = lambda key, value: None
+
+    def get(self, key: str) -> bytes | None:
+        """The value; None if there is none."""
+        return self._values.get(key)
+
+    def put(self, key: str, value: bytes) -> None:
+        """Set a value."""
+        if key not in self._values:
+            insort(self._keys, key)
+        self._values[key] = value
+
+    def create(self, key: str, value: bytes) -> bool:
+        """Set a value that does not exist yet; return whether it did not."""
+        with self._creating:
+            if key in self._values:
+                return False
+            self.put(key, value)
+        self.on_create(key, value)
+        return True
+
+    def drop(self, key: str) -> None:
+        """Remove a value."""
+        if self._values.pop(key, None) is not None:
+            self._keys.remove(key)
+
+    def below(self, prefix: str, after: str) -> list[str]:
+        """The keys with the prefix that are greater than ``after``, in order."""
+        start = bisect_right(self._keys, max(after, prefix))
+        found = []
+        for key in self._keys[start:]:
+            if not key.startswith(prefix):
+                break
+            found.append(key)
+        return found
+
+    def copy(self) -> dict[str, bytes]:
+        """A copy of all values."""
+        return dict(self._values)
+
+    def put_back(self, copy: dict[str, bytes]) -> None:
+        """Replace all values by those of a copy."""
+        self._values, self._keys = dict(copy), sorted(copy)
+
+
+class SimulatedStore(Store):
+    """One process's access to the store.
+
+    ``lost``: returns the share of calls that fail, half of them after their effect.
+    """
+
+    def __init__(
+        self, disk: Disk, scheduler: Scheduler, process: Process | None, *, lost: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        self.url = URL
+        self._disk, self._scheduler, self._process, self._lost = disk, scheduler, process, lost
+
+    def read(self, key: str) -> bytes:
+        self._before("read", check_key(key))
+        value = self._disk.get(key)
+        self._after("read", key)
+        if value is None:
+            raise KeyMissing(key)
+        self.check_readable(key, len(value))
+        return value
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        self._before("read", check_key(key))
+        value = self._disk.get(key)
+        self._after("read", key)
+        if value is None:
+            raise KeyMissing(key)
+        part = value[start : start + length]
+        self.check_readable(key, len(part))
+        return part
+
+    def create(self, key: str, value: bytes) -> None:
+        self.check_writable(check_key(key), value)
+        self._before("create", key)
+        made = self._disk.create(key, bytes(value))
+        self._after("create", key)
+        if not made:
+            raise KeyExists(key)
+
+    def replace(self, key: str, value: bytes) -> None:
+        self.check_writable(check_key(key), value)
+        self._before("replace", key)
+        self._disk.put(key, bytes(value))
+        self._after("replace", key)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        check_prefix(prefix)
+        self._before("list", prefix)
+        found = self._disk.below(prefix, after)
+        self._after("list", prefix)
+        yield from found
+
+    def delete(self, key: str) -> None:
+        self._before("delete", check_key(key))
+        self._disk.drop(key)
+        self._after("delete", key)
+
+    def _before(self, call: str, key: str) -> None:
+        self._scheduler.seam(f"store.{call} {key}")
+        self._fail_if_blind(call, key)
+        if self._fails():
+            raise StoreUnavailable(f"simulated: no answer to {call} {key}")
+
+    def _after(self, call: str, key: str) -> None:
+        if self._fails():
+            self._scheduler.say(f"the answer to {call} {key} is lost")
+            raise StoreUnavailable(f"simulated: the answer to {call} {key} is lost")
+        if self._process is not None:
+            self._process.answered_s = self._scheduler.now_s
+
+    def _fails(self) -> bool:
+        share = self._lost()
+        quiet = not share or self._scheduler.elsewhere or self._scheduler.current is None
+        return not quiet and self._scheduler.random.random() < share / 2
+
+    def _fail_if_blind(self, call: str, key: str) -> None:
+        process = self._process
+        if process is not None and process.blind_until > self._scheduler.now_s:
+            raise StoreUnavailable(f"simulated: {process.name} cannot reach the store ({call} {key})")

@@ -1,0 +1,153 @@
+"""The parts of ``threading`` and ``queue`` that a driver uses, on actors of a scheduler."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from typing import Any
+
+from harness.simulation.scheduler import Actor, Scheduler
+
+
+class ActorLock:
+    """A lock that one actor holds; ``again``: whether its holder may take it again."""
+
+    def __init__(self, scheduler: Scheduler, *, again: bool) -> None:
+        self._scheduler, self._again = scheduler, again
+        self._owner: Actor | None = None
+        self._depth = 0
+
+    def acquire(self) -> bool:
+        """Wait for the lock and take it. The lock of an actor whose process has died is never free again."""
+        me = self._scheduler.current
+        if me is None or (self._again and self._owner is me):
+            self._depth += 1
+            self._owner = me
+            return True
+        while self._owner is not None:
+            self._scheduler.wait(lambda: self._owner is None)
+        self._owner, self._depth = me, 1
+        return True
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._depth -= 1
+        if self._depth <= 0:
+            self._owner, self._depth = None, 0
+            if not self._scheduler.over:
+                self._scheduler.wake()
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class ActorCondition:
+    """A condition over a lock."""
+
+    def __init__(self, scheduler: Scheduler, lock: ActorLock) -> None:
+        self._scheduler, self._lock = scheduler, lock
+
+    def wait_for(self, condition: Callable[[], bool]) -> bool:
+        """Wait until the condition holds."""
+        self._lock.release()
+        try:
+            return self._scheduler.wait(condition)
+        finally:
+            self._lock.acquire()
+
+    def notify_all(self) -> None:
+        """Wake those who wait."""
+        self._scheduler.wake()
+
+
+class ActorThread:
+    """A thread of the current actor's process."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        *,
+        target: Callable[..., Any],
+        args: tuple[Any, ...] = (),
+        name: str = "thread",
+        daemon: bool = True,
+    ) -> None:
+        del daemon
+        self._scheduler, self._run, self._name = scheduler, (lambda: target(*args)), name
+        self._actor: Actor | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        current = self._scheduler.current
+        assert current is not None
+        self._actor = self._scheduler.start(current.process, f"{current.process.name} {self._name}", self._run)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for its end."""
+        actor = self._actor
+        if actor is not None:
+            self._scheduler.wait(lambda: actor.done or not actor.process.alive, timeout)
+
+
+class Threading:
+    """Stands for the module ``threading``."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def Lock(self) -> ActorLock:  # noqa: N802
+        """As in ``threading``."""
+        return ActorLock(self._scheduler, again=False)
+
+    def RLock(self) -> ActorLock:  # noqa: N802
+        """As in ``threading``."""
+        return ActorLock(self._scheduler, again=True)
+
+    def Condition(self, lock: ActorLock) -> ActorCondition:  # noqa: N802
+        """As in ``threading``."""
+        return ActorCondition(self._scheduler, lock)
+
+    def Thread(self, **given: Any) -> ActorThread:  # noqa: N802
+        """As in ``threading``."""
+        return ActorThread(self._scheduler, **given)
+
+
+class ActorQueue:
+    """As in ``queue``."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._items: list[Any] = []
+
+    def put(self, item: Any) -> None:
+        """Add an item."""
+        self._items.append(item)
+        self._scheduler.wake()
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Return the oldest item; raises Empty after ``timeout`` seconds."""
+        if not self._scheduler.wait(lambda: bool(self._items), timeout):
+            raise queue.Empty
+        return self._items.pop(0)
+
+    def get_nowait(self) -> Any:
+        """Return the oldest item; raises Empty without one."""
+        if not self._items:
+            raise queue.Empty
+        return self._items.pop(0)
+
+
+class Queues:
+    """Stands for the module ``queue``."""
+
+    Empty = queue.Empty
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def SimpleQueue(self) -> ActorQueue:  # noqa: N802
+        """As in ``queue``."""
+        return ActorQueue(self._scheduler)

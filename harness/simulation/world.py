@@ -1,0 +1,248 @@
+"""One job on one machine: its releases, processes, topic and output, and the rules that must always hold."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from harness.simulation.patches import in_place
+from harness.simulation.processes import SimulatedSupervisor, run_driver
+from harness.simulation.rules import Rules
+from harness.simulation.runner import SimulatedRunner
+from harness.simulation.scheduler import Process, Scheduler, Violation
+from harness.simulation.sink import Output, SimulatedSink
+from harness.simulation.store import URL, Disk, SimulatedStore
+from streamkeeper.checkpoints.claims import FOLDER
+from streamkeeper.checkpoints.log_codec import metadata_content
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.model.control import LaunchSpec
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Record, ReleaseRegistered
+from streamkeeper.model.journal_keys import journal_prefix
+from streamkeeper.model.manifest import Manifest, Source, StateColumn
+from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.settings import Settings
+from streamkeeper.operations.installation import Installation
+from streamkeeper.registry.journal import Journal
+
+JOB, QUERY = "sales", "totals"
+_ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
+
+
+class Topic:
+    """Rows arrive one by one; a row is the number of its arrival."""
+
+    def __init__(self, scheduler: Scheduler, *, every_s: float) -> None:
+        self._scheduler, self._every_s = scheduler, every_s
+        self.until_s = float("inf")
+
+    def end(self) -> int:
+        """How many rows have arrived."""
+        return int(min(self._scheduler.now_s, self.until_s) / self._every_s)
+
+
+class World:
+    """The simulated installation with its job."""
+
+    def __init__(self, scheduler: Scheduler, root: Path, *, fenced: bool) -> None:
+        """``root``: an empty directory for checkpoints; ``fenced``: whether the output has a fence."""
+        self.scheduler, self.fenced = scheduler, fenced
+        self.settings = Settings(
+            store=URL, checkpoints=str(root / "checkpoints"), jobs=str(root / "jobs"), home=str(root / "home")
+        )
+        self.disk, self.output = Disk(), Output()
+        self.topic = Topic(scheduler, every_s=2.0)
+        self.sink = SimulatedSink(self, fenced=fenced)
+        self.boots = {"m1": "-:m1-0:4026531836:0", "m2": "-:m2-0:4026531836:0"}
+        self.lost = 0.0
+        """The share of calls to the store that fail."""
+        self.unseen = 0.0
+        """The share of observations that see nothing."""
+        self.slow_until_s = 0.0
+        """Until when a write to the output takes long."""
+        self.supervisors: dict[str, Process] = {}
+        self.launchers: dict[tuple[str, str], bool] = {}
+        """(instance, machine) -> that the machine was about to start it."""
+        self.rules = Rules(self, JOB)
+        self.disk.on_create = self._created
+        self.on_point: Callable[[str], None] = lambda name: None
+        self._pids = 100
+        base = _manifest(self.sink)
+        self.manifests = {"r0001": {QUERY: base}, "r0002": {QUERY: base}, "r0003": {QUERY: base}}
+
+    @classmethod
+    @contextmanager
+    def opened(cls, seed: int, root: Path, *, fenced: bool = True) -> Iterator[World]:
+        """Yield a world with three registered releases, in which nothing runs yet."""
+        scheduler = Scheduler(seed)
+        world = cls(scheduler, root, fenced=fenced)
+        with in_place(world):
+            try:
+                for number in (1, 2, 3):
+                    world.record(ReleaseRegistered(release=_release(number)))
+                yield world
+            finally:
+                scheduler.close()
+
+    def _created(self, key: str, value: bytes) -> None:
+        if key.startswith(journal_prefix(JOB)):
+            self.rules.entry(key, value)
+
+    # Access for the simulated processes
+
+    def store_of(self, process: Process | None) -> SimulatedStore:
+        """A process's access to the store."""
+        return SimulatedStore(
+            self.disk, self.scheduler, process, lost=lambda: self.lost if process is not None else 0.0
+        )
+
+    def store_of_current(self) -> SimulatedStore:
+        """The access of the process that runs now."""
+        current = self.scheduler.current
+        return self.store_of(current.process if current is not None else None)
+
+    def site_of(self, process: Process) -> Installation:
+        """The installation as a process sees it."""
+        store = self.store_of(process)
+        return Installation(settings=self.settings, store=store, runner=SimulatedRunner(self, store))
+
+    def crash_point(self, name: str) -> None:
+        """A failpoint of the real code is a seam."""
+        if not self.scheduler.elsewhere and self.scheduler.current is not None:
+            self.on_point(name)
+            if name == "driver.batch.before":
+                self.rules.admitted()
+            elif name == "driver.batch.written":
+                self.rules.left()
+            self.scheduler.seam(name)
+
+    def next_pid(self) -> int:
+        """A process id that was not used before."""
+        self._pids += 1
+        return self._pids
+
+    @property
+    def here(self) -> str:
+        """The machine of the process that runs now."""
+        current = self.scheduler.current
+        return current.process.machine if current is not None else "m1"
+
+    def start_supervisor(self, spec: LaunchSpec) -> None:
+        """Start the process above a driver, on the machine of the process that runs now."""
+        process = Process(f"{spec.instance}", self.here)
+        known = self.supervisors.get(spec.instance)
+        self.supervisors[f"{spec.instance}#{self.next_pid()}" if known is not None else spec.instance] = process
+
+        def run() -> None:
+            SimulatedSupervisor(self, process, self.store_of(process), spec).run_simulated()
+
+        self.scheduler.start(process, f"{spec.instance} supervisor", run, after_s=self.scheduler.random.random())
+
+    def start_driver(self, supervisor: Process, spec: LaunchSpec, generation: int) -> Process:
+        """Start a generation of a driver."""
+        process = Process(f"{spec.instance}/{generation}", supervisor.machine, parent=supervisor)
+        supervisor.children.append(process)
+        self.scheduler.start(process, process.name, lambda: run_driver(self, process, spec, generation))
+        return process
+
+    def living(self, instance: str, machine: str) -> list[Process]:
+        """The living processes of an instance on a machine, its supervisor first."""
+        roots = [process for name, process in self.supervisors.items() if name.partition("#")[0] == instance]
+        found = [process for root in roots for process in root.tree() if process.alive]
+        return [process for process in found if process.machine == machine]
+
+    def processes(self) -> list[Process]:
+        """All living processes of drivers and supervisors."""
+        return [each for root in self.supervisors.values() for each in root.tree() if each.alive]
+
+    def open_checkpoint(self, tree: Tree) -> str:
+        """Return the query's id in a checkpoint; Spark creates the file if it is missing."""
+        path = Path(tree.spark_path) / "metadata"
+        if path.exists():
+            return str(msgspec.json.decode(path.read_bytes())["id"])
+        identity = str(uuid.UUID(int=self.scheduler.random.getrandbits(128)))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(metadata_content(identity))
+        return identity
+
+    # What is recorded and seen from outside
+
+    def record(self, record: Record) -> None:
+        """Append an entry to the job's journal."""
+        Journal(self.store_of(None), JOB, writer="test").append(lambda _: record)
+
+    @property
+    def state(self) -> JobState:
+        """The job's state as recorded."""
+        return Journal(self.store_of(None), JOB, writer="test").state()
+
+    def take_time(self) -> None:
+        """A write takes long while the output is slow."""
+        left = self.slow_until_s - self.scheduler.now_s
+        if left > 0:
+            self.scheduler.sleep(left)
+
+    def put_back(self, copy: dict[str, bytes]) -> None:
+        """Replace the store by a copy."""
+        self.disk.put_back(copy)
+        self.rules.reset(self.state)
+
+    def copy_checkpoints(self) -> dict[str, bytes]:
+        """Return path -> content of all checkpoints, without the claims beside them."""
+        root = Path(self.settings.checkpoints)
+        files = [path for path in root.rglob("*") if path.is_file() and FOLDER not in path.parts]
+        return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+    def put_back_checkpoints(self, copy: dict[str, bytes]) -> None:
+        """Replace the files of all checkpoints by those of a copy."""
+        root = Path(self.settings.checkpoints)
+        for path in self.copy_checkpoints():
+            (root / path).unlink()
+        for path, content in copy.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(content)
+
+    # What is compared at the end
+
+    def is_complete(self) -> bool:
+        """Whether every row that has arrived was written."""
+        return all(self.output.batches.get(row) for row in range(self.topic.end()))
+
+    def check_complete(self) -> None:
+        """Every row that has arrived was written."""
+        missing = [row for row in range(self.topic.end()) if not self.output.batches.get(row)]
+        if missing:
+            raise Violation(f"{len(missing)} of {self.topic.end()} rows were not written, such as {missing[0]}")
+
+
+def _manifest(sink: SimulatedSink) -> Manifest:
+    """Return the manifest of a query without state."""
+    source = Source(kind="kafka", location="events", options={"subscribe": "events"}, limits={}, schema="x bigint")
+    return Manifest(
+        query=QUERY,
+        spark_version="4.2.0",
+        sources=(source,),
+        watermarks=(),
+        operators=(),
+        plan="~Project [x#0L]\n+- StreamingRelation Kafka, [x#0L]\nstructure 1",
+        output_schema="x bigint",
+        output_mode="append",
+        trigger="5 seconds",
+        sink=sink.describe(),
+        confs={"spark.sql.shuffle.partitions": "2"},
+        functions={},
+        columns=(StateColumn(meaning="source 0.x", type="bigint", name="x", functions=()),),
+        output_shape=("source 0",),
+    )
+
+
+def _release(number: int) -> Release:
+    content = ReleaseContent(
+        bundle=f"{number}" * 64, bundle_bytes=1, entry="sales.py", params={}, conf={}, environment=_ENVIRONMENT,
+        state_format="",
+    )  # fmt: skip
+    return Release(job=JOB, number=number, content=content)
