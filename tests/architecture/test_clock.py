@@ -13,6 +13,8 @@ CLOCKS = {
     ("time", "perf_counter"),
     ("time", "time_ns"),
     ("time", "monotonic_ns"),
+    ("time", "gmtime"),
+    ("time", "localtime"),
     ("datetime", "now"),
     ("datetime", "utcnow"),
     ("datetime", "today"),
@@ -28,6 +30,10 @@ def uses_of_time(source: str) -> list[str]:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if (node.value.id, node.attr) in CLOCKS:
                 found.append(f"{node.value.id}.{node.attr}")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in ("datetime.datetime.now", "datetime.date.today"):
+            found.append(ast.unparse(node))
+        elif isinstance(node, ast.Import):
+            found += [f"time as {name.asname}" for name in node.names if name.name == "time" and name.asname]
         elif isinstance(node, ast.ImportFrom) and node.module == "time":
             found += [f"time.{name.name}" for name in node.names if ("time", name.name) in CLOCKS]
     return sorted(found)
@@ -47,4 +53,9 @@ def test_a_use_of_the_machines_clock_is_found() -> None:
     """The negative control of the search."""
     assert uses_of_time("import time\ntime.sleep(1)\nx = time.monotonic") == ["time.monotonic", "time.sleep"]
     assert uses_of_time("from time import time, strftime") == ["time.time"]
+    assert uses_of_time("import time as t\nat = t.time()") == ["time as t"]
+    assert uses_of_time("at = datetime.datetime.now()\nthen = time.gmtime()") == [
+        "datetime.datetime.now",
+        "time.gmtime",
+    ]
     assert uses_of_time("at = datetime.now(UTC)\nclock.now()\nentry.time.time") == ["datetime.now"]

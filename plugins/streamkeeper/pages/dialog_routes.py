@@ -4,12 +4,12 @@ Airflow."""
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable, Mapping
 
 from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import Response
 
+from streamkeeper import clock
 from streamkeeper.errors import NotFound
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.names import check_name
@@ -68,7 +68,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
 
 def new_run_id() -> str:
     """Return an id for the run that a dialog creates, so that sending the dialog twice creates one run."""
-    return f"page__{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}_{secrets.token_hex(4)}"
+    return f"page__{clock.now():%Y%m%dT%H%M%SZ}_{secrets.token_hex(4)}"
 
 
 def _shown(request: Request, who: Viewer, job: str, dialog: Dialog) -> Response:
