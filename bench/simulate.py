@@ -19,7 +19,6 @@ import json
 import logging
 import multiprocessing
 import os
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -28,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.checkout import is_changed, read_code, read_commit
+from harness.checkout import read_code, read_origin
 from harness.places import ROOT
 
 RESULTS = ROOT / "bench" / "results" / "simulation.jsonl"
@@ -172,14 +171,7 @@ def _summary(lines: list[dict[str, Any]]) -> str:
 
 
 def _here() -> dict[str, Any]:
-    asked = ["git", "-C", str(ROOT), "rev-parse", "--short=12", f"HEAD:{SIMULATOR}"]
-    tree = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
-    return {
-        "commit": read_commit() + ("+" if is_changed(ROOT) else ""),
-        "code": read_code(),
-        "simulator": tree + (" dirty" if is_changed(ROOT, SIMULATOR) else ""),
-        "cores": os.cpu_count(),
-    }
+    return {**read_origin(), "simulator": read_code(folders=[SIMULATOR]), "cores": os.cpu_count()}
 
 
 def _is_of(line: dict[str, Any], here: dict[str, Any]) -> bool:

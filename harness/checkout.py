@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.places import ROOT
@@ -23,15 +24,15 @@ def read_commit(root: Path = ROOT) -> str:
     return _git(root, "rev-parse", "--short", "HEAD")
 
 
-def read_code(root: Path = ROOT) -> str:
+def read_code(root: Path = ROOT, folders: Sequence[str] = FOLDERS) -> str:
     """The ids of git's trees of these folders in the commit, as in ``plugins:0123456789ab dags:… jobs:…``.
 
     The same text stands for the same files, whatever else a commit has changed; ``git rev-parse COMMIT:plugins`` tells
     the id of any other commit. It ends with ``dirty`` if a file of these folders is not as committed, or is new.
     """
-    trees = _git(root, "rev-parse", *(f"HEAD:{folder}" for folder in FOLDERS)).split()
-    named = [f"{folder}:{tree[:_DIGITS]}" for folder, tree in zip(FOLDERS, trees, strict=True)]
-    return " ".join([*named, DIRTY] if is_changed(root, *FOLDERS) else named)
+    trees = _git(root, "rev-parse", *(f"HEAD:{folder}" for folder in folders)).split()
+    named = [f"{folder}:{tree[:_DIGITS]}" for folder, tree in zip(folders, trees, strict=True)]
+    return " ".join([*named, DIRTY] if is_changed(root, *folders) else named)
 
 
 def is_changed(root: Path, *paths: str) -> bool:

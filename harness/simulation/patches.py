@@ -102,11 +102,7 @@ def in_place(world: World) -> Iterator[None]:
         put(taking_over, "check_batch", lambda *_: None)
         put(serving, "collect_regularly", lambda: None)
         put(source_looks.SourceLooks, "add", lambda *_: None)
-        put(supervisor, "Signals", lambda: _Signals(scheduler.sleep))
-        put(supervisor, "this_machine", lambda: SimpleNamespace(text=world.boots[world.here], host=world.here))
-        put(whereabouts, "this_machine", lambda: SimpleNamespace(host=world.here, shares_disk=lambda *_: True))
-        put(supervisor, "_own_root", lambda: SimpleNamespace(pid=world.next_pid(), started=1))
-        put(supervisor, "why_gone", lambda _: "")
+        _place_machines(put, world)
         # What a process remembers must not be known to the next schedule.
         stack.enter_context(patch.dict(control._literals, clear=True))
         _slow_trees(put, world)
@@ -120,13 +116,22 @@ def _with_crash_points() -> list[ModuleType]:
     ]
 
 
+def _place_machines(put: Callable[[Any, str, Any], Any], world: World) -> None:
+    """Let a supervisor and an operation see the machine on which they run."""
+    put(supervisor, "Signals", lambda: _Signals(world.scheduler.sleep))
+    put(supervisor, "this_machine", lambda: SimpleNamespace(text=world.boots[world.here], host=world.here))
+    put(whereabouts, "this_machine", lambda: SimpleNamespace(host=world.here, shares_disk=lambda *_: True))
+    put(supervisor, "_own_root", lambda: SimpleNamespace(pid=world.next_pid(), started=1))
+    put(supervisor, "why_gone", lambda _: "")
+
+
 def _slow_trees(put: Callable[[Any, str, Any], Any], world: World) -> None:
     """Let other actors run before each access to a checkpoint."""
     for name in ("names", "read", "create", "delete"):
         real = getattr(LocalTree, name)
 
-        def slow(self: LocalTree, *given: Any, _real: Any = real, _name: str = name) -> Any:
-            world.scheduler.seam(f"tree.{_name}")
+        def slow(self: LocalTree, *given: Any, _real: Any = real) -> Any:
+            world.scheduler.seam()
             return _real(self, *given)
 
         put(LocalTree, name, slow)

@@ -71,8 +71,8 @@ def draw(seed: int) -> Plan:
         moves.append(_request(chance, chance.choice([2.0, 30.0]) * chance.random(), unseen))
         for _ in range(chance.randint(0, 3)):
             pause_s = chance.choice([0.5, 3.0, 12.0, 40.0]) * chance.random()
-            kind = chance.choices([_request, _fault], [1, 3])[0]
-            moves.append(kind(chance, pause_s, unseen))
+            is_request = chance.choices([True, False], [1, 3])[0]
+            moves.append(_request(chance, pause_s, unseen) if is_request else _fault(chance, pause_s))
     return Plan(
         seed=seed,
         fenced=bool(seed % 2),
@@ -95,8 +95,7 @@ def _request(chance: random.Random, pause_s: float, unseen: float) -> Move:
     return Move(pause_s=pause_s, kind=kind, which=chance.random(), machine=machine, request=request)
 
 
-def _fault(chance: random.Random, pause_s: float, unseen: float) -> Move:
-    del unseen
+def _fault(chance: random.Random, pause_s: float) -> Move:
     (kind,) = chance.choices(list(FAULTS), list(FAULTS.values()))
     return Move(
         pause_s=pause_s,

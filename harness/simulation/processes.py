@@ -57,8 +57,9 @@ class SimulatedSupervisor(Supervisor):
 class SimulatedDriver(Driver):
     """The real driver; only its session and the evidence about a healthy checkpoint are simulated."""
 
-    world: World
-    process: Process
+    def __init__(self, world: World, process: Process, spec: LaunchSpec, generation: int) -> None:
+        self.world, self.process = world, process
+        super().__init__(spec.job, spec.instance, generation, world.settings, {})
 
     def _start_session(self, root: Path) -> Any:
         self.world.scheduler.sleep(1.0 + 3.0 * self.world.scheduler.random.random())
@@ -84,9 +85,7 @@ class SimulatedDriver(Driver):
 def run_driver(world: World, process: Process, spec: LaunchSpec, generation: int) -> None:
     """The body of a driver's process."""
     try:
-        driver = SimulatedDriver.__new__(SimulatedDriver)
-        driver.world, driver.process = world, process
-        Driver.__init__(driver, spec.job, spec.instance, generation, world.settings, {})
+        driver = SimulatedDriver(world, process, spec, generation)
     except Exception as error:
         world.scheduler.kill(process, int(ending_for(error, str(error)).code))
     driver.run()

@@ -32,14 +32,14 @@ class SimulatedRunner(Runner):
         crash_point("launch.spec.after")
         if control.processes() or self._tree(spec.instance):
             return
-        self._world.launchers[spec.instance, self._world.here] = True
+        self._world.launchers.add((spec.instance, self._world.here))
         crash_point("launch.process.before")
         self._world.start_supervisor(spec)
         crash_point("launch.process.after")
 
     def observe(self, job: str, instance: str) -> Liveness:
         scheduler, here = self._world.scheduler, self._world.here
-        scheduler.seam(f"runner.observe {instance}")
+        scheduler.seam()
         if self._world.unseen and scheduler.random.random() < self._world.unseen:
             scheduler.say(f"cannot observe {instance}")
             return Liveness(life=Life.UNKNOWN, why="the machine does not answer")
@@ -65,20 +65,20 @@ class SimulatedRunner(Runner):
 
     def _unclaimed(self, instance: str) -> Liveness:
         """As the launchers' records tell it: on another machine a supervisor may be about to claim."""
-        other = next((each for each in self._world.boots if self._world.launchers.get((instance, each))), "")
+        other = next((each for each in self._world.boots if (instance, each) in self._world.launchers), "")
         if other and other != self._world.here:
             return Liveness(life=Life.UNKNOWN, why=f"it was launched on {other}", elsewhere=other)
         return Liveness(life=Life.ABSENT, why="no process has claimed it and none is starting")
 
     def nudge(self, job: str, instance: str) -> None:
         del job
-        self._world.scheduler.seam(f"runner.nudge {instance}")
+        self._world.scheduler.seam()
         for process in self._tree(instance):
             if process.on_nudge is not None:
                 process.on_nudge()
 
     def kill(self, job: str, instance: str) -> None:
-        self._world.scheduler.seam(f"runner.kill {instance}")
+        self._world.scheduler.seam()
         control = Control(self._store, job, instance)
         if not control.processes() and control.read_launch() is not None:
             here = SimpleNamespace(text=self._world.boots[self._world.here], host=self._world.here)

@@ -6,7 +6,7 @@ import heapq
 import random
 import threading
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -82,7 +82,6 @@ class Scheduler:
         self.broken = ""
         """The first broken rule; empty while all hold."""
         self.current: Actor | None = None
-        self.on_seam: Callable[[Actor, str], None] = lambda actor, what: None
         self._queue: list[tuple[float, int, Actor, int]] = []
         self._waiting: list[Actor] = []
         self._actors: list[Actor] = []
@@ -135,16 +134,14 @@ class Scheduler:
         self._push(actor, self.now_s + after_s + self.random.random() * _LONGEST_STEP_S)
         return actor
 
-    def seam(self, what: str) -> None:
+    def seam(self) -> None:
         """A point at which other actors may run, and at which a fault may strike. Returns at a later time."""
         if self.elsewhere:
             return
-        actor = self.current
         if self.over:
             raise GreenletExit
-        if actor is None:
+        if self.current is None:
             return
-        self.on_seam(actor, what)
         self._suspend(self.now_s + self.random.random() * _LONGEST_STEP_S, None)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None = None) -> bool:
@@ -172,10 +169,9 @@ class Scheduler:
             self._hub.switch()
         raise Violation(what)
 
-    def say(self, what: str, *, who: str = "") -> None:
+    def say(self, what: str) -> None:
         """Add a line to the trace."""
-        actor = self.current
-        self.trace.append(Event(self.now_s, who or (actor.name if actor is not None else "world"), what))
+        self.trace.append(Event(self.now_s, self.current.name if self.current is not None else "world", what))
 
     def run(self, until_s: float, *, most_steps: int = 200_000) -> None:
         """Run until the virtual time ``until_s``, or until no actor is left that can run."""
@@ -247,13 +243,3 @@ class Scheduler:
         self._count += 1
         actor.ticket += 1
         heapq.heappush(self._queue, (at, self._count, actor, actor.ticket))
-
-
-@contextmanager
-def simulated(seed: int) -> Any:
-    """Yield a scheduler, and release its actors at the end."""
-    scheduler = Scheduler(seed)
-    try:
-        yield scheduler
-    finally:
-        scheduler.close()

@@ -69,7 +69,7 @@ class FencedWriter(SinkWriter):
         self._held: int | None = None
 
     def raise_fence(self) -> None:
-        self._scheduler.seam("sink.fence")
+        self._scheduler.seam()
         row = self._output.row
         if row is None:
             self._output.row = Row(self._owner, self._context.epoch)
@@ -80,7 +80,7 @@ class FencedWriter(SinkWriter):
         self._held = self.last_batch()
 
     def newest_claim(self) -> OutputClaim | None:
-        self._scheduler.seam("sink.claim")
+        self._scheduler.seam()
         row = self._output.row
         return OutputClaim(epoch=row.epoch, version=row.version) if row is not None else None
 
@@ -96,7 +96,7 @@ class FencedWriter(SinkWriter):
         return OutputRecord(epoch=row.epoch, last=last)
 
     def write(self, batch: Frame, batch_id: int) -> None:
-        self._scheduler.seam(f"sink.stage {batch_id}")
+        self._scheduler.seam()
         held = self.last_batch()
         refuse_older_copy(PLACE, self._context.version, self._held, held)
         self._held = held
@@ -134,7 +134,7 @@ class FunctionWriter(SinkWriter):
     def write(self, batch: Frame, batch_id: int) -> None:
         self._world.take_time()
         for row in batch.rows:
-            self._world.scheduler.seam(f"function.write {batch_id}")
+            self._world.scheduler.seam()
             self._world.rules.written(self._context.version, batch_id, range(row, row + 1))
 
     def close(self) -> None:

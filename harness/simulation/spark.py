@@ -19,6 +19,7 @@ from greenlet import GreenletExit
 from harness.simulation.scheduler import Process
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_offsets
 from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.model.faults import Fault
 
 if TYPE_CHECKING:
     from harness.simulation.world import World
@@ -90,7 +91,7 @@ class Session:
         self.version = "4.2.0"
         self.spark = self
         self.kills = SimpleNamespace(any=lambda: False)
-        self.last_word, self.fault = "the JVM has ended", _unclassified()
+        self.last_word, self.fault = "the JVM has ended", Fault.UNCLASSIFIED
         self.conf = SimpleNamespace(getAll={})
 
     def _end_with_python(self) -> None:
@@ -201,7 +202,7 @@ class Run:
             raise ConnectionError("the Python process has ended")
 
     def _write(self, path: str, content: bytes) -> None:
-        self._scheduler.seam(f"spark.write {path}")
+        self._scheduler.seam()
         self._world.rules.sole_writer(self, path)
         self._tree.create(path, [content])
 
@@ -251,9 +252,3 @@ class Run:
         for listener in self._session.listeners:
             with suppress(ConnectionError):
                 self._in_python(partial(getattr(listener, event), told))
-
-
-def _unclassified() -> Any:
-    from streamkeeper.model.faults import Fault
-
-    return Fault.UNCLASSIFIED

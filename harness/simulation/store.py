@@ -124,7 +124,7 @@ class SimulatedStore(Store):
         self._after("delete", key)
 
     def _before(self, call: str, key: str) -> None:
-        self._scheduler.seam(f"store.{call} {key}")
+        self._scheduler.seam()
         self._fail_if_blind(call, key)
         if self._fails():
             raise StoreUnavailable(f"simulated: no answer to {call} {key}")

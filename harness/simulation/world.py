@@ -65,8 +65,8 @@ class World:
         self.slow_until_s = 0.0
         """Until when a write to the output takes long."""
         self.supervisors: dict[str, Process] = {}
-        self.launchers: dict[tuple[str, str], bool] = {}
-        """(instance, machine) -> that the machine was about to start it."""
+        self.launchers: set[tuple[str, str]] = set()
+        """Each instance with a machine that was about to start it."""
         self.rules = Rules(self, JOB)
         self.disk.on_create = self._created
         self.on_point: Callable[[str], None] = lambda name: None
@@ -118,7 +118,7 @@ class World:
                 self.rules.admitted()
             elif name == "driver.batch.written":
                 self.rules.left()
-            self.scheduler.seam(name)
+            self.scheduler.seam()
 
     def next_pid(self) -> int:
         """A process id that was not used before."""
