@@ -15,8 +15,7 @@ from greenlet import GreenletExit
 
 from harness.simulation.processes import planned_queries
 from harness.simulation.threads import Queues, Threading
-from streamkeeper import clock
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper import clock, crash_points
 from streamkeeper.driver import ending, main, observing, queries, serving, source_looks, taking_over, wakeups, warm_up
 from streamkeeper.operations import whereabouts
 from streamkeeper.registry import control
@@ -87,7 +86,7 @@ def in_place(world: World) -> Iterator[None]:
             put(sys.modules[f"streamkeeper.driver.{each}"], "threading", Threading(scheduler))
         put(wakeups, "queue", Queues(scheduler))
         put(wakeups.Wakeups, "take_nudges", nudged)
-        for module in _with_crash_points():
+        for module in _with("crash_point"):
             put(module, "crash_point", world.crash_point)
         put(main, "open_store", lambda url: world.store_of_current())
         put(main, "unpack_job", lambda *_: Path("/simulated/bundle"))
@@ -105,15 +104,15 @@ def in_place(world: World) -> Iterator[None]:
         _place_machines(put, world)
         # What a process remembers must not be known to the next schedule.
         stack.enter_context(patch.dict(control._literals, clear=True))
-        _slow_trees(put, world)
+        for module in _with("tree_at", ("streamkeeper.", "harness.simulation.")):
+            put(module, "tree_at", world.tree_at)
         yield
 
 
-def _with_crash_points() -> list[ModuleType]:
-    loaded = [module for name, module in sys.modules.items() if name.startswith("streamkeeper.")]
-    return [
-        module for module in loaded if "crash_point" in vars(module) and module.__name__ != "streamkeeper.crash_points"
-    ]
+def _with(name: str, below: tuple[str, ...] = ("streamkeeper.",)) -> list[ModuleType]:
+    """The modules of the real code and of the simulation that know a function by this name."""
+    loaded = [module for key, module in sys.modules.items() if key.startswith(below)]
+    return [module for module in loaded if name in vars(module) and module is not crash_points]
 
 
 def _place_machines(put: Callable[[Any, str, Any], Any], world: World) -> None:
@@ -123,15 +122,3 @@ def _place_machines(put: Callable[[Any, str, Any], Any], world: World) -> None:
     put(whereabouts, "this_machine", lambda: SimpleNamespace(host=world.here, shares_disk=lambda *_: True))
     put(supervisor, "_own_root", lambda: SimpleNamespace(pid=world.next_pid(), started=1))
     put(supervisor, "why_gone", lambda _: "")
-
-
-def _slow_trees(put: Callable[[Any, str, Any], Any], world: World) -> None:
-    """Let other actors run before each access to a checkpoint."""
-    for name in ("names", "read", "create", "delete"):
-        real = getattr(LocalTree, name)
-
-        def slow(self: LocalTree, *given: Any, _real: Any = real) -> Any:
-            world.scheduler.seam()
-            return _real(self, *given)
-
-        put(LocalTree, name, slow)

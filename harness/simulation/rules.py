@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import StreamkeeperError
@@ -116,8 +115,9 @@ class Rules:
         self._world.scheduler.break_rule(what)
 
     def _is_committed(self, version: str, batch: int) -> bool:
-        place = Path(self._world.settings.checkpoints) / self._job
-        return any(place.glob(f"*/{version}/commits/{batch}"))
+        place, files = f"{self._world.settings.checkpoints}/{self._job}", self._world.files
+        found = (files.get(f"{place}/{query}{version}/commits/{batch}") for query in files.names(place))
+        return any(each is not None for each in found)
 
     def _must_have_ended(self, record: InstanceEnded) -> None:
         """A supervisor without a claim owns nothing: it may start late, and ends once it reads the journal."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -218,11 +216,7 @@ class Schedule:
 def play(plan: Plan) -> Told:
     """Play a plan, and return what it showed."""
     told = Told(plan)
-    memory = Path("/dev/shm")
-    with (
-        tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root,
-        World.opened(plan.seed, Path(root), fenced=plan.fenced) as world,
-    ):
+    with World.opened(plan.seed, fenced=plan.fenced) as world:
         world.on_point = told.points.add
         try:
             Schedule(world, plan).run()

@@ -1,7 +1,7 @@
 """Spark's micro-batch loop over a simulated topic: plan, run the batch through ``foreachBatch``, commit.
 
-Its checkpoint has real files. As in Spark 4.2.0, a start reruns a batch that was planned and not committed, and starts
-from the beginning in an empty directory.
+Its checkpoint has the files of a real one. As in Spark 4.2.0, a start reruns a batch that was planned and not
+committed, and starts from the beginning in an empty directory.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import msgspec
 
@@ -16,9 +15,11 @@ from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler, Violation
 from harness.simulation.sink import Output, SimulatedSink
 from harness.simulation.store import URL, Disk, SimulatedStore
+from harness.simulation.trees import Files, SimulatedTree
 from streamkeeper.checkpoints.claims import FOLDER
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.locations import local_path
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record, ReleaseRegistered
@@ -30,6 +31,8 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
 
 JOB, QUERY = "sales", "totals"
+ROOT = "/simulated"
+"""Above every path; the real disk has no such folder."""
 _ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
 
 
@@ -48,12 +51,12 @@ class Topic:
 class World:
     """The simulated installation with its job."""
 
-    def __init__(self, scheduler: Scheduler, root: Path, *, fenced: bool) -> None:
-        """``root``: an empty directory for checkpoints; ``fenced``: whether the output has a fence."""
+    def __init__(self, scheduler: Scheduler, *, fenced: bool) -> None:
+        """``fenced``: whether the output has a fence."""
         self.scheduler, self.fenced = scheduler, fenced
-        self.settings = Settings(
-            store=URL, checkpoints=str(root / "checkpoints"), jobs=str(root / "jobs"), home=str(root / "home")
-        )
+        self.settings = Settings(store=URL, checkpoints=f"{ROOT}/checkpoints", jobs=f"{ROOT}/jobs", home=f"{ROOT}/home")
+        self.files = Files(lambda: int(1e9 * scheduler.unix()))
+        self._trees: dict[str, SimulatedTree] = {}
         self.disk, self.output = Disk(), Output()
         self.topic = Topic(scheduler, every_s=2.0)
         self.sink = SimulatedSink(self, fenced=fenced)
@@ -76,10 +79,10 @@ class World:
 
     @classmethod
     @contextmanager
-    def opened(cls, seed: int, root: Path, *, fenced: bool = True) -> Iterator[World]:
+    def opened(cls, seed: int, *, fenced: bool = True) -> Iterator[World]:
         """Yield a world with three registered releases, in which nothing runs yet."""
         scheduler = Scheduler(seed)
-        world = cls(scheduler, root, fenced=fenced)
+        world = cls(scheduler, fenced=fenced)
         with in_place(world):
             try:
                 for number in (1, 2, 3):
@@ -159,14 +162,22 @@ class World:
         """All living processes of drivers and supervisors."""
         return [each for root in self.supervisors.values() for each in root.tree() if each.alive]
 
+    def tree_at(self, location: str, *, lasting: bool = True) -> Tree:
+        """The tree at a location, in memory."""
+        found = self._trees.get(location)
+        if found is None:
+            root = local_path("checkpoint", location)
+            found = SimulatedTree(self.files, root, lasting=lasting, seam=self.scheduler.seam)
+            self._trees[location] = found
+        return found
+
     def open_checkpoint(self, tree: Tree) -> str:
         """Return the query's id in a checkpoint; Spark creates the file if it is missing."""
-        path = Path(tree.spark_path) / "metadata"
-        if path.exists():
-            return str(msgspec.json.decode(path.read_bytes())["id"])
+        path = f"{tree.spark_path}/metadata"
+        if (found := self.files.get(path)) is not None:
+            return str(msgspec.json.decode(found[0])["id"])
         identity = str(uuid.UUID(int=self.scheduler.random.getrandbits(128)))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(metadata_content(identity))
+        self.files.create(path, metadata_content(identity))
         return identity
 
     # What is recorded and seen from outside
@@ -193,18 +204,15 @@ class World:
 
     def copy_checkpoints(self) -> dict[str, bytes]:
         """Return path -> content of all checkpoints, without the claims beside them."""
-        root = Path(self.settings.checkpoints)
-        files = [path for path in root.rglob("*") if path.is_file() and FOLDER not in path.parts]
-        return {str(path.relative_to(root)): path.read_bytes() for path in files}
+        found = self.files.below(self.settings.checkpoints)
+        return {path: content for path, (content, _) in found.items() if f"/{FOLDER}/" not in path}
 
     def put_back_checkpoints(self, copy: dict[str, bytes]) -> None:
         """Replace the files of all checkpoints by those of a copy."""
-        root = Path(self.settings.checkpoints)
         for path in self.copy_checkpoints():
-            (root / path).unlink()
+            self.files.remove(f"{self.settings.checkpoints}/{path}")
         for path, content in copy.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_bytes(content)
+            self.files.create(f"{self.settings.checkpoints}/{path}", content)
 
     # What is compared at the end
 

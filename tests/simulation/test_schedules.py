@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -42,10 +41,8 @@ def _quiet() -> Iterator[None]:
 
 
 def digest(told: Told) -> str:
-    """A trace in short, without the digests of objects that name the temporary directory of the checkpoints."""
-    lines = [
-        (event.at, event.actor, re.sub(r"[0-9a-f]{64}|/dev/shm/\w+|/tmp/\w+", "…", event.what)) for event in told.trace
-    ]
+    """A trace in short."""
+    lines = [(event.at, event.actor, event.what) for event in told.trace]
     return sha256(repr(lines).encode()).hexdigest()
 
 

@@ -1,0 +1,63 @@
+"""The simulated trees keep the contract of the real ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.simulation.trees import Files, SimulatedTree
+from streamkeeper.checkpoints.trees import NOT_THERE, Tree
+from streamkeeper.errors import InvalidInput
+from tests.contracts.tree_contract import TreeContract
+
+PLACE = Path("/simulated/checkpoints/sales/totals")
+
+
+class TestSimulatedTree(TreeContract):
+    """The simulation is no weaker and no stronger than the real trees."""
+
+    @pytest.fixture
+    def files(self) -> Files:
+        """One disk for both trees."""
+        return Files()
+
+    @pytest.fixture
+    def tree(self, files: Files) -> Tree:
+        return SimulatedTree(files, PLACE / "v0001")
+
+    @pytest.fixture
+    def other(self, files: Files) -> Tree:
+        return SimulatedTree(files, PLACE / "v0002")
+
+
+def test_a_file_is_no_folder() -> None:
+    """Neither for a tree at its place, nor for a file below it; a folder is not deleted as a file."""
+    files = Files()
+    above = SimulatedTree(files, PLACE)
+    above.create("v0001", [b"x"])
+    tree = SimulatedTree(files, PLACE / "v0001")
+    assert (tree.absence(), tree.names(""), tree.has("metadata")) == ("is not a directory", [], False)
+    with pytest.raises(NotADirectoryError):
+        tree.create("metadata", [b"{}"])
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        tree.must_take_files()
+    assert SimulatedTree(files, PLACE.parent).delete(["totals"]) == {"totals": "Is a directory"}
+
+
+def test_every_process_sees_the_same_files() -> None:
+    """Also through a tree that lies above; what is new has a stamp of its own."""
+    now = iter((7, 8))
+    files = Files(lambda: next(now))
+    calls: list[str] = []
+    tree = SimulatedTree(files, PLACE / "v0001", seam=lambda: calls.append("seam"))
+    assert tree.absence() == NOT_THERE
+    tree.create("metadata", [b"{}"])
+    before = tree.stamp("metadata")
+    tree.delete(["metadata"])
+    tree.create("metadata", [b"{}"])
+    assert (tree.stamp("metadata").modified, before.modified) == (8, 7)
+    assert not tree.stamp("metadata").is_same_file(before)
+    assert SimulatedTree(files, PLACE).read("v0001/metadata") == tree.read("metadata")
+    assert tree.names("") == ["metadata"]
+    assert len(calls) == 5
