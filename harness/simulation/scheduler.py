@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import heapq
 import random
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from heapq import heappop, heappush
+from threading import get_ident
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
 START = 1_800_000_000.0
 """The virtual time at which every simulation starts, seconds since 1970."""
+_NEVER = float("inf")
 _LONGEST_STEP_S = 0.02
 """A step at a seam takes up to this long, so that the actors' steps interleave in an order that the seed determines."""
 
@@ -83,16 +84,19 @@ class Scheduler:
         """The first broken rule; empty while all hold."""
         self.current: Actor | None = None
         self._queue: list[tuple[float, int, Actor, int]] = []
-        self._waiting: list[Actor] = []
+        self._waiting: dict[Actor, None] = {}
+        """Those who wait for a condition, in the order in which they began."""
         self._actors: list[Actor] = []
         self._count = 0
+        self._until_s, self._most_steps = 0.0, 0
         self._hub = getcurrent()
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
+        self._draw = self.random.random
 
     @property
     def elsewhere(self) -> bool:
         """Whether a real thread calls, such as one of a pool: it runs to its end within one step."""
-        return threading.get_ident() != self._thread
+        return get_ident() != self._thread
 
     # The clock
 
@@ -136,13 +140,14 @@ class Scheduler:
 
     def seam(self) -> None:
         """A point at which other actors may run, and at which a fault may strike. Returns at a later time."""
-        if self.elsewhere:
+        if get_ident() != self._thread:
             return
         if self.over:
             raise GreenletExit
-        if self.current is None:
+        if (actor := self.current) is None:
             return
-        self._suspend(self.now_s + self.random.random() * _LONGEST_STEP_S, None)
+        self._push(actor, self.now_s + self._draw() * _LONGEST_STEP_S)
+        self._leave(actor)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None = None) -> bool:
         """Let the current actor wait until the condition holds; return False if the time ran out first."""
@@ -150,15 +155,17 @@ class Scheduler:
             return True
         if self.current is None:
             raise RuntimeError("only an actor can wait")
-        self._suspend(float("inf") if timeout_s is None else self.now_s + timeout_s, condition)
+        self._suspend(_NEVER if timeout_s is None else self.now_s + timeout_s, condition)
         return condition()
 
     def wake(self) -> None:
         """Look again at the conditions of waiting actors. Call this after a change on which an actor may wait."""
-        for actor in [each for each in self._waiting if each.process.alive and each.waiting is not None]:
-            if actor.waiting is not None and actor.waiting():
+        for actor in list(self._waiting):
+            if not actor.process.alive:
+                del self._waiting[actor]
+            elif actor.waiting is not None and actor.waiting():
                 actor.waiting = None
-                self._waiting.remove(actor)
+                del self._waiting[actor]
                 self._push(actor, self.now_s)
 
     def break_rule(self, what: str) -> None:
@@ -175,20 +182,8 @@ class Scheduler:
 
     def run(self, until_s: float, *, most_steps: int = 200_000) -> None:
         """Run until the virtual time ``until_s``, or until no actor is left that can run."""
-        while self._queue and self._queue[0][0] <= until_s:
-            at, _, actor, ticket = heapq.heappop(self._queue)
-            if actor.ticket != ticket or actor.done or not actor.process.alive:
-                continue
-            if actor.process.frozen:
-                actor.process.held.append((actor, ticket))
-                continue
-            self.now_s = max(self.now_s, at)
-            self.steps += 1
-            if self.steps > most_steps:
-                raise Violation(f"the schedule has not ended after {most_steps} steps")
-            if actor in self._waiting:
-                self._waiting.remove(actor)
-            actor.waiting = None
+        self._until_s, self._most_steps = until_s, most_steps
+        while (actor := self._next()) is not None:
             self.current = actor
             try:
                 actor.glet.switch()
@@ -196,7 +191,37 @@ class Scheduler:
                 self.current = None
             if self.broken:
                 raise Violation(self.broken)
+        if self.steps >= most_steps:
+            raise Violation(f"the schedule has not ended after {most_steps} steps")
         self.now_s = max(self.now_s, until_s)
+
+    def _next(self) -> Actor | None:
+        """Take the next actor from the queue, at its time; None if none is due."""
+        queue = self._queue
+        while queue and queue[0][0] <= self._until_s and self.steps < self._most_steps:
+            at, _, actor, ticket = heappop(queue)
+            if actor.ticket != ticket or actor.done or not actor.process.alive:
+                continue
+            if actor.process.frozen:
+                actor.process.held.append((actor, ticket))
+                continue
+            if at > self.now_s:
+                self.now_s = at
+            self.steps += 1
+            if actor.waiting is not None:
+                actor.waiting = None
+                del self._waiting[actor]
+            return actor
+        return None
+
+    def _leave(self, actor: Actor) -> None:
+        """Give way to the next actor, without a switch if that is the same one; the hub continues if none is due."""
+        following = self._next()
+        if following is not actor:
+            self.current = following
+            (self._hub if following is None else following.glet).switch()
+        if self.over:
+            raise GreenletExit
 
     def kill(self, process: Process, code: int) -> None:
         """End one process; its children live on. If the current actor belongs to it, this call does not return."""
@@ -231,15 +256,13 @@ class Scheduler:
         assert actor is not None
         if condition is not None:
             actor.waiting = condition
-            self._waiting.append(actor)
+            self._waiting[actor] = None
         actor.ticket += 1
-        if until_s != float("inf"):
+        if until_s != _NEVER:
             self._push(actor, until_s)
-        self._hub.switch()
-        if self.over:
-            raise GreenletExit
+        self._leave(actor)
 
     def _push(self, actor: Actor, at: float) -> None:
         self._count += 1
         actor.ticket += 1
-        heapq.heappush(self._queue, (at, self._count, actor, actor.ticket))
+        heappush(self._queue, (at, self._count, actor, actor.ticket))
