@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from harness.simulation.scheduler import Process, Scheduler
 from streamkeeper.errors import KeyExists, KeyMissing, StoreUnavailable
+from streamkeeper.stores import keys
 from streamkeeper.stores.contract import Store
-from streamkeeper.stores.keys import check_key, check_prefix
 
 URL = "file:///simulated-store"
+_GREATEST = chr(0x10FFFF)
+
+check_key, check_prefix = lru_cache(65536)(keys.check_key), lru_cache(8192)(keys.check_prefix)
 
 
 class Disk:
@@ -50,12 +54,8 @@ class Disk:
     def below(self, prefix: str, after: str) -> list[str]:
         """The keys with the prefix that are greater than ``after``, in order."""
         start = bisect_right(self._keys, max(after, prefix))
-        found = []
-        for key in self._keys[start:]:
-            if not key.startswith(prefix):
-                break
-            found.append(key)
-        return found
+        # No key contains the greatest character.
+        return self._keys[start : bisect_left(self._keys, f"{prefix}{_GREATEST}", start)]
 
     def copy(self) -> dict[str, bytes]:
         """A copy of all values."""
@@ -125,7 +125,9 @@ class SimulatedStore(Store):
 
     def _before(self, call: str, key: str) -> None:
         self._scheduler.seam()
-        self._fail_if_blind(call, key)
+        process = self._process
+        if process is not None and process.blind_until > self._scheduler.now_s:
+            raise StoreUnavailable(f"simulated: {process.name} cannot reach the store ({call} {key})")
         if self._fails():
             raise StoreUnavailable(f"simulated: no answer to {call} {key}")
 
@@ -138,10 +140,6 @@ class SimulatedStore(Store):
 
     def _fails(self) -> bool:
         share = self._lost()
-        quiet = not share or self._scheduler.elsewhere or self._scheduler.current is None
-        return not quiet and self._scheduler.random.random() < share / 2
-
-    def _fail_if_blind(self, call: str, key: str) -> None:
-        process = self._process
-        if process is not None and process.blind_until > self._scheduler.now_s:
-            raise StoreUnavailable(f"simulated: {process.name} cannot reach the store ({call} {key})")
+        if not share or self._scheduler.elsewhere or self._scheduler.current is None:
+            return False
+        return self._scheduler.random.random() < share / 2
