@@ -14,9 +14,11 @@ from unittest.mock import patch
 from greenlet import GreenletExit
 
 from harness.simulation.processes import planned_queries
+from harness.simulation.remembered import Remembered
 from harness.simulation.threads import Queues, Threading
 from streamkeeper import clock, crash_points
 from streamkeeper.driver import ending, main, observing, queries, serving, source_looks, taking_over, wakeups, warm_up
+from streamkeeper.model import coding, job_state
 from streamkeeper.operations import whereabouts
 from streamkeeper.registry import control
 from streamkeeper.runners import supervisor
@@ -24,6 +26,7 @@ from streamkeeper.runners import supervisor
 if TYPE_CHECKING:
     from harness.simulation.world import World
 
+_ALL = ("streamkeeper.", "harness.simulation.")
 _THREADED = ("control", "gate", "lease", "progress", "queries", "spans", "comparing")
 
 
@@ -104,7 +107,12 @@ def in_place(world: World) -> Iterator[None]:
         _place_machines(put, world)
         # What a process remembers must not be known to the next schedule.
         stack.enter_context(patch.dict(control._literals, clear=True))
-        for module in _with("tree_at", ("streamkeeper.", "harness.simulation.")):
+        remembered = Remembered()
+        for module in _with("from_json", _ALL):
+            put(module, "from_json", remembered.from_json)
+        for module in _with("fold", _ALL):
+            put(module, "fold", remembered.fold)
+        for module in _with("tree_at", _ALL):
             put(module, "tree_at", world.tree_at)
         yield
 
@@ -112,7 +120,7 @@ def in_place(world: World) -> Iterator[None]:
 def _with(name: str, below: tuple[str, ...] = ("streamkeeper.",)) -> list[ModuleType]:
     """The modules of the real code and of the simulation that know a function by this name."""
     loaded = [module for key, module in sys.modules.items() if key.startswith(below)]
-    return [module for module in loaded if name in vars(module) and module is not crash_points]
+    return [module for module in loaded if name in vars(module) and module not in (crash_points, coding, job_state)]
 
 
 def _place_machines(put: Callable[[Any, str, Any], Any], world: World) -> None:
