@@ -25,12 +25,13 @@ def take_cutover_snapshots(
 
     The operation holds each snapshot until the next deploy of the job takes its own cutover snapshot of the query.
     """
-    earlier = set(read_job(site, job).operations) - {operation}
+    state = read_job(site, job)
+    earlier = set(state.operations) - {operation}
     taken: dict[str, str] = {}
     failed: dict[str, str] = {}
     for query, batch in batches.items():
         try:
-            target = target_left(site, job, query, operation)
+            target = target_left(site, state, query, operation)
             hold = hold_for(operation, f"the last batch of {target.origin.release}")
             captured = back_up(site.snapshots, target, batch=batch, hold=hold)
             Catalogue(site.snapshots, target.series).release_all(earlier)

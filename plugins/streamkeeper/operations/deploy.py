@@ -131,16 +131,17 @@ class Deploy:
             raise InvalidInput(f"a dry run cannot {on_open.value} an open operation", hint="omit on_open")
         if request.release is not None:
             release_number(request.release)
-        state = cls(site, request.job, operation).state
+        deploy = cls(site, request.job, operation)
+        state = deploy.state
         must_not_be_outdated_as_far_as_seen(site, state)
         if state.number == 0:
             must_not_be_lost(site, request.job)
         if state.open_operation is None and operation not in state.operations:
             # Checked before the record: without the commits no operation could continue or fall back.
             must_know_commits(site, state)
-        other = cls(site, request.job, operation)._start(request, on_open, allowed)
+        other = deploy._start(request, on_open, allowed)
         if other is None:
-            return cls(site, request.job, operation)
+            return deploy
         deploy = cls(site, request.job, other)
         if on_open is OnOpen.CONTINUE:
             return deploy

@@ -107,15 +107,16 @@ def recorded_jobs(site: Installation) -> list[str]:
 
 def read_job(site: Installation, job: str) -> JobState:
     """Return a job's state; raises NotFound for a job without a journal."""
-    return _on_record(site, Journal(site.store, check_name("job", job), writer="reader").state())
+    return on_record(site, Journal(site.store, check_name("job", job), writer="reader").state())
 
 
 def read_job_again(site: Installation, job: str) -> JobState:
     """Return what ``read_job`` returns; journal entries that this process has already read come from a cache."""
-    return _on_record(site, site.known_jobs.read(check_name("job", job)))
+    return on_record(site, site.known_jobs.read(check_name("job", job)))
 
 
-def _on_record(site: Installation, state: JobState) -> JobState:
+def on_record(site: Installation, state: JobState) -> JobState:
+    """Return the state of a job that has a journal; raises NotFound for one without."""
     if state.number == 0:
         must_not_be_lost(site, state.job)
         known = ", ".join(list_jobs(site.store))

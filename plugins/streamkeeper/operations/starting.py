@@ -23,7 +23,7 @@ from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
-from streamkeeper.operations.overview import observe, read_job
+from streamkeeper.operations.overview import observe, on_record
 from streamkeeper.operations.registered import must_know_commits
 from streamkeeper.operations.whereabouts import must_be_here
 from streamkeeper.registry.control import Control
@@ -52,10 +52,9 @@ def open_start(
     Raises NotFound, OperationOpen, JournalOutdated and WrongMachine. Raises OperationRefused for a job without a
     current release, for a stopped job with ``unless_stopped``, and if no machine can observe the job's driver.
     """
-    read_job(site, job)
-    check_instance(operation)
     journal = site.journal(job, f"start:{operation}")
-    state = journal.state()
+    state = on_record(site, journal.state())
+    check_instance(operation)
     if operation in state.operations:
         return Deploy.load(site, job, operation)
     other = state.open_operation

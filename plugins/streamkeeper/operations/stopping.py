@@ -24,7 +24,7 @@ from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_seconds
 from streamkeeper.operations.deaths import bury
 from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.overview import on_record
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 
@@ -62,11 +62,10 @@ def stop_job(
     never had a current release. Raises OperationRefused also if the termination of the driver cannot be proven from
     here; the job is then recorded as stopped.
     """
-    read_job(site, job)
+    journal = site.journal(job, f"stop:{operation}")
+    before = on_record(site, journal.state())
     check_instance(operation)
     check_seconds("drain_s", drain_s)
-    journal = site.journal(job, f"stop:{operation}")
-    before = journal.state()
     crash_point("stop.record.before")
     state = _record_wish(journal, DesiredChanged(
         serve=False, requested_by=requested_by, reason=reason, operation=operation

@@ -74,26 +74,19 @@ def adopted_target(location: str) -> Target:
 
 def query_target(site: Installation, job: str, query: str) -> Target:
     """Return the target of a deployed query's current checkpoint version; raises NotFound."""
-    state = read_job(site, job)
-    target = _target(site, state, query)
-    if target is None:
-        known = ", ".join(sorted(state.versions))
-        hint = f"name one of its queries: {known}" if known else "deploy the job first"
-        raise NotFound(f"job {job} has no checkpoint of a query {query}", hint=hint)
-    return target
+    return _current_target(site, read_job(site, job), query)
 
 
-def target_left(site: Installation, job: str, query: str, operation: str) -> Target:
+def target_left(site: Installation, state: JobState, query: str, operation: str) -> Target:
     """Return the target of the checkpoint version that was current before the operation. Raises NotFound.
 
     The operation may leave this version or continue in it. Call this before the operation's release is promoted:
     the snapshots of the target record the current release, and until then that is the old release.
     """
-    state = read_job(site, job)
     known = state.operations.get(operation)
     way = known.ways.get(query) if known is not None else None
     left = state.version(query, way.before) if way is not None and way.before else None
-    return _made_of(site, state, left, state.serving_release) if left else query_target(site, job, query)
+    return _made_of(site, state, left, state.serving_release) if left else _current_target(site, state, query)
 
 
 def all_targets(site: Installation, *, job: str = "") -> list[Target]:
@@ -106,6 +99,15 @@ def all_targets(site: Installation, *, job: str = "") -> list[Target]:
     wanted = [state for state in states if not is_forgotten(state)]
     found = (_target(site, state, query) for state in wanted for query in sorted(state.versions))
     return [state for state in found if state is not None]
+
+
+def _current_target(site: Installation, state: JobState, query: str) -> Target:
+    target = _target(site, state, query)
+    if target is None:
+        known = ", ".join(sorted(state.versions))
+        hint = f"name one of its queries: {known}" if known else "deploy the job first"
+        raise NotFound(f"job {state.job} has no checkpoint of a query {query}", hint=hint)
+    return target
 
 
 def _target(site: Installation, state: JobState, query: str) -> Target | None:
