@@ -207,7 +207,11 @@ def deadline_s(step: Step, request: DeployRequest) -> float:
 
 def path(operation: OperationState) -> tuple[Step, ...]:
     """Return the steps of this operation, as far as known, without steps that the verdict does not require."""
-    return tuple(row.step for row in STEPS if row.asked(operation.request) and row.taken(operation))
+    return tuple(row.step for row in STEPS if _is_on_path(row, operation))
+
+
+def _is_on_path(row: StepRow, operation: OperationState) -> bool:
+    return row.asked(operation.request) and row.taken(operation)
 
 
 def current_step(operation: OperationState) -> Step:
@@ -217,7 +221,8 @@ def current_step(operation: OperationState) -> Step:
     """
     if operation.fall_back:
         return Step.FALL_BACK
-    return next((step for step in path(operation) if not operation.has_done(step)), Step.PROMOTE)
+    undone = (row for row in STEPS if not operation.has_done(row.step))
+    return next((row.step for row in undone if _is_on_path(row, operation)), Step.PROMOTE)
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):

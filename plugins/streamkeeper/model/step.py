@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cached_property
 
 
 class Step(IntEnum):
@@ -29,12 +30,12 @@ class Step(IntEnum):
     PROMOTE = 19
     FALL_BACK = 20
 
-    @property
+    @cached_property
     def label(self) -> str:
         """The step's name in plans, reports and docs, such as ``first-commit``; its task is named ``first_commit``."""
         return self.name.lower().replace("_", "-")
 
-    @property
+    @cached_property
     def tag(self) -> str:
         """The step's name in records, which never changes."""
         return _TAGS.get(self, self.label)

@@ -218,15 +218,16 @@ class Journal:
 
     def _newest_number(self, after: int = 0) -> int:
         """Return the newest number; raises RegistryDamaged if entry ``after``, which existed, is missing."""
-        keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, max(after - 1, 0)))
-        numbers = {number for key in keys if (number := key_number(key, partial(entry_key, self._job))) is not None}
-        if after and after not in numbers:
+        keys = list(self._store.list(journal_prefix(self._job), after=entry_key(self._job, max(after - 1, 0))))
+        if after and entry_key(self._job, after) not in keys:
             raise RegistryDamaged(
                 f"{entry_key(self._job, after)} existed and is missing in {self._store.url}: the store was lost, or"
                 " an older copy was put in its place",
                 hint='follow docs/operations/runbook.md, "The store is lost"',
             )
-        return max(numbers, default=after)
+        # The keys sort like the numbers, so the last one that is an entry is the newest.
+        name = partial(entry_key, self._job)
+        return next((number for key in reversed(keys) if (number := key_number(key, name)) is not None), after)
 
     def strays(self) -> list[str]:
         """Return the keys in the journal's folder that are not entries and are skipped."""
