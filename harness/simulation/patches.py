@@ -19,14 +19,23 @@ from harness.simulation.threads import Queues, Threading
 from streamkeeper import clock, crash_points
 from streamkeeper.driver import ending, main, observing, queries, serving, source_looks, taking_over, wakeups, warm_up
 from streamkeeper.model import coding, job_state
-from streamkeeper.operations import whereabouts
-from streamkeeper.registry import control
+from streamkeeper.operations import deploy, stopping, whereabouts
+from streamkeeper.registry import control, journal
 from streamkeeper.runners import supervisor
 
 if TYPE_CHECKING:
     from harness.simulation.world import World
 
 _ALL = ("streamkeeper.", "harness.simulation.")
+_PACE = (
+    (deploy, "POLL_S", 0.5),
+    (stopping, "POLL_S", 0.5),
+    (main, "_STANDBY_LOOK_S", 1.0),
+    (journal, "FOLD_EVERY", 20),
+)
+"""Pauses between two looks at an unchanged world, in virtual seconds, and entries between two copies of the state: most
+of a schedule's time was spent on looks that show nothing new, and no journal reached a hundred entries.
+"""
 _THREADED = ("control", "gate", "lease", "progress", "queries", "spans", "comparing")
 
 
@@ -104,6 +113,8 @@ def in_place(world: World) -> Iterator[None]:
         put(taking_over, "check_batch", lambda *_: None)
         put(serving, "collect_regularly", lambda: None)
         put(source_looks.SourceLooks, "add", lambda *_: None)
+        for owner, name, value in _PACE:
+            put(owner, name, value)
         _place_machines(put, world)
         # What a process remembers must not be known to the next schedule.
         stack.enter_context(patch.dict(control._literals, clear=True))
