@@ -103,6 +103,7 @@ def _blocks(first: int, last: int, done: set[int], stop_at: float) -> Iterator[t
 
 def _play_block(seeds: tuple[int, int]) -> dict[str, Any]:
     """Play the seeds from the first to the one before the second."""
+    from harness.simulation.patches import installed
     from harness.simulation.plan import draw
     from harness.simulation.schedule import play
 
@@ -111,13 +112,14 @@ def _play_block(seeds: tuple[int, int]) -> dict[str, Any]:
     outcomes: Counter[str] = Counter()
     points: set[str] = set()
     broken, steps = [], 0
-    for seed in range(*seeds):
-        told = play(draw(seed))
-        outcomes.update(told.outcomes)
-        points |= told.points
-        steps += told.steps
-        if told.broken:
-            broken.append({"seed": seed, "rule": told.broken})
+    with installed():
+        for seed in range(*seeds):
+            told = play(draw(seed))
+            outcomes.update(told.outcomes)
+            points |= told.points
+            steps += told.steps
+            if told.broken:
+                broken.append({"seed": seed, "rule": told.broken})
     return {
         "first": seeds[0],
         "count": seeds[1] - seeds[0],
@@ -146,11 +148,12 @@ def _find_bugs(chosen: argparse.Namespace) -> int:
 
 def _find_bug(name: str, *, first: int, most: int) -> dict[str, Any]:
     from harness.simulation.known_bugs import put_back
+    from harness.simulation.patches import installed
     from harness.simulation.plan import draw
     from harness.simulation.schedule import play
 
     logging.disable(logging.CRITICAL)
-    with put_back(name):
+    with put_back(name), installed():
         for seed in range(first, first + most):
             told = play(draw(seed))
             if told.broken:

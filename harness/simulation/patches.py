@@ -1,4 +1,4 @@
-"""Puts the simulated parts in the place of the operating system's, for the time of one simulation."""
+"""Puts the simulated parts in the place of the operating system's, for the time of one or more simulations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,16 +18,21 @@ from harness.simulation.processes import planned_queries
 from harness.simulation.remembered import Remembered
 from harness.simulation.threads import Queues, Threading
 from streamkeeper import clock, crash_points
+from streamkeeper.checkpoints.log_codec import batch_number
 from streamkeeper.driver import ending, main, observing, queries, serving, source_looks, taking_over, wakeups, warm_up
 from streamkeeper.model import coding, job_state
 from streamkeeper.operations import deploy, stopping, whereabouts
 from streamkeeper.registry import control, journal
+from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor
 
 if TYPE_CHECKING:
+    from harness.simulation.scheduler import Scheduler
     from harness.simulation.world import World
 
-_ALL = ("streamkeeper.", "harness.simulation.")
+Put = Callable[[Any, str, Any], None]
+_REAL = ("streamkeeper.",)
+_ALL = (*_REAL, "harness.simulation.")
 _PACE = (
     (deploy, "POLL_S", 0.5),
     (stopping, "POLL_S", 0.5),
@@ -60,12 +66,26 @@ class _Signals:
         return 0
 
 
-@contextmanager
-def in_place(world: World) -> Iterator[None]:
-    """Run the real code on the simulation's parts in this block."""
-    scheduler = world.scheduler
+class _Stage:
+    """What the parts in place refer to. ``worlds``: the world that runs now; empty between two worlds."""
 
-    def leave(code: int) -> NoReturn:
+    def __init__(self) -> None:
+        self.worlds: list[World] = []
+        self.remembered = Remembered()
+
+    @property
+    def world(self) -> World:
+        """The world that runs now."""
+        return self.worlds[-1]
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Its scheduler."""
+        return self.worlds[-1].scheduler
+
+    def leave(self, code: int) -> NoReturn:
+        """Exit from the current process."""
+        scheduler = self.scheduler
         current = scheduler.current
         if scheduler.over or current is None:
             raise GreenletExit
@@ -73,71 +93,107 @@ def in_place(world: World) -> Iterator[None]:
         scheduler.kill(current.process, int(code))
         raise GreenletExit
 
-    def nudged(self: wakeups.Wakeups) -> None:
-        current = scheduler.current
+    def nudged(self, real: wakeups.Wakeups) -> None:
+        """Let a nudge of the current process ring its driver's bell."""
+        current = self.scheduler.current
         assert current is not None
-        current.process.on_nudge = lambda: self.ring(wakeups.Wakeup.NUDGE)
+        current.process.on_nudge = lambda: real.ring(wakeups.Wakeup.NUDGE)
 
+    def build(self, spec: Any, root: Path, spark: Any, secrets: Any) -> Any:
+        """Build the queries of a release."""
+        del root, secrets
+        return planned_queries(self.world, spark, spec)
+
+
+_installed: list[_Stage] = []
+
+
+@contextmanager
+def installed() -> Iterator[_Stage]:
+    """Put the parts in place for several simulations, one after the other: that takes as long as half a deploy."""
+    if _installed:
+        yield _installed[-1]
+        return
+    stage = _Stage()
+    with ExitStack() as stack:
+
+        def put(owner: Any, name: str, value: Any) -> None:
+            stack.enter_context(patch.object(owner, name, value))
+
+        _place_driver(put, stage)
+        _place_machines(put, stage)
+        for owner, name, pace in _PACE:
+            put(owner, name, pace)
+        functions: tuple[tuple[str, tuple[str, ...], Any], ...] = (
+            ("crash_point", _REAL, lambda name: stage.world.crash_point(name)),
+            ("tree_at", _ALL, lambda location, **given: stage.world.tree_at(location, **given)),
+            ("from_json", _ALL, lambda data, kind, **given: stage.remembered.from_json(data, kind, **given)),
+            ("fold", _ALL, lambda state, entry: stage.remembered.fold(state, entry)),
+            # They look at files of this installation, which do not change meanwhile.
+            ("read_environment", _REAL, cache(read_environment)),
+            ("batch_number", _REAL, lru_cache(4096)(batch_number)),
+        )
+        for name, below, value in functions:
+            for module in _with(name, below):
+                put(module, name, value)
+        _installed.append(stage)
+        stack.callback(_installed.clear)
+        yield stage
+
+
+@contextmanager
+def in_place(world: World) -> Iterator[None]:
+    """Run the real code on the simulation's parts in this block."""
+    # What a process remembers must not be known to the next schedule.
+    with installed() as stage, clock.use(world.scheduler), patch.dict(control._literals, clear=True):
+        stage.worlds.append(world)
+        stage.remembered = Remembered()
+        try:
+            yield
+        finally:
+            stage.worlds.pop()
+
+
+def _with(name: str, below: tuple[str, ...]) -> list[ModuleType]:
+    """The modules that know a function by this name, without those whose own function is called in turn."""
+    loaded = [module for key, module in sys.modules.items() if key.startswith(below)]
+    return [module for module in loaded if name in vars(module) and module not in (crash_points, coding, job_state)]
+
+
+def _place_driver(put: Put, stage: _Stage) -> None:
     def listen(self: Any, taken: Any) -> None:
         del taken
         session = self._at.session
         if self._listener not in session.listeners:
             session.listeners.append(self._listener)
 
-    def build(spec: Any, root: Path, spark: Any, secrets: Any) -> Any:
-        del root, secrets
-        return planned_queries(world, spark, spec)
-
-    with ExitStack() as stack:
-
-        def put(owner: Any, name: str, value: Any) -> None:
-            stack.enter_context(patch.object(owner, name, value))
-
-        stack.enter_context(clock.use(scheduler))
-        for each in _THREADED:
-            put(sys.modules[f"streamkeeper.driver.{each}"], "threading", Threading(scheduler))
-        put(wakeups, "queue", Queues(scheduler))
-        put(wakeups.Wakeups, "take_nudges", nudged)
-        for module in _with("crash_point"):
-            put(module, "crash_point", world.crash_point)
-        put(main, "open_store", lambda url: world.store_of_current())
-        put(main, "unpack_job", lambda *_: Path("/simulated/bundle"))
-        put(main, "build_queries", build)
-        put(main, "os", _Os(leave))
-        put(ending, "os", _Os(leave))
-        put(ending, "say", lambda text, **_: scheduler.say(f"says: {text}"))
-        put(warm_up, "warm_up", lambda *_: "")
-        put(observing.Observer, "listen_to", listen)
-        for name in ("must_be_create_only", "prepare", "restore_confs"):
-            put(queries, name, lambda *_: None)
-        put(taking_over, "check_batch", lambda *_: None)
-        put(serving, "collect_regularly", lambda: None)
-        put(source_looks.SourceLooks, "add", lambda *_: None)
-        for owner, name, value in _PACE:
-            put(owner, name, value)
-        _place_machines(put, world)
-        # What a process remembers must not be known to the next schedule.
-        stack.enter_context(patch.dict(control._literals, clear=True))
-        remembered = Remembered()
-        for module in _with("from_json", _ALL):
-            put(module, "from_json", remembered.from_json)
-        for module in _with("fold", _ALL):
-            put(module, "fold", remembered.fold)
-        for module in _with("tree_at", _ALL):
-            put(module, "tree_at", world.tree_at)
-        yield
+    for each in _THREADED:
+        put(sys.modules[f"streamkeeper.driver.{each}"], "threading", Threading(lambda: stage.scheduler))
+    put(wakeups, "queue", Queues(lambda: stage.scheduler))
+    put(wakeups.Wakeups, "take_nudges", lambda self: stage.nudged(self))
+    put(main, "open_store", lambda url: stage.world.store_of_current())
+    put(main, "unpack_job", lambda *_: Path("/simulated/bundle"))
+    put(main, "build_queries", stage.build)
+    put(main, "os", _Os(stage.leave))
+    put(ending, "os", _Os(stage.leave))
+    put(ending, "say", lambda text, **_: stage.scheduler.say(f"says: {text}"))
+    put(warm_up, "warm_up", lambda *_: "")
+    put(observing.Observer, "listen_to", listen)
+    for name in ("must_be_create_only", "prepare", "restore_confs"):
+        put(queries, name, lambda *_: None)
+    put(taking_over, "check_batch", lambda *_: None)
+    put(serving, "collect_regularly", lambda: None)
+    put(source_looks.SourceLooks, "add", lambda *_: None)
 
 
-def _with(name: str, below: tuple[str, ...] = ("streamkeeper.",)) -> list[ModuleType]:
-    """The modules of the real code and of the simulation that know a function by this name."""
-    loaded = [module for key, module in sys.modules.items() if key.startswith(below)]
-    return [module for module in loaded if name in vars(module) and module not in (crash_points, coding, job_state)]
-
-
-def _place_machines(put: Callable[[Any, str, Any], Any], world: World) -> None:
+def _place_machines(put: Put, stage: _Stage) -> None:
     """Let a supervisor and an operation see the machine on which they run."""
-    put(supervisor, "Signals", lambda: _Signals(world.scheduler.sleep))
-    put(supervisor, "this_machine", lambda: SimpleNamespace(text=world.boots[world.here], host=world.here))
-    put(whereabouts, "this_machine", lambda: SimpleNamespace(host=world.here, shares_disk=lambda *_: True))
-    put(supervisor, "_own_root", lambda: SimpleNamespace(pid=world.next_pid(), started=1))
+
+    def here() -> str:
+        return stage.world.here
+
+    put(supervisor, "Signals", lambda: _Signals(stage.scheduler.sleep))
+    put(supervisor, "this_machine", lambda: SimpleNamespace(text=stage.world.boots[here()], host=here()))
+    put(whereabouts, "this_machine", lambda: SimpleNamespace(host=here(), shares_disk=lambda *_: True))
+    put(supervisor, "_own_root", lambda: SimpleNamespace(pid=stage.world.next_pid(), started=1))
     put(supervisor, "why_gone", lambda _: "")

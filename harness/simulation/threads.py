@@ -95,24 +95,25 @@ class ActorThread:
 class Threading:
     """Stands for the module ``threading``."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, present: Callable[[], Scheduler]) -> None:
+        """``present``: returns the scheduler of the simulation that runs."""
+        self._present = present
 
     def Lock(self) -> ActorLock:  # noqa: N802
         """As in ``threading``."""
-        return ActorLock(self._scheduler, again=False)
+        return ActorLock(self._present(), again=False)
 
     def RLock(self) -> ActorLock:  # noqa: N802
         """As in ``threading``."""
-        return ActorLock(self._scheduler, again=True)
+        return ActorLock(self._present(), again=True)
 
     def Condition(self, lock: ActorLock) -> ActorCondition:  # noqa: N802
         """As in ``threading``."""
-        return ActorCondition(self._scheduler, lock)
+        return ActorCondition(self._present(), lock)
 
     def Thread(self, **given: Any) -> ActorThread:  # noqa: N802
         """As in ``threading``."""
-        return ActorThread(self._scheduler, **given)
+        return ActorThread(self._present(), **given)
 
 
 class ActorQueue:
@@ -145,9 +146,9 @@ class Queues:
 
     Empty = queue.Empty
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, present: Callable[[], Scheduler]) -> None:
+        self._present = present
 
     def SimpleQueue(self) -> ActorQueue:  # noqa: N802
         """As in ``queue``."""
-        return ActorQueue(self._scheduler)
+        return ActorQueue(self._present())

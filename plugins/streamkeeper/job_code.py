@@ -120,10 +120,10 @@ def locate(error: BaseException, root: Path | None) -> str:
     text = f"{type(error).__name__}: {_first_line(error)}"
     if isinstance(error, SyntaxError) and error.filename:
         return f"{_relative(error.filename, root)}:{error.lineno}: {text}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if root is not None and Path(frame.filename).is_relative_to(root)]
-    for frame in reversed(own):
-        return f"{_relative(frame.filename, root)}:{frame.lineno}: {text}"
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    own = [(file, line) for file, line in frames if root is not None and Path(file).is_relative_to(root)]
+    for file, line in reversed(own):
+        return f"{_relative(file, root)}:{line}: {text}"
     return text
 
 
