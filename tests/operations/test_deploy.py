@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused, StreamkeeperError, TemporaryError
-from streamkeeper.lifecycle.actions import Decision, Launch
+from streamkeeper.lifecycle.actions import Decision, FallBack, Launch
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import LaunchMode, LaunchSpec
 from streamkeeper.model.finding import Verdict
@@ -197,6 +197,7 @@ def never_starts(job: Registered, monkeypatch: pytest.MonkeyPatch, error: Stream
     return barred
 
 
+REFUSED = FallBack(Outcome.REFUSED)
 GONE = InvalidInput("the driver's program /env/python cannot be run")
 
 
@@ -208,7 +209,7 @@ def test_an_old_release_that_can_be_started_no_more_ends_the_operation(
     opened = under_way(job, ended, FallBackDecided(operation="op2", reason="it broke"))
     with monkeypatch.context() as without:
         never_starts(job, without, GONE)
-        without.setattr(Deploy, "_starts_old_release", lambda self, action: False)
+        without.setattr(Deploy, "_instead", lambda self, decision, error: replace(decision, action=REFUSED))
         with pytest.raises(AssertionError, match="again and again"):
             opened.run()
     never_starts(job, monkeypatch, GONE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,16 @@ def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: P
         assert ended.outcome is Outcome.FAILED
         assert f"no batch came; query {QUERY}: going back to v0001 {gone(inputs)}; no driver runs" in ended.sentence
         assert deploy.state.serving_release == "r0002"
+
+
+def test_a_fall_back_without_the_snapshot_that_it_needs_ends(tmp_path: Path) -> None:
+    """It names both errors and ends, because a person must act. Once it repeated the failed step without end."""
+    job = Registered(tmp_path)
+    fails_in_probation(job)
+    shutil.rmtree(job.directory / "commits")
+    ended = Deploy.load(job.site, JOB, "op2").advance(Step.FALL_BACK)
+    assert ended.outcome is Outcome.FAILED
+    assert ended.sentence.startswith("no batch came; r0001 could not be restarted: no snapshot of the last batch")
 
 
 def fails_in_probation(job: Registered) -> None:

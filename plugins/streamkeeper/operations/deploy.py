@@ -19,7 +19,17 @@ from streamkeeper.errors import (
     PermanentError,
     StreamkeeperError,
 )
-from streamkeeper.lifecycle.actions import Action, Appoint, Decision, FallBack, GiveUpStarting, Kill, Launch, Wait
+from streamkeeper.lifecycle.actions import (
+    Action,
+    Appoint,
+    Decision,
+    FallBack,
+    Finish,
+    GiveUpStarting,
+    Kill,
+    Launch,
+    Wait,
+)
 from streamkeeper.lifecycle.approval import ABOUT, answer_about
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.fall_back import reserve_of
@@ -345,6 +355,10 @@ class Deploy:
             return Decision(step=step, action=GiveUpStarting(action.instance), reason=str(error))
         if isinstance(action, FallBack) or not permanent:
             raise error
+        if fallen := self.state.operations[self.operation].fall_back:
+            # To decide the same again would repeat the failed action without end.
+            lost = f"{self.state.predecessor} could not be restarted: {error}"
+            return Decision(step=step, action=Finish(Outcome.FAILED), reason=f"{fallen}; {lost}")
         return Decision(step=step, action=FallBack(Outcome.REFUSED), reason=str(error))
 
     def _starts_old_release(self, action: Action) -> TypeGuard[Launch | Appoint]:
