@@ -1,23 +1,32 @@
-"""Those who call operations: a command, a task that is retried after its death, a person who stops the job."""
+"""Those who call operations: commands, tasks that are retried after their death, the watch, and people who answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from harness.simulation.scheduler import Process
-from harness.simulation.world import JOB
-from streamkeeper.errors import StreamkeeperError, TemporaryError
-from streamkeeper.model.request import DeployRequest, Handover, Strategy
+from harness.simulation.scheduler import Process, Scheduler
+from harness.simulation.world import JOB, QUERY
+from streamkeeper.errors import OperationRefused, StreamkeeperError, TemporaryError
+from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.operations.approval import answer_approval, asked_about
+from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.deploy import Deploy, OnOpen
+from streamkeeper.operations.pruning import plan_prune, prune
+from streamkeeper.operations.recovering import Asked, open_recovery
 from streamkeeper.operations.starting import start_job
 from streamkeeper.operations.stopping import stop_job
+from streamkeeper.operations.targets import query_target
+from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.snapshots.retention import Policy
 
 if TYPE_CHECKING:
     from harness.simulation.world import World
     from streamkeeper.operations.installation import Installation
 
 _RETRY_S = 5.0
+_PASS_S = 30.0
 
 Act = Callable[["Installation"], Any]
 """A request, made by a process that sees the installation."""
@@ -69,20 +78,44 @@ class Caller:
         self.done = True
 
 
-def deploy(
-    operation: str,
-    *,
-    release: str,
-    on_open: OnOpen = OnOpen.REFUSE,
-    handover: Handover = Handover.WARM,
-    strategy: Strategy = Strategy.AUTO,
-) -> Act:
-    """Deploy a release, or continue that deploy."""
+class Watching:
+    """A process that makes one pass of the watch after another, and another process after it if it dies."""
+
+    done = False
+
+    def __init__(self, world: World, machine: str) -> None:
+        self._world, self._machine = world, machine
+        self.process = Process(f"watch-{machine}", machine)
+
+    def start(self) -> Watching:
+        """Begin."""
+        self._world.scheduler.start(self.process, self.process.name, self._run, after_s=_RETRY_S)
+        return self
+
+    def revive(self) -> None:
+        """Begin again after a death."""
+        if not self.process.alive:
+            self.process = Process(self.process.name, self._machine)
+            self.start()
+
+    def _run(self) -> None:
+        scheduler = self._world.scheduler
+        while True:
+            try:
+                report = run_pass(Watch(site=self._world.site_of(self.process), by=self.process.name))
+                for line in report.lines:
+                    scheduler.say(line)
+            except StreamkeeperError as error:
+                scheduler.say(f"the pass fails: {error}")
+            except Exception as error:
+                scheduler.break_rule(f"a pass of the watch fails with {type(error).__name__}: {error}")
+            scheduler.sleep(_PASS_S)
+
+
+def deploy(operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE) -> Act:
+    """Deploy or roll back, or continue that operation."""
 
     def act(site: Installation) -> Any:
-        request = DeployRequest(
-            job=JOB, release=release, reason="simulated", probation_batches=1, handover=handover, strategy=strategy
-        )
         return Deploy.open(site, operation, request, on_open=on_open).run()
 
     return act
@@ -111,5 +144,61 @@ def resume(operation: str) -> Act:
 
     def act(site: Installation) -> Any:
         return Deploy.load(site, JOB, operation).run()
+
+    return act
+
+
+def recover(operation: str, action: RecoveryAction) -> Act:
+    """Recover the job; a person accepts that rows are written again, but no loss."""
+    asked = Asked(
+        job=JOB,
+        action=action,
+        queries=() if action is RecoveryAction.RESTART else (QUERY,),
+        reason="simulated",
+        requested_by="ada",
+        accepted_by="eve",
+        accept_replay=True,
+        probation_batches=1,
+    )
+
+    def act(site: Installation) -> Any:
+        return open_recovery(site, operation, asked).run()
+
+    return act
+
+
+def save() -> Act:
+    """Take a snapshot of the job's query."""
+
+    def act(site: Installation) -> Any:
+        return back_up(site.snapshots, query_target(site, JOB, QUERY))
+
+    return act
+
+
+def clean() -> Act:
+    """Remove old snapshots and old batches, by the strictest policy that a user can choose."""
+
+    def act(site: Installation) -> Any:
+        run = plan_prune(site, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
+        return prune(site.snapshots, run, site)
+
+    return act
+
+
+def answer(scheduler: Scheduler, *, approved: bool, think_s: float) -> Act:
+    """Answer the question that is open now, ``think_s`` seconds after it was read."""
+
+    def act(site: Installation) -> Any:
+        state = site.journal(JOB, "eve").state()
+        operation = state.open_operation
+        about = asked_about(operation) if operation is not None else None
+        if operation is None or about is None:
+            raise OperationRefused("nothing is asked")
+        bundle = state.releases[operation.release].content.bundle
+        scheduler.sleep(think_s)
+        return answer_approval(
+            site, JOB, operation.operation, approved=approved, by="eve", reason="simulated", bundle=bundle, about=about
+        )
 
     return act

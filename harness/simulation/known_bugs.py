@@ -105,6 +105,55 @@ BUGS = (
         ),
     ),
     Bug(
+        "drift-ignored",
+        "A candidate runs after an approval that did not name all of its findings.",
+        (Change("operations.approval", "_same_findings", "if came:", "if False:"),),
+    ),
+    Bug(
+        "no-approval",
+        "A candidate whose change is opaque runs although nobody has approved it.",
+        (Change("lifecycle.approval", "await_answer", "answer.approved else", "True else"),),
+    ),
+    Bug(
+        "hold-ignored",
+        "A prune removes snapshots that an operation still needs.",
+        (Change("snapshots.retention", "_decide", "one.held_by]", "one.held_by if False]"),),
+    ),
+    Bug(
+        "young-packs",
+        "A prune removes packs at once, although a capture may be about to name them.",
+        (Change("snapshots.sweep", "plan_sweep", "since[name] <= now - timedelta(seconds=grace_s)", "True"),),
+    ),
+    Bug(
+        "prune-beside-an-operation",
+        "A prune removes batches of a version while an operation is open that may return to it.",
+        (
+            Change(
+                "operations.pruning",
+                "_versions",
+                "state.open_operation is not None or epoch is None or epoch.version == version.version",
+                "epoch is None",
+            ),
+        ),
+    ),
+    Bug(
+        "watch-starts-all",
+        "The watch starts a job that a person has stopped meanwhile.",
+        (Change("operations.watch_acts", "start_again", "unless_stopped=True", "unless_stopped=False"),),
+    ),
+    Bug(
+        "endless-fall-back",
+        "A fall-back that cannot restore the old checkpoint tries it again without end.",
+        (
+            Change(
+                "operations.deploy",
+                "Deploy._instead",
+                "fallen := self.state.operations[self.operation].fall_back",
+                "fallen := ''",
+            ),
+        ),
+    ),
+    Bug(
         "older-store",
         "No claim outside of the journal is compared with the journal.",
         (

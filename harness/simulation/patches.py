@@ -16,12 +16,25 @@ from greenlet import GreenletExit
 
 from harness.simulation.processes import planned_queries
 from harness.simulation.remembered import Remembered
-from harness.simulation.threads import Queues, Threading
+from harness.simulation.sink import FencedWriter
+from harness.simulation.threads import InTurn, Queues, Threading
 from streamkeeper import clock, crash_points
 from streamkeeper.checkpoints.log_codec import batch_number
-from streamkeeper.driver import ending, main, observing, queries, serving, source_looks, taking_over, wakeups, warm_up
+from streamkeeper.driver import (
+    comparing,
+    ending,
+    main,
+    observing,
+    queries,
+    serving,
+    source_looks,
+    taking_over,
+    wakeups,
+    warm_up,
+)
+from streamkeeper.inspection import kafka_topics
 from streamkeeper.model import coding, job_state
-from streamkeeper.operations import deploy, stopping, whereabouts
+from streamkeeper.operations import deploy, fleet_look, stopping, whereabouts
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor
@@ -182,6 +195,9 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     for name in ("must_be_create_only", "prepare", "restore_confs"):
         put(queries, name, lambda *_: None)
     put(taking_over, "check_batch", lambda *_: None)
+    put(comparing, "TableWriter", FencedWriter)
+    put(kafka_topics, "reads_all_of", lambda *_: True)
+    put(fleet_look, "ThreadPoolExecutor", InTurn)
     put(serving, "collect_regularly", lambda: None)
     put(source_looks.SourceLooks, "add", lambda *_: None)
 

@@ -7,11 +7,28 @@ from typing import Any
 
 import msgspec
 
+from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import Handover, Strategy
 from streamkeeper.operations.deploy import OnOpen
 
-REQUESTS = {"deploy": 6, "stop": 1, "start": 1, "repeat": 2}
-"""Request -> how often it is drawn. ``repeat``: an earlier request once more, as by a task that runs twice."""
+REQUESTS = {
+    "deploy": 6,
+    "rollback": 2,
+    "stop": 1,
+    "start": 1,
+    "recover": 1,
+    "backup": 2,
+    "prune": 2,
+    "answer": 3,
+    "repeat": 2,
+}
+"""Request -> how often it is drawn.
+
+``recover``: restart, restore or rebuild. ``answer``: a person answers the question that is open then, sometimes late.
+``repeat``: an earlier request once more, as by a task that runs twice.
+"""
+_EMPHASIS = (0, 1, 1, 5)
+_STRATEGIES = {Strategy.AUTO: 4, Strategy.RESUME: 1, Strategy.HANDOFF: 2, Strategy.REBUILD: 2}
 FAULTS = {
     "kill": 4,
     "freeze": 2,
@@ -21,11 +38,14 @@ FAULTS = {
     "boot": 2,
     "older-store": 1,
     "older-checkpoint": 1,
+    "suspend": 1,
+    "drift": 1,
 }
 """Fault -> how often it is drawn.
 
 ``kill`` and ``freeze``: a supervisor, a driver or a JVM. ``blind``: one of them cannot reach the store. ``caller``: a
 process that carries out a request is killed. ``slow``: writes to the output take long. ``boot``: a machine restarts.
+``suspend``: both machines stand still for days. ``drift``: the check finds another unknown change from then on.
 ``older-store`` and ``older-checkpoint``: all values of the store, or all checkpoints, are replaced by a copy from
 before an earlier move.
 """
@@ -45,7 +65,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     machine: str = "m1"
     """The machine that makes the request, or restarts."""
     request: dict[str, Any] = {}
-    """Fields of the deploy."""
+    """What the request asks for: fields of a deploy, of a recovery, or of an answer."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,44 +79,70 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The share of calls to the store that fail, half of them after their effect."""
     unseen: float
     """The share of observations of a driver that see nothing."""
+    watches: tuple[str, ...] = ()
+    """The machines on which the watch runs."""
     moves: tuple[Move, ...]
+
+
+class _Weights:
+    """How often each kind is drawn in one plan: some never and some often, so that plans differ."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.requests = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in REQUESTS.items()}
+        self.requests["deploy"] = max(1, self.requests["deploy"])
+        self.faults = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in FAULTS.items()}
+        self.faults["kill"] = max(1, self.faults["kill"])
+        self.opaque = chance.random()
+        """The share of deploys of a release with an opaque change."""
 
 
 def draw(seed: int) -> Plan:
     """Return the plan of a seed."""
     chance = random.Random(f"plan {seed}")
+    weights = _Weights(chance)
     unseen = chance.choice([0.0, 0.0, 0.02, 0.2])
     moves = []
     for _ in range(chance.randint(1, 5)):
-        moves.append(_request(chance, chance.choice([2.0, 30.0]) * chance.random(), unseen))
+        moves.append(_request(chance, weights, chance.choice([2.0, 30.0]) * chance.random(), unseen))
         for _ in range(chance.randint(0, 3)):
             pause_s = chance.choice([0.5, 3.0, 12.0, 40.0]) * chance.random()
             is_request = chance.choices([True, False], [1, 3])[0]
-            moves.append(_request(chance, pause_s, unseen) if is_request else _fault(chance, pause_s))
+            moves.append(_request(chance, weights, pause_s, unseen) if is_request else _fault(chance, weights, pause_s))
     return Plan(
         seed=seed,
         fenced=bool(seed % 2),
         lost=chance.choice([0.0, 0.0, 0.01, 0.05]),
         unseen=unseen,
+        watches=chance.choice([(), ("m1",), ("m1", "m2")]),
         moves=tuple(moves),
     )
 
 
-def _request(chance: random.Random, pause_s: float, unseen: float) -> Move:
+def _request(chance: random.Random, weights: _Weights, pause_s: float, unseen: float) -> Move:
     # A runner that fails to observe at times belongs to a cluster, whose drivers every machine observes.
     machine = "m1" if unseen else chance.choices(["m1", "m2"], [6, 1])[0]
-    (kind,) = chance.choices(list(REQUESTS), list(REQUESTS.values()))
+    kind = _kind(chance, weights.requests)
     request = {
-        "release": chance.choice(["r0001", "r0002", "r0003"]),
+        "action": chance.choice([RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD]).value,
+        "approved": chance.random() < 0.8,
+        "accept_risk": chance.random() < 0.3,
+        "release": "r0003" if chance.random() < weights.opaque else chance.choice(["r0001", "r0002"]),
         "on_open": chance.choice(list(OnOpen)).value,
         "handover": chance.choice(list(Handover)).value,
-        "strategy": chance.choices([Strategy.AUTO, Strategy.RESUME, Strategy.HANDOFF], [4, 1, 2])[0].value,
+        "strategy": chance.choices(list(_STRATEGIES), list(_STRATEGIES.values()))[0].value,
     }
-    return Move(pause_s=pause_s, kind=kind, which=chance.random(), machine=machine, request=request)
+    return Move(
+        pause_s=pause_s,
+        kind=kind,
+        which=chance.random(),
+        seconds=chance.choice([1.0, 10.0, 100.0]) * chance.random(),
+        machine=machine,
+        request=request,
+    )
 
 
-def _fault(chance: random.Random, pause_s: float) -> Move:
-    (kind,) = chance.choices(list(FAULTS), list(FAULTS.values()))
+def _fault(chance: random.Random, weights: _Weights, pause_s: float) -> Move:
+    kind = _kind(chance, weights.faults)
     return Move(
         pause_s=pause_s,
         kind=kind,
@@ -104,3 +150,7 @@ def _fault(chance: random.Random, pause_s: float) -> Move:
         seconds=chance.choice([3.0, 30.0, 120.0, 300.0]),
         machine=chance.choice(["m1", "m1", "m2"]),
     )
+
+
+def _kind(chance: random.Random, weights: dict[str, int]) -> str:
+    return chance.choices(list(weights), list(weights.values()))[0]

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from harness.simulation.rules import DRIFT
 from harness.simulation.scheduler import Process
 from harness.simulation.spark import Frame, Session
 from streamkeeper.crash_points import crash_point
@@ -16,7 +17,7 @@ from streamkeeper.driver.main import Driver
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
-from streamkeeper.model.finding import Finding
+from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners.supervisor import Superseded, Supervisor
@@ -74,12 +75,19 @@ class SimulatedDriver(Driver):
         for name, query in planned.items():
             before = self._line.read_deployed(asked.deployed[name]) if asked.release else None
             found: dict[Look, tuple[Finding, ...]] = dict.fromkeys(looks, ()) if before is not None else {}
+            if before is not None:
+                self.world.rules.gathered[self._spec.instance] = self.world.drifts
+                found[Look.DAMAGE] = tuple(_drift(number) for number in range(self.world.drifts))
             # Without the checkpoint's place, which is another one in every run of a schedule.
             queries[name] = QueryEvidence(deployed=before, candidate=query.manifest, found=found)
         evidence = Evidence(against=asked.release, first=not asked.release, queries=queries)
         self._line.write_evidence(evidence)
         self._board.gathered = True
         return evidence
+
+
+def _drift(number: int) -> Finding:
+    return Finding(rule=f"{DRIFT}{number}", severity=Severity.OPAQUE, where="the query", evidence="it has changed")
 
 
 def run_driver(world: World, process: Process, spec: LaunchSpec, generation: int) -> None:

@@ -9,16 +9,22 @@ from streamkeeper.model.coding import from_json
 from streamkeeper.model.control import control_key
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import (
+    ApprovalAnswered,
     Entry,
     EpochClaimed,
     InstanceAppointed,
     InstanceEnded,
     OperationStarted,
 )
+from streamkeeper.operations.fleet_look import OWN
+from streamkeeper.registry.objects import read_assessment
 
 if TYPE_CHECKING:
+    from harness.simulation.sink import Written
     from harness.simulation.world import World
 
+DRIFT = "drift-"
+"""Prefix of the rules of simulated unknown changes."""
 _ASKED_WITHIN_S = 1.0
 """A driver asks the store for each batch: longer ago than this, its last answer belongs to an earlier batch."""
 
@@ -35,7 +41,13 @@ class Rules:
         self._inside: dict[str, Any] = {}
         self._left: set[str] = set()
         """Checkpoint versions that an operation left for an older one, as it announced."""
+        self._kept: dict[str, int] = {}
+        """Checkpoint version -> its last batch whose rows count, after an operation restored an older batch of it."""
         self.writers: dict[str, Any] = {}
+        self.gathered: dict[str, int] = {}
+        """Instance -> the number of unknown changes in the evidence that it gathered last."""
+        self._approved: dict[str, int] = {}
+        """Operation -> the number of unknown changes in the question that was answered last."""
 
     def reset(self, state: JobState) -> None:
         """Continue from another journal, after an older copy of the store was put back."""
@@ -56,18 +68,35 @@ class Rules:
             self._break(f"entry {entry.number} follows entry {before.number}")
         if isinstance(record, InstanceEnded):
             self._must_have_ended(record)
+        elif isinstance(record, ApprovalAnswered):
+            self._approved[record.operation] = self._drifts_asked(before, record.operation)
         elif isinstance(record, InstanceAppointed):
+            self._must_be_approved(record, before)
             others = [owner.instance for owner in before.owners if owner.instance != record.instance]
             if others:
                 self._break(f"{record.instance} is appointed beside {others[0]}, whose end is not proven")
             for query, version in record.versions.items():
-                self._left |= {each.version for each in before.versions.get(query, ()) if each.version > version}
-                self._left.discard(version)
-        elif isinstance(record, OperationStarted) and before.open_operation is not None:
-            self._break(f"{record.operation} starts beside the open operation {before.open_operation.operation}")
+                self._note_versions(before, query, version)
+        elif isinstance(record, OperationStarted):
+            if before.open_operation is not None:
+                self._break(f"{record.operation} starts beside the open operation {before.open_operation.operation}")
+            if record.operation.startswith(OWN) and before.stopped is not None:
+                self._break(f"the watch starts {record.operation}, although a person has stopped the job")
         elif isinstance(record, EpochClaimed):
             self._must_be_the_owner(record, before)
         self._state = fold(before, entry)
+
+    def held(self, key: str) -> None:
+        """Check a replaced value: a hold is of a snapshot that exists."""
+        series, kind, number = _part_of_series(key)
+        if kind == "holds" and not self._put_back and not self._world.disk.get(f"{series}/index/{number}"):
+            self._break(f"snapshot {number} of {series} is held and does not exist")
+
+    def removed(self, key: str) -> None:
+        """Check a value that is about to be removed: a snapshot with a hold stays."""
+        series, kind, number = _part_of_series(key)
+        if kind == "index" and self._world.disk.below(f"{series}/holds/{number}/", ""):
+            self._break(f"snapshot {number} of {series} is removed and has a hold")
 
     def admitted(self) -> None:
         """Check the driver that has just passed its gate."""
@@ -76,6 +105,9 @@ class Rules:
         driver, now = current.process, self._world.scheduler.now_s
         if now - driver.answered_s > _ASKED_WITHIN_S:
             self._break(f"{driver.name} admits a batch {now - driver.answered_s:.0f} s after the store's answer")
+        if driver.name.partition("/")[0] == self._state.shadow:
+            # A shadow writes beside the current driver, into a table of its own.
+            return
         for other in self._inside.values():
             if other is not driver and other.alive:
                 self._break(f"{driver.name} admits a batch while {other.name} writes one")
@@ -94,15 +126,16 @@ class Rules:
             self._break(f"two drivers write {path} of {run.checkpoint}")
         self.writers[run.checkpoint] = run
 
-    def written(self, version: str, batch: int, rows: range) -> None:
-        """Count the rows of a batch. Only a function writes a row twice, and only of a batch that was not committed, or
-        of a checkpoint version that an operation has left for an older one.
+    def written(self, written: Written, version: str, batch: int, rows: range) -> None:
+        """Count the rows of a batch in a table, or in what a function has written.
+
+        Only a function writes a row twice, and only of a batch that was not committed. Rows that an operation gave up,
+        as it announced, may be written again.
         """
-        output = self._world.output
         self._world.scheduler.say(f"writes batch {batch} of {version}: rows {rows.start} to {rows.stop - 1}")
         for row in rows:
-            earlier = output.batches.setdefault(row, [])
-            if all(left in self._left for left, _ in earlier):
+            earlier = written.setdefault(row, [])
+            if all(self._is_given_up(*each) for each in earlier):
                 earlier.clear()
             if earlier and self._world.fenced:
                 self._break(f"row {row} was written by batches {earlier}, and now by {(version, batch)}")
@@ -110,6 +143,9 @@ class Rules:
             if done:
                 self._break(f"row {row} of the committed batch {done[0]} was written again by {(version, batch)}")
             earlier.append((version, batch))
+
+    def _is_given_up(self, version: str, batch: int) -> bool:
+        return version in self._left or batch > self._kept.get(version, batch)
 
     def _break(self, what: str) -> None:
         self._world.scheduler.break_rule(what)
@@ -126,6 +162,34 @@ class Rules:
             names = ", ".join(process.name for process in living)
             self._break(f"the end of {record.instance} is recorded ({record.proof}), and {names} live")
 
+    def _note_versions(self, before: JobState, query: str, version: str) -> None:
+        """Note which rows the appointed version may write again."""
+        self._left |= {each.version for each in before.versions.get(query, ()) if each.version > version}
+        self._left.discard(version)
+        known = before.version(query, version)
+        if known is not None and known.parent and known.parent_batch is not None and not known.serves:
+            self._kept[known.parent] = min(known.parent_batch, self._kept.get(known.parent, known.parent_batch))
+
+    def _drifts_asked(self, before: JobState, operation: str) -> int:
+        report = before.operations[operation].report
+        shown = read_assessment(self._world.store_of(None), self._job, report) if report else None
+        findings = [each for judged in shown.queries.values() for each in judged.findings] if shown is not None else []
+        return sum(each.rule.startswith(DRIFT) for each in findings)
+
+    def _must_be_approved(self, record: InstanceAppointed, before: JobState) -> None:
+        """A candidate whose change is opaque runs only after an approval, and with no change that came after it."""
+        instance = before.instances[record.instance]
+        operation = before.operations[instance.operation]
+        opaque = any(way.opaque for way in operation.ways.values())
+        if instance.release != operation.release or not opaque or operation.request.accept_risk:
+            return
+        if operation.approval is None or not operation.approval.approved:
+            self._break(f"{record.instance} is appointed without an approval")
+        mine = [name for name, other in before.instances.items() if other.operation == operation.operation]
+        found = max((self.gathered.get(name, 0) for name in mine), default=0)
+        if found > (asked := self._approved.get(operation.operation, 0)):
+            self._break(f"{record.instance} is appointed with {found} unknown changes, and {asked} were approved")
+
     def _must_be_the_owner(self, record: EpochClaimed, before: JobState) -> None:
         if before.appointed != record.instance:
             self._break(f"{record.instance} claims an epoch, and {before.appointed or 'nobody'} is appointed")
@@ -134,3 +198,9 @@ class Rules:
             self._break(f"epoch {record.epoch} is claimed after epoch {newest.epoch}")
         if newest is not None and newest.instance == record.instance and newest.generation >= record.generation:
             self._break(f"generation {record.generation} claims after generation {newest.generation}")
+
+
+def _part_of_series(key: str) -> tuple[str, str, str]:
+    """Return series, kind and number of a key like ``snapshots/job/query/holds/00000001/owner``; empty for others."""
+    parts = key.split("/")
+    return ("/".join(parts[:3]), parts[3], parts[4]) if parts[0] == "snapshots" and len(parts) > 4 else ("", "", "")

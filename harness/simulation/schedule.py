@@ -9,12 +9,16 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from harness.simulation import callers
-from harness.simulation.callers import Act, Caller
+from harness.simulation.callers import Act, Caller, Watching
 from harness.simulation.plan import Move, Plan
 from harness.simulation.scheduler import Event, Process, Violation
-from harness.simulation.world import World
-from streamkeeper.model.request import Handover, Strategy
+from harness.simulation.world import JOB, World
+from streamkeeper.lifecycle.approval import answer_about
+from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
+from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.deploy import OnOpen
+from streamkeeper.registry.incidents import IncidentLog
 
 T = TypeVar("T")
 
@@ -23,6 +27,8 @@ _FIRST_S = 40.0
 _QUIET_S = 1500.0
 """How long everything may take to end after the last fault; longer than every deadline of an operation."""
 _CATCH_UP_S = 300.0
+_APPROVE_S = 200.0
+_WATCHED_S = 120.0
 _STARTS = 3
 """How often the job is started again at the end, as the watch would after a failure."""
 _LOOK_S = 5.0
@@ -49,18 +55,23 @@ class Schedule:
     def __init__(self, world: World, plan: Plan) -> None:
         self._world, self._plan, self._scheduler = world, plan, world.scheduler
         self._callers: list[Caller] = []
+        self._watches: list[Watching] = []
         self._copies: list[dict[str, bytes]] = []
         self._trees: list[dict[str, bytes]] = []
+        self._answering: Caller | None = None
         self._outdated = False
         """Whether an older copy was put back: then a refusal is right."""
 
     def run(self) -> None:
         """Play it; raises Violation."""
-        self._request(callers.deploy("op0", release="r0001"))
+        first = DeployRequest(job=JOB, release="r0001", reason="simulated", probation_batches=1)
+        self._request(callers.deploy("op0", first))
         self._until(_FIRST_S)
         if not self._world.state.serving_release:
             raise Violation("the first deploy has not succeeded, although nothing has failed")
         self._world.lost, self._world.unseen = self._plan.lost, self._plan.unseen
+        for machine in self._plan.watches:
+            self._watches.append(callers.Watching(self._world, machine).start())
         for move in self._plan.moves:
             self._until(self._scheduler.now_s + move.pause_s)
             self._copies.append(self._world.disk.copy())
@@ -73,13 +84,46 @@ class Schedule:
 
     def _deploy(self, move: Move) -> None:
         given = move.request
-        act = callers.deploy(
-            f"op{len(self._callers)}",
+        request = DeployRequest(
+            job=JOB,
             release=given["release"],
-            on_open=OnOpen(given["on_open"]),
+            reason="simulated",
+            requested_by="ada",
+            probation_batches=1,
+            approve_s=_APPROVE_S,
+            catch_up_s=_CATCH_UP_S,
+            accept_risk=given["accept_risk"],
             handover=Handover(given["handover"]),
             strategy=Strategy(given["strategy"]),
         )
+        act = callers.deploy(f"op{len(self._callers)}", request, on_open=OnOpen(given["on_open"]))
+        self._request(act, machine=move.machine)
+
+    def _rollback(self, move: Move) -> None:
+        request = DeployRequest(
+            job=JOB,
+            rollback=True,
+            reason="simulated",
+            requested_by="ada",
+            probation_batches=1,
+            approve_s=_APPROVE_S,
+            accept_risk=move.request["accept_risk"],
+        )
+        act = callers.deploy(f"back{len(self._callers)}", request, on_open=OnOpen(move.request["on_open"]))
+        self._request(act, machine=move.machine)
+
+    def _recover(self, move: Move) -> None:
+        act = callers.recover(f"mend{len(self._callers)}", RecoveryAction(move.request["action"]))
+        self._request(act, machine=move.machine)
+
+    def _backup(self, move: Move) -> None:
+        self._request(callers.save(), machine=move.machine)
+
+    def _prune(self, move: Move) -> None:
+        self._request(callers.clean(), machine=move.machine)
+
+    def _answer(self, move: Move) -> None:
+        act = callers.answer(self._scheduler, approved=move.request["approved"], think_s=move.seconds)
         self._request(act, machine=move.machine)
 
     def _stop(self, move: Move) -> None:
@@ -103,7 +147,7 @@ class Schedule:
             self._end(_pick(living, move.which))
 
     def _caller(self, move: Move) -> None:
-        if living := [caller.process for caller in self._callers if not caller.done and caller.process.alive]:
+        if living := [each.process for each in self._outside() if not each.done and each.process.alive]:
             self._end(_pick(living, move.which))
 
     def _end(self, process: Process) -> None:
@@ -131,9 +175,19 @@ class Schedule:
     def _boot(self, move: Move) -> None:
         self._scheduler.say(f"fault: {move.machine} is rebooted")
         self._world.boots[move.machine] = f"-:{move.machine}-{self._scheduler.now_s:.0f}:4026531836:0"
-        for each in [*self._world.processes(), *(caller.process for caller in self._callers)]:
+        for each in [*self._world.processes(), *(caller.process for caller in self._outside())]:
             if each.alive and each.machine == move.machine:
                 self._scheduler.kill(each, -9)
+
+    def _suspend(self, move: Move) -> None:
+        days = 1.0 + 8.0 * move.which
+        self._scheduler.say(f"fault: both machines stand still for {days:.1f} days")
+        self._world.suspend(days * 86400.0)
+
+    def _drift(self, move: Move) -> None:
+        del move
+        self._scheduler.say("fault: an unknown change is found from here on")
+        self._world.drifts += 1
 
     def _older_store(self, move: Move) -> None:
         self._scheduler.say("fault: an older copy of the store is put back")
@@ -160,10 +214,14 @@ class Schedule:
         end = self._scheduler.now_s + _QUIET_S
         while self._scheduler.now_s < end and not all(caller.done for caller in self._callers):
             self._until(self._scheduler.now_s + _LOOK_S)
+            self._approve()
         if waiting := [caller for caller in self._callers if not caller.done and caller.process.alive]:
             raise Violation(f"{len(waiting)} requests have not ended {_QUIET_S:g} s after the last fault")
         if self._world.rules.gap:
             return
+        if self._watches and not self._outdated:
+            self._watched()
+        self._end_watches()
         left = self._world.state.open_operation
         if left is not None:
             last = self._follow(callers.resume(left.operation))
@@ -176,11 +234,26 @@ class Schedule:
             return
         if last.refusal and self._world.state.serving_release:
             raise Violation(f"the job cannot be started again: {last.refusal}")
-        self._world.topic.until_s = self._scheduler.now_s
+        self._world.topic.close()
         if self._world.state.serving_release:
             self._catch_up()
             if not self._outdated:
                 self._world.check_complete()
+                self._world.check_snapshots()
+
+    def _watched(self) -> None:
+        """The watch lets a job run that should run, or has an open incident about it."""
+        self._until(self._scheduler.now_s + _WATCHED_S)
+        state = self._world.state
+        if not state.wanted or state.open_operation is not None or self._world.is_running(state.serving_instance):
+            return
+        if not IncidentLog(self._world.store_of(None), JOB).state().open:
+            raise Violation("the job should run and does not, and the watch has no open incident")
+
+    def _end_watches(self) -> None:
+        for watch in self._watches:
+            self._scheduler.kill(watch.process, -9)
+        self._watches.clear()
 
     def _catch_up(self) -> None:
         for number in range(_STARTS):
@@ -202,15 +275,31 @@ class Schedule:
         end = self._scheduler.now_s + _QUIET_S
         while self._scheduler.now_s < end and not caller.done:
             self._until(self._scheduler.now_s + _LOOK_S)
+            self._approve()
         if not caller.done:
             raise Violation("the last request has not ended")
         return caller
 
+    def _approve(self) -> None:
+        """Answer what is asked now, as a person at work does."""
+        if self._world.rules.gap:
+            return
+        operation = self._world.state.open_operation
+        about = asked_about(operation) if operation is not None else None
+        if operation is None or about is None or (self._answering is not None and not self._answering.done):
+            return
+        if answer_about(operation, about) is None:
+            act = callers.answer(self._scheduler, approved=True, think_s=_LOOK_S)
+            self._answering = self._request(act)
+
+    def _outside(self) -> list[Caller | Watching]:
+        return [*self._callers, *self._watches]
+
     def _until(self, moment: float) -> None:
         while self._scheduler.now_s < moment:
             self._scheduler.run(min(moment, self._scheduler.now_s + _LOOK_S))
-            for caller in self._callers:
-                caller.revive()
+            for each in self._outside():
+                each.revive()
 
 
 def play(plan: Plan) -> Told:

@@ -26,6 +26,8 @@ class Disk:
         self._keys: list[str] = []
         self._creating = threading.Lock()
         self.on_create: Callable[[str, bytes], None] = lambda key, value: None
+        self.on_replace: Callable[[str], None] = lambda key: None
+        self.on_drop: Callable[[str], None] = lambda key: None
 
     def get(self, key: str) -> bytes | None:
         """The value; None if there is none."""
@@ -48,6 +50,7 @@ class Disk:
 
     def drop(self, key: str) -> None:
         """Remove a value."""
+        self.on_drop(key)
         if self._values.pop(key, None) is not None:
             self._keys.remove(key)
 
@@ -109,6 +112,7 @@ class SimulatedStore(Store):
         self.check_writable(check_key(key), value)
         self._before("replace", key)
         self._disk.put(key, bytes(value))
+        self._disk.on_replace(key)
         self._after("replace", key)
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:

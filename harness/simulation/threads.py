@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from harness.simulation.scheduler import Actor, Scheduler
@@ -63,6 +63,26 @@ class ActorCondition:
         self._scheduler.wake()
 
 
+class ActorEvent:
+    """A flag on which actors wait."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler, self._is_set = scheduler, False
+
+    def set(self) -> None:
+        """Raise the flag."""
+        self._is_set = True
+        self._scheduler.wake()
+
+    def is_set(self) -> bool:
+        """Whether the flag is raised."""
+        return self._is_set
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the flag; return whether it is raised."""
+        return self._scheduler.wait(self.is_set, timeout)
+
+
 class ActorThread:
     """A thread of the current actor's process."""
 
@@ -111,6 +131,10 @@ class Threading:
         """As in ``threading``."""
         return ActorCondition(self._present(), lock)
 
+    def Event(self) -> ActorEvent:  # noqa: N802
+        """As in ``threading``."""
+        return ActorEvent(self._present())
+
     def Thread(self, **given: Any) -> ActorThread:  # noqa: N802
         """As in ``threading``."""
         return ActorThread(self._present(), **given)
@@ -152,3 +176,20 @@ class Queues:
     def SimpleQueue(self) -> ActorQueue:  # noqa: N802
         """As in ``queue``."""
         return ActorQueue(self._present())
+
+
+class InTurn:
+    """Stands for ``ThreadPoolExecutor``: the calls run one after another, in the actor that waits for them."""
+
+    def __init__(self, workers: int = 1) -> None:
+        del workers
+
+    def __enter__(self) -> InTurn:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to wait for."""
+
+    def map(self, call: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        """As in ``concurrent.futures``."""
+        return map(call, *items)

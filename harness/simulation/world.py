@@ -17,6 +17,7 @@ from harness.simulation.sink import Output, SimulatedSink
 from harness.simulation.store import URL, Disk, SimulatedStore
 from harness.simulation.trees import Files, SimulatedTree
 from streamkeeper.checkpoints.claims import FOLDER
+from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.locations import local_path
@@ -29,6 +30,9 @@ from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
+from streamkeeper.snapshots.catalogue import Catalogue, list_series
+from streamkeeper.snapshots.restore import restore
+from streamkeeper.snapshots.verify import verify
 
 JOB, QUERY = "sales", "totals"
 ROOT = "/simulated"
@@ -41,11 +45,17 @@ class Topic:
 
     def __init__(self, scheduler: Scheduler, *, every_s: float) -> None:
         self._scheduler, self._every_s = scheduler, every_s
-        self.until_s = float("inf")
+        self._until_s = float("inf")
+        self.gap_s = 0.0
+        """How long nothing arrived, because the machines stood still."""
+
+    def close(self) -> None:
+        """Let no more rows arrive."""
+        self._until_s = self._scheduler.now_s
 
     def end(self) -> int:
         """How many rows have arrived."""
-        return int(min(self._scheduler.now_s, self.until_s) / self._every_s)
+        return int((min(self._scheduler.now_s, self._until_s) - self.gap_s) / self._every_s)
 
 
 class World:
@@ -67,15 +77,18 @@ class World:
         """The share of observations that see nothing."""
         self.slow_until_s = 0.0
         """Until when a write to the output takes long."""
+        self.drifts = 0
+        """How many unknown changes the check finds by now, besides those of the releases."""
         self.supervisors: dict[str, Process] = {}
         self.launchers: set[tuple[str, str]] = set()
         """Each instance with a machine that was about to start it."""
         self.rules = Rules(self, JOB)
         self.disk.on_create = self._created
+        self.disk.on_replace, self.disk.on_drop = self.rules.held, self.rules.removed
         self.on_point: Callable[[str], None] = lambda name: None
         self._pids = 100
-        base = _manifest(self.sink)
-        self.manifests = {"r0001": {QUERY: base}, "r0002": {QUERY: base}, "r0003": {QUERY: base}}
+        alike, opaque = _manifest(self.sink, "a"), _manifest(self.sink, "b")
+        self.manifests = {"r0001": {QUERY: alike}, "r0002": {QUERY: alike}, "r0003": {QUERY: opaque}}
 
     @classmethod
     @contextmanager
@@ -171,6 +184,10 @@ class World:
             self._trees[location] = found
         return found
 
+    def is_running(self, instance: str) -> bool:
+        """Whether any process of an instance lives."""
+        return any(self.living(instance, machine) for machine in self.boots)
+
     def open_checkpoint(self, tree: Tree) -> str:
         """Return the query's id in a checkpoint; Spark creates the file if it is missing."""
         path = f"{tree.spark_path}/metadata"
@@ -196,6 +213,11 @@ class World:
         left = self.slow_until_s - self.scheduler.now_s
         if left > 0:
             self.scheduler.sleep(left)
+
+    def suspend(self, seconds: float) -> None:
+        """Let the time pass without any step."""
+        self.scheduler.now_s += seconds
+        self.topic.gap_s += seconds
 
     def put_back(self, copy: dict[str, bytes]) -> None:
         """Replace the store by a copy."""
@@ -226,9 +248,22 @@ class World:
         if missing:
             raise Violation(f"{len(missing)} of {self.topic.end()} rows were not written, such as {missing[0]}")
 
+    def check_snapshots(self) -> None:
+        """Every snapshot in a series can be restored."""
+        store = self.store_of(None)
+        for series in list_series(store):
+            catalogue = Catalogue(store, series)
+            if damaged := verify(catalogue).damaged:
+                raise Violation(f"{series} has damaged objects: {damaged}")
+            for snapshot in catalogue.snapshots():
+                target = self.tree_at(f"{self.settings.checkpoints}-restored/{series}/{snapshot.name}")
+                restored = restore(catalogue, snapshot, target)
+                if (batch := last_committed(target.fresh())) != snapshot.batch:
+                    raise Violation(f"{snapshot.name} of batch {snapshot.batch} restores batch {batch}: {restored}")
 
-def _manifest(sink: SimulatedSink) -> Manifest:
-    """Return the manifest of a query without state."""
+
+def _manifest(sink: SimulatedSink, code: str) -> Manifest:
+    """Return the manifest of a query without state, whose keys a Python function with the digest ``code`` computes."""
     source = Source(kind="kafka", location="events", options={"subscribe": "events"}, limits={}, schema="x bigint")
     return Manifest(
         query=QUERY,
@@ -242,8 +277,8 @@ def _manifest(sink: SimulatedSink) -> Manifest:
         trigger="5 seconds",
         sink=sink.describe(),
         confs={"spark.sql.shuffle.partitions": "2"},
-        functions={},
-        columns=(StateColumn(meaning="source 0.x", type="bigint", name="x", functions=()),),
+        functions={"above/0 key": code},
+        columns=(StateColumn(meaning="key(source 0.x)", type="bigint", name="k", functions=("above/0 key",)),),
         output_shape=("source 0",),
     )
 
