@@ -185,12 +185,12 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _of_python(error: BaseException) -> Link:
-    frames = reversed(traceback.extract_tb(error.__traceback__))
+    frames = reversed([(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)])
     return Link(
         kind=_qualified(type(error)),
         message=_told(error),
         condition=condition_of(error) if is_of_spark(error) else "",
-        frames=tuple(f"{frame.filename}:{frame.lineno}" for frame in frames),
+        frames=tuple(f"{file}:{line}" for file, line in frames),
         names=tuple(_qualified(kind) for kind in type(error).__mro__),
         error=error,
     )

@@ -131,14 +131,14 @@ class Journal:
         *,
         writer: str,
         passing: bool = False,
-        now: Callable[[], pendulum.DateTime] = _utc_now,
+        now: Callable[[], pendulum.DateTime] | None = None,
     ) -> None:
         self._store = store
         self._job = check_name("job", job)
         self._by = f"{writer}#{uuid.uuid4().hex[:12]}"
         self._passing = passing
         self._passed = False
-        self._now = now
+        self._now = now or _utc_now
         self._state = JobState(job=job)
         self._opened = False
         self._fold_due = False
