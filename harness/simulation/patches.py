@@ -153,8 +153,8 @@ def installed() -> Iterator[_Stage]:
         functions: tuple[tuple[str, tuple[str, ...], Any], ...] = (
             ("crash_point", _REAL, lambda name: stage.world.crash_point(name)),
             ("tree_at", _ALL, lambda location, **given: stage.world.tree_at(location, **given)),
-            ("from_json", _ALL, lambda data, kind, **given: stage.remembered.from_json(data, kind, **given)),
-            ("fold", _ALL, lambda state, entry: stage.remembered.fold(state, entry)),
+            ("from_json", _ALL, stage.remembered.from_json),
+            ("fold", _ALL, stage.remembered.fold),
             # They look at files of this installation, which do not change meanwhile.
             ("read_environment", _REAL, cache(read_environment)),
             ("batch_number", _REAL, lru_cache(4096)(batch_number)),
@@ -173,11 +173,11 @@ def in_place(world: World) -> Iterator[None]:
     # What a process remembers must not be known to the next schedule.
     with installed() as stage, clock.use(world.scheduler), patch.dict(control._literals, clear=True):
         stage.worlds.append(world)
-        stage.remembered = Remembered()
         try:
             yield
         finally:
             stage.worlds.pop()
+            stage.remembered.clear()
 
 
 def _with(name: str, below: tuple[str, ...]) -> list[ModuleType]:

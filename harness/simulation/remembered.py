@@ -19,6 +19,11 @@ class Remembered:
         self._decoded: dict[tuple[type, int | None, bytes], Any] = {}
         self._folded: dict[tuple[int, int], tuple[JobState, Entry | PassedEntry, JobState]] = {}
 
+    def clear(self) -> None:
+        """Forget everything, after a world has ended."""
+        self._decoded.clear()
+        self._folded.clear()
+
     def from_json(
         self, data: bytes, kind: Any, *, where: str, newest_format: int | None = None, most: int = MOST_BYTES
     ) -> Any:

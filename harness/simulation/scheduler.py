@@ -15,6 +15,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 
 START = 1_800_000_000.0
 """The virtual time at which every simulation starts, seconds since 1970."""
+_START = datetime.fromtimestamp(START, UTC)
 _NEVER = float("inf")
 _LONGEST_STEP_S = 0.02
 """A step at a seam takes up to this long, so that the actors' steps interleave in an order that the seed determines."""
@@ -102,7 +103,7 @@ class Scheduler:
 
     def now(self) -> datetime:
         """The virtual time, aware."""
-        return datetime.fromtimestamp(START, UTC) + timedelta(seconds=self.now_s)
+        return _START + timedelta(seconds=self.now_s)
 
     def unix(self) -> float:
         """The virtual time in seconds since 1970."""

@@ -15,7 +15,7 @@ class ActorLock:
     def __init__(self, scheduler: Scheduler, *, again: bool) -> None:
         self._scheduler, self._again = scheduler, again
         self._owner: Actor | None = None
-        self._depth = 0
+        self._depth = self._wanted = 0
 
     def acquire(self) -> bool:
         """Wait for the lock and take it. The lock of an actor whose process has died is never free again."""
@@ -25,7 +25,11 @@ class ActorLock:
             self._owner = me
             return True
         while self._owner is not None:
-            self._scheduler.wait(lambda: self._owner is None)
+            self._wanted += 1
+            try:
+                self._scheduler.wait(lambda: self._owner is None)
+            finally:
+                self._wanted -= 1
         self._owner, self._depth = me, 1
         return True
 
@@ -34,7 +38,7 @@ class ActorLock:
         self._depth -= 1
         if self._depth <= 0:
             self._owner, self._depth = None, 0
-            if not self._scheduler.over:
+            if self._wanted and not self._scheduler.over:
                 self._scheduler.wake()
 
     def __enter__(self) -> bool:

@@ -79,7 +79,8 @@ class World:
         """Until when a write to the output takes long."""
         self.drifts = 0
         """How many unknown changes the check finds by now, besides those of the releases."""
-        self.supervisors: dict[str, Process] = {}
+        self.supervisors: dict[str, list[Process]] = {}
+        """Instance -> the processes that were started above its drivers."""
         self.launchers: set[tuple[str, str]] = set()
         """Each instance with a machine that was about to start it."""
         self.rules = Rules(self, JOB)
@@ -150,8 +151,7 @@ class World:
     def start_supervisor(self, spec: LaunchSpec) -> None:
         """Start the process above a driver, on the machine of the process that runs now."""
         process = Process(f"{spec.instance}", self.here)
-        known = self.supervisors.get(spec.instance)
-        self.supervisors[f"{spec.instance}#{self.next_pid()}" if known is not None else spec.instance] = process
+        self.supervisors.setdefault(spec.instance, []).append(process)
 
         def run() -> None:
             SimulatedSupervisor(self, process, self.store_of(process), spec).run_simulated()
@@ -167,13 +167,13 @@ class World:
 
     def living(self, instance: str, machine: str) -> list[Process]:
         """The living processes of an instance on a machine, its supervisor first."""
-        roots = [process for name, process in self.supervisors.items() if name.partition("#")[0] == instance]
-        found = [process for root in roots for process in root.tree() if process.alive]
-        return [process for process in found if process.machine == machine]
+        found = [process for root in self.supervisors.get(instance, ()) for process in root.tree()]
+        return [process for process in found if process.alive and process.machine == machine]
 
     def processes(self) -> list[Process]:
         """All living processes of drivers and supervisors."""
-        return [each for root in self.supervisors.values() for each in root.tree() if each.alive]
+        roots = [root for started in self.supervisors.values() for root in started]
+        return [each for root in roots for each in root.tree() if each.alive]
 
     def tree_at(self, location: str, *, lasting: bool = True) -> Tree:
         """The tree at a location, in memory."""
