@@ -64,9 +64,10 @@ class Schedule:
 
     def run(self) -> None:
         """Play it; raises Violation."""
-        first = DeployRequest(job=JOB, release="r0001", reason="simulated", probation_batches=1)
-        self._request(callers.deploy("op0", first))
-        self._until(_FIRST_S)
+        request = DeployRequest(job=JOB, release="r0001", reason="simulated", probation_batches=1)
+        first = self._request(callers.deploy("op0", request))
+        while self._scheduler.now_s < _FIRST_S and not first.done:
+            self._until(self._scheduler.now_s + _LOOK_S)
         if not self._world.state.serving_release:
             raise Violation("the first deploy has not succeeded, although nothing has failed")
         self._world.lost, self._world.unseen = self._plan.lost, self._plan.unseen
