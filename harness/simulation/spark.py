@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 TOPIC = "events"
 _CONF = {"spark.sql.shuffle.partitions": "2"}
 _MOST_ROWS = 7
+_PAUSE_S = 2.0
+"""Between two triggers, as long as a row needs to arrive: a trigger without rows takes as many steps as an observation.
+"""
 
 
 class Frame:
@@ -153,16 +156,16 @@ class Run:
         try:
             while not self._stopped:
                 self._triggered = True
-                ran = self._trigger()
+                self._trigger()
                 self._triggered = False
-                self._scheduler.wait(lambda: self._stopped, 1.0 if ran else 3.0)
+                self._scheduler.wait(lambda: self._stopped, _PAUSE_S)
         except Exception as error:
             self._error = f"{type(error).__name__}: {error}"
         self._triggered = self._active = False
         self._scheduler.wake()
         self._tell("onQueryTerminated", self._ended())
 
-    def _trigger(self) -> bool:
+    def _trigger(self) -> None:
         planned, committed = last_planned(self._tree.fresh()), last_committed(self._tree.fresh())
         begin = self._end_of(committed)
         if planned is not None and planned != committed:
@@ -171,12 +174,11 @@ class Run:
             number, end = (-1 if committed is None else committed) + 1, self._new_end(begin)
             if end == begin:
                 self._tell("onQueryIdle", SimpleNamespace(runId=lambda: SimpleNamespace(toString=lambda: self.runId)))
-                return False
+                return
             self._write(f"offsets/{number}", self._plan(end))
         self._call_gate(number, range(begin, end))
         self._write(f"commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
         self._tell("onQueryProgress", self._progress(number, begin, end))
-        return True
 
     def _call_gate(self, number: int, rows: range) -> None:
         self._in_python(lambda: self._gate(Frame(self._session, rows), number))
