@@ -151,7 +151,7 @@ def installed() -> Iterator[_Stage]:
         for owner, name, pace in _PACE:
             put(owner, name, pace)
         functions: tuple[tuple[str, tuple[str, ...], Any], ...] = (
-            ("crash_point", _REAL, lambda name: stage.world.crash_point(name)),
+            ("crash_point", _ALL, lambda name: stage.world.crash_point(name)),
             ("tree_at", _ALL, lambda location, **given: stage.world.tree_at(location, **given)),
             ("from_json", _ALL, stage.remembered.from_json),
             ("fold", _ALL, stage.remembered.fold),
