@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _RETRY_S = 5.0
 _PASS_S = 30.0
+_LOOKS = 8
 
 Act = Callable[["Installation"], Any]
 """A request, made by a process that sees the installation."""
@@ -187,13 +188,17 @@ def clean() -> Act:
 
 
 def answer(scheduler: Scheduler, *, approved: bool, think_s: float) -> Act:
-    """Answer the question that is open now, ``think_s`` seconds after it was read."""
+    """Answer the question that is open or soon will be, ``think_s`` seconds after it was read."""
 
     def act(site: Installation) -> Any:
-        state = site.journal(JOB, "eve").state()
-        operation = state.open_operation
-        about = asked_about(operation) if operation is not None else None
-        if operation is None or about is None:
+        for _ in range(_LOOKS):
+            state = site.journal(JOB, "eve").state()
+            operation = state.open_operation
+            about = asked_about(operation) if operation is not None else None
+            if operation is not None and about is not None:
+                break
+            scheduler.sleep(_RETRY_S)
+        else:
             raise OperationRefused("nothing is asked")
         bundle = state.releases[operation.release].content.bundle
         scheduler.sleep(think_s)

@@ -122,7 +122,7 @@ BUGS = (
     Bug(
         "young-packs",
         "A prune removes packs at once, although a capture may be about to name them.",
-        (Change("snapshots.sweep", "plan_sweep", "since[name] <= now - timedelta(seconds=grace_s)", "True"),),
+        (Change("snapshots.sweep", "plan_sweep", "free if grace_s == 0 else over", "free"),),
     ),
     Bug(
         "prune-beside-an-operation",

@@ -24,9 +24,17 @@ REQUESTS = {
 }
 """Request -> how often it is drawn.
 
-``recover``: restart, restore or rebuild. ``answer``: a person answers the question that is open then, sometimes late.
+``recover``: restart, restore or rebuild. ``answer``: a person answers the next question, sometimes late.
 ``repeat``: an earlier request once more, as by a task that runs twice.
 """
+_THEMES: dict[str, dict[str, int]] = {
+    "anything": {},
+    "cutovers": {"deploy": 20, "rollback": 5, "freeze": 8, "kill": 8, "boot": 3},
+    "approvals": {"deploy": 14, "answer": 12, "repeat": 2, "drift": 12},
+    "care": {"deploy": 6, "rollback": 4, "recover": 4, "backup": 16, "prune": 12, "suspend": 4, "freeze": 8},
+    "stops": {"deploy": 3, "stop": 10, "start": 6, "kill": 12, "boot": 4},
+}
+"""Theme of a plan -> weights of what it is about, in place of those that are drawn."""
 _EMPHASIS = (0, 1, 1, 5)
 _STRATEGIES = {Strategy.AUTO: 4, Strategy.RESUME: 1, Strategy.HANDOFF: 2, Strategy.REBUILD: 2}
 FAULTS = {
@@ -43,11 +51,11 @@ FAULTS = {
 }
 """Fault -> how often it is drawn.
 
-``kill`` and ``freeze``: a supervisor, a driver or a JVM. ``blind``: one of them cannot reach the store. ``caller``: a
-process that carries out a request is killed. ``slow``: writes to the output take long. ``boot``: a machine restarts.
-``suspend``: both machines stand still for days. ``drift``: the check finds another unknown change from then on.
-``older-store`` and ``older-checkpoint``: all values of the store, or all checkpoints, are replaced by a copy from
-before an earlier move.
+``kill``: a supervisor, a driver or a JVM. ``caller``: a process that carries out a request, or the watch, is killed.
+``freeze``: one of all these stands still. ``blind``: a driver or a supervisor cannot reach the store. ``slow``: writes
+to the output take long. ``boot``: a machine restarts. ``suspend``: both machines stand still for days. ``drift``: the
+check finds another unknown change from then on. ``older-store`` and ``older-checkpoint``: all values of the store, or
+all checkpoints, are replaced by a copy from before an earlier move.
 """
 
 
@@ -88,12 +96,18 @@ class _Weights:
     """How often each kind is drawn in one plan: some never and some often, so that plans differ."""
 
     def __init__(self, chance: random.Random) -> None:
+        theme = chance.choice(list(_THEMES))
         self.requests = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in REQUESTS.items()}
-        self.requests["deploy"] = max(1, self.requests["deploy"])
         self.faults = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in FAULTS.items()}
+        for weights in (self.requests, self.faults):
+            weights.update({kind: _THEMES[theme][kind] for kind in weights if kind in _THEMES[theme]})
+        self.requests["deploy"] = max(1, self.requests["deploy"])
         self.faults["kill"] = max(1, self.faults["kill"])
-        self.opaque = chance.random()
+        asks = theme == "approvals"
+        self.opaque = 0.9 if asks else chance.random()
         """The share of deploys of a release with an opaque change."""
+        self.accepted = 0.1 if asks else 0.3
+        """The share of requests that accept the risk of such a change in advance."""
 
 
 def draw(seed: int) -> Plan:
@@ -124,8 +138,8 @@ def _request(chance: random.Random, weights: _Weights, pause_s: float, unseen: f
     kind = _kind(chance, weights.requests)
     request = {
         "action": chance.choice([RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD]).value,
-        "approved": chance.random() < 0.8,
-        "accept_risk": chance.random() < 0.3,
+        "approved": chance.random() < 0.6,
+        "accept_risk": chance.random() < weights.accepted,
         "release": "r0003" if chance.random() < weights.opaque else chance.choice(["r0001", "r0002"]),
         "on_open": chance.choice(list(OnOpen)).value,
         "handover": chance.choice(list(Handover)).value,

@@ -156,7 +156,8 @@ class Schedule:
         self._scheduler.kill(process, -9)
 
     def _freeze(self, move: Move) -> None:
-        if living := self._world.processes():
+        calling = [each.process for each in self._outside() if not each.done and each.process.alive]
+        if living := [*self._world.processes(), *calling]:
             victim = _pick(living, move.which)
             self._scheduler.say(f"fault: {victim.name} is frozen for {move.seconds:g} s")
             victim.frozen = True
@@ -205,7 +206,7 @@ class Schedule:
     def _heal(self) -> None:
         self._scheduler.say("quiet: no more faults")
         self._world.lost = self._world.unseen = self._world.slow_until_s = 0.0
-        for process in self._world.processes():
+        for process in [*self._world.processes(), *(caller.process for caller in self._outside())]:
             process.blind_until = 0.0
             if process.frozen:
                 self._scheduler.thaw(process)
