@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 from greenlet import GreenletExit
 
+from harness.simulation.process_table import places
 from harness.simulation.processes import planned_queries
 from harness.simulation.remembered import Remembered
 from harness.simulation.sink import FencedWriter
@@ -118,6 +119,13 @@ class _Stage:
         scheduler.kill(current.process, int(code))
         raise GreenletExit
 
+    def print_line(self, text: str, **_: Any) -> None:
+        """Print a line of the current process."""
+        scheduler = self.scheduler
+        scheduler.say(f"says: {text}")
+        if scheduler.current is not None:
+            scheduler.current.process.printed = text
+
     def nudged(self, real: wakeups.Wakeups) -> None:
         """Let a nudge of the current process ring its driver's bell."""
         current = self.scheduler.current
@@ -202,7 +210,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(main, "build_queries", stage.build)
     put(main, "os", _Os(stage.leave))
     put(ending, "os", _Os(stage.leave))
-    put(ending, "say", lambda text, **_: stage.scheduler.say(f"says: {text}"))
+    put(ending, "say", stage.print_line)
     put(warm_up, "warm_up", lambda *_: "")
     put(observing.Observer, "listen_to", listen)
     for name in ("must_be_create_only", "prepare", "restore_confs"):
@@ -216,13 +224,9 @@ def _place_driver(put: Put, stage: _Stage) -> None:
 
 
 def _place_machines(put: Put, stage: _Stage) -> None:
-    """Let a supervisor and an operation see the machine on which they run."""
-
-    def here() -> str:
-        return stage.world.here
-
+    """Let supervisors, runners and operations see the machine on which they run."""
     put(supervisor, "Signals", lambda: _Signals(stage.scheduler.sleep))
-    put(supervisor, "this_machine", lambda: SimpleNamespace(text=stage.world.boots[here()], host=here()))
-    put(whereabouts, "this_machine", lambda: SimpleNamespace(host=here(), shares_disk=lambda *_: True))
-    put(supervisor, "_own_root", lambda: SimpleNamespace(pid=stage.world.next_pid(), started=1))
+    put(whereabouts, "this_machine", lambda: SimpleNamespace(host=stage.world.here, shares_disk=lambda *_: True))
     put(supervisor, "why_gone", lambda _: "")
+    for owner, name, value in places(lambda: stage.world.table):
+        put(owner, name, value)

@@ -14,7 +14,7 @@ from streamkeeper.definition import Query
 from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.main import Driver
-from streamkeeper.errors import StoreUnavailable
+from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
@@ -43,16 +43,26 @@ class SimulatedSupervisor(Supervisor):
         crash_point("supervisor.driver-ended")
         for left in reversed(driver.tree()):
             self._world.scheduler.kill(left, -9)
+        self._log.last_line = driver.printed
         assert driver.code is not None
         return driver.code, ""
 
-    def run_simulated(self) -> None:
-        """Run to the instance's end."""
-        try:
-            self.run()
-        except (Superseded, StoreUnavailable) as error:
-            self._world.scheduler.say(f"ends: {error}")
-        self._world.scheduler.kill(self._process, 0)
+
+def run_supervisor(world: World, process: Process, job: str, instance: str) -> None:
+    """The body of a supervisor's process, as ``supervise`` and ``main`` of the real one."""
+    store = world.store_of(process)
+    control, code = Control(store, job, instance), 0
+    try:
+        spec = control.read_launch()
+        if spec is None:
+            raise StreamkeeperError("was never launched")
+        if control.read_exit() is not None:
+            raise Superseded("the instance has already ended")
+        SimulatedSupervisor(world, process, store, spec).run()
+    except (Superseded, StreamkeeperError) as error:
+        world.scheduler.say(f"ends: {error}")
+        code = 1
+    world.scheduler.kill(process, code)
 
 
 class SimulatedDriver(Driver):

@@ -34,9 +34,13 @@ class Process:
     parent: Process | None = None
     alive: bool = True
     frozen: bool = False
+    dies_with_parent: bool = False
+    """Whether the kernel ends it when its parent ends."""
     code: int | None = None
     """The exit code; negative for a signal. None while the process lives."""
     children: list[Process] = field(default_factory=list)
+    printed: str = ""
+    """The last line of its output."""
     on_nudge: Callable[[], None] | None = None
     blind_until: float = 0.0
     """Until when this process cannot reach the store."""
@@ -225,9 +229,14 @@ class Scheduler:
             raise GreenletExit
 
     def kill(self, process: Process, code: int) -> None:
-        """End one process; its children live on. If the current actor belongs to it, this call does not return."""
-        if process.alive:
-            process.alive, process.code, process.frozen = False, code, False
+        """End one process; its children live on, unless they die with it. If the current actor belongs to a process
+        that ends, this call does not return.
+        """
+        ended = [process] if process.alive else []
+        for each in ended:
+            each.alive, each.code, each.frozen = False, code if each is process else -9, False
+            ended += [child for child in each.children if child.alive and child.dies_with_parent]
+        if ended:
             self.wake()
         if self.current is not None and not self.current.process.alive:
             self._hub.switch()

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import msgspec
 
 from harness.simulation.patches import in_place
-from harness.simulation.processes import SimulatedSupervisor, run_driver
+from harness.simulation.process_table import Processes
+from harness.simulation.processes import run_driver, run_supervisor
 from harness.simulation.rules import Rules
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler, Violation
@@ -81,13 +82,12 @@ class World:
         """How many unknown changes the check finds by now, besides those of the releases."""
         self.supervisors: dict[str, list[Process]] = {}
         """Instance -> the processes that were started above its drivers."""
-        self.launchers: set[tuple[str, str]] = set()
-        """Each instance with a machine that was about to start it."""
         self.rules = Rules(self, JOB)
         self.disk.on_create = self._created
         self.disk.on_replace, self.disk.on_drop = self.rules.held, self.rules.removed
         self.on_point: Callable[[str], None] = lambda name: None
         self._pids = 100
+        self.table = Processes(self)
         alike, opaque = _manifest(self.sink, "a"), _manifest(self.sink, "b")
         self.manifests = {"r0001": {QUERY: alike}, "r0002": {QUERY: alike}, "r0003": {QUERY: opaque}}
 
@@ -153,14 +153,16 @@ class World:
         process = Process(f"{spec.instance}", self.here)
         self.supervisors.setdefault(spec.instance, []).append(process)
 
-        def run() -> None:
-            SimulatedSupervisor(self, process, self.store_of(process), spec).run_simulated()
-
-        self.scheduler.start(process, f"{spec.instance} supervisor", run, after_s=self.scheduler.random.random())
+        self.scheduler.start(
+            process,
+            f"{spec.instance} supervisor",
+            lambda: run_supervisor(self, process, spec.job, spec.instance),
+            after_s=self.scheduler.random.random(),
+        )
 
     def start_driver(self, supervisor: Process, spec: LaunchSpec, generation: int) -> Process:
         """Start a generation of a driver."""
-        process = Process(f"{spec.instance}/{generation}", supervisor.machine, parent=supervisor)
+        process = Process(f"{spec.instance}/{generation}", supervisor.machine, parent=supervisor, dies_with_parent=True)
         supervisor.children.append(process)
         self.scheduler.start(process, process.name, lambda: run_driver(self, process, spec, generation))
         return process

@@ -1,17 +1,68 @@
-"""What every runner must do, as tests: run against each of them with a real driver program that needs no Spark."""
+"""What every runner must do, as tests: run with a driver program that obeys a test's orders and needs no Spark.
+
+``RunnerContract`` holds for every runner. ``SecretsContract`` needs processes with an environment and an output.
+"""
 
 from __future__ import annotations
 
-import signal
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
-from harness.waiting import wait_for
-from streamkeeper.model.control import DriverState, ExitCode
-from streamkeeper.runners.contract import Life
-from tests.runners.launching import JOB, Place, end, is_running
+from streamkeeper.model.control import DriverState, ExitCode, LaunchSpec
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.contract import Life, Runner
+
+
+class Place(Protocol):
+    """A store, and a runner of drivers whose processes a test knows by their numbers."""
+
+    job: str
+    runner: Runner
+
+    def spec(self, instance: str = "one", **changes: object) -> LaunchSpec:
+        """A launch of a driver that obeys orders."""
+
+    def launch_at_once(self, times: int) -> None:
+        """Let several processes launch the instance ``one`` at the same time, and wait for the end of all launches."""
+
+    def control(self, instance: str = "one") -> Control:
+        """The records of an instance."""
+
+    def order(self, text: str, instance: str = "one") -> None:
+        """Let each driver of an instance carry out the lines ``print TEXT`` and ``exit CODE``."""
+
+    def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
+        """Wait until a driver runs; its number, and that of the child that stands for its JVM."""
+
+    def supervisor(self, instance: str = "one") -> int:
+        """Wait for a claim; the number of the process that made it."""
+
+    def starts(self) -> int:
+        """How many drivers of ``one`` its supervisors have started, by their log."""
+
+    def has_run(self) -> bool:
+        """Whether any driver has ever run in this place."""
+
+    def is_running(self, pid: int) -> bool:
+        """Whether a process exists."""
+
+    def kill(self, pid: int) -> None:
+        """End one process as SIGKILL does."""
+
+    def freeze(self, pid: int) -> None:
+        """Stop one process as SIGSTOP does."""
+
+    def wait_for(self, what: str, look: Callable[[], Any]) -> Any:
+        """The first truthy answer."""
+
+    def life(self, instance: str = "one") -> Life:
+        """What the runner sees."""
+
+    def wait_dead(self, instance: str = "one") -> str:
+        """Wait until the runner sees an instance dead; its proof."""
 
 
 class RunnerContract:
@@ -20,8 +71,8 @@ class RunnerContract:
     def test_what_was_never_launched_is_absent(self, place: Place) -> None:
         """And killing or nudging it is harmless, and leaves it launchable."""
         assert place.life() is Life.ABSENT
-        place.runner.kill(JOB, "one")
-        place.runner.nudge(JOB, "one")
+        place.runner.kill(place.job, "one")
+        place.runner.nudge(place.job, "one")
         assert place.life() is Life.ABSENT
         place.runner.launch(place.spec(), {})
         place.pids()
@@ -30,22 +81,21 @@ class RunnerContract:
         """Also in the gap before its process has stored anything."""
         place.runner.launch(place.spec(), {})
         assert place.life() is Life.ALIVE
-        wait_for("a claim", lambda: place.life() is not Life.ALIVE or place.control().processes())
+        place.wait_for("a claim", lambda: place.life() is not Life.ALIVE or place.control().processes())
         assert place.life() is Life.ALIVE
         place.pids()
         assert place.life() is Life.ALIVE
 
     def test_launching_twice_starts_one_tree(self, place: Place) -> None:
         """Launches one after another and at once leave one claim and one driver."""
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda _: place.new_runner().launch(place.spec(), {}), range(4)))
+        place.launch_at_once(4)
         driver, _ = place.pids()
         place.runner.launch(place.spec(), {})
         assert [each.generation for each in place.control().processes()] == [1]
         place.order(f"exit {ExitCode.DRAINED}")
         place.wait_dead()
-        assert not is_running(driver)
-        assert place.log().count("driver has pid") == 1
+        assert not place.is_running(driver)
+        assert place.starts() == 1
 
     @pytest.mark.parametrize(
         ("code", "state"),
@@ -63,8 +113,8 @@ class RunnerContract:
         driver, child = place.pids()
         place.order(f"print some last words\nexit {code}")
         place.wait_dead()
-        assert not is_running(driver)
-        assert not is_running(child)
+        assert not place.is_running(driver)
+        assert not place.is_running(child)
         end_ = place.control().read_exit()
         assert end_ is not None
         assert (end_.state, end_.code) == (state, code)
@@ -75,9 +125,9 @@ class RunnerContract:
         """As a new generation, and only when nothing of the old one is left."""
         place.runner.launch(place.spec(), {})
         driver, child = place.pids()
-        end(driver)
-        wait_for("a second claim", lambda: len(place.control().processes()) == 2)
-        assert not is_running(child)
+        place.kill(driver)
+        place.wait_for("a second claim", lambda: len(place.control().processes()) == 2)
+        assert not place.is_running(child)
         place.pids(generation=2)
         assert place.life() is Life.ALIVE
         assert place.control().read_exit() is None
@@ -97,9 +147,9 @@ class RunnerContract:
         """Launching it once more starts nothing: a proven death stays true."""
         place.runner.launch(place.spec(), {})
         pids = [place.supervisor(), *place.pids()]
-        place.runner.kill(JOB, "one")
+        place.runner.kill(place.job, "one")
         assert f"supervisor {place.control().processes()[0].pid} " in place.wait_dead()
-        assert not any(is_running(each) for each in pids)
+        assert not any(place.is_running(each) for each in pids)
         place.runner.launch(place.spec(), {})
         assert place.life() is Life.DEAD
         assert len(place.control().processes()) == 1
@@ -108,11 +158,19 @@ class RunnerContract:
         """A launch that is still on its way finds the instance taken."""
         place.control().write_launch(place.spec())
         assert place.life() is Life.ABSENT
-        place.runner.kill(JOB, "one")
+        place.runner.kill(place.job, "one")
         assert place.life() is Life.DEAD
         place.runner.launch(place.spec(), {})
         assert place.life() is Life.DEAD
-        assert not list(Path(place.folder, "orders").glob("*.ready"))
+        assert not place.has_run()
+
+    def test_the_recorded_launch_counts(self, place: Place) -> None:
+        """A later one starts the driver as the first one said: here without any restart."""
+        place.control().write_launch(place.spec(restart_budget=0))
+        place.order("exit 5")
+        place.runner.launch(place.spec(restart_budget=5), {})
+        place.wait_dead()
+        assert [each.generation for each in place.control().processes()] == [1]
 
     @pytest.mark.parametrize("whom", [(0,), (1,), (2,), (0, 1, 2)], ids=["supervisor", "driver", "child", "all"])
     def test_a_frozen_process_is_alive_and_can_be_killed(self, place: Place, whom: tuple[int, ...]) -> None:
@@ -120,13 +178,38 @@ class RunnerContract:
         place.runner.launch(place.spec(), {})
         pids = [place.supervisor(), *place.pids()]
         for each in whom:
-            end(pids[each], signal.SIGSTOP)
+            place.freeze(pids[each])
         assert place.life() is Life.ALIVE
-        place.runner.kill(JOB, "one")
+        place.runner.kill(place.job, "one")
         place.wait_dead()
-        assert not any(is_running(each) for each in pids)
+        assert not any(place.is_running(each) for each in pids)
 
-    def test_a_secret_is_stored_nowhere(self, place: Place) -> None:
+    def test_instances_do_not_touch_each_other(self, place: Place) -> None:
+        """Killing one leaves the other, whose name begins with its name, alone."""
+        place.runner.launch(place.spec("one"), {})
+        place.runner.launch(place.spec("one-b"), {})
+        place.pids("one")
+        driver, child = place.pids("one-b")
+        place.runner.kill(place.job, "one")
+        place.wait_dead("one")
+        assert place.life("one-b") is Life.ALIVE
+        assert place.is_running(driver)
+        assert place.is_running(child)
+
+
+class SecretPlace(Place, Protocol):
+    """A place of real processes, whose files are below ``folder``."""
+
+    folder: Path
+
+    def log(self, instance: str = "one") -> str:
+        """What an instance's processes have printed."""
+
+
+class SecretsContract:
+    """For runners of real processes. A subclass gives a fixture ``place``."""
+
+    def test_a_secret_is_stored_nowhere(self, place: SecretPlace) -> None:
         """Neither in the store nor in the log, even if the driver prints it; the driver itself gets it."""
         reference = "secret://env/PASSWORD"
         place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2 & co"})
@@ -142,7 +225,7 @@ class RunnerContract:
         assert written
         assert not any(b"hunter2" in path.read_bytes() for path in written)
 
-    def test_a_secret_that_a_param_holds_itself_is_in_its_launch_only(self, place: Place) -> None:
+    def test_a_secret_that_a_param_holds_itself_is_in_its_launch_only(self, place: SecretPlace) -> None:
         """A reference should stand there; neither the log nor the exit shows it all the same."""
         place.runner.launch(place.spec(params={"password": "hunter2 & co"}), {})
         place.pids()
@@ -152,15 +235,3 @@ class RunnerContract:
         end_ = place.control().read_exit()
         assert end_ is not None
         assert end_.error.endswith("as ***")
-
-    def test_instances_do_not_touch_each_other(self, place: Place) -> None:
-        """Killing one leaves the other, whose name begins with its name, alone."""
-        place.runner.launch(place.spec("one"), {})
-        place.runner.launch(place.spec("one-b"), {})
-        place.pids("one")
-        driver, child = place.pids("one-b")
-        place.runner.kill(JOB, "one")
-        place.wait_dead("one")
-        assert place.life("one-b") is Life.ALIVE
-        assert is_running(driver)
-        assert is_running(child)

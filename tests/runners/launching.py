@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +17,7 @@ from streamkeeper.model.settings import Settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.runners.machine import Machine, this_machine
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.local import LocalStore
 
@@ -30,6 +33,7 @@ class Place:
     """A store, a home, a runner of fake drivers, and the instances to end afterwards."""
 
     folder: Path
+    job: str = field(default=JOB, init=False)
     store: Store = field(init=False)
     settings: Settings = field(init=False)
     runner: LocalProcessRunner = field(init=False)
@@ -73,6 +77,14 @@ class Place:
         }
         return LaunchSpec(**values)  # type: ignore[arg-type]
 
+    @property
+    def machine(self) -> Machine:
+        return this_machine()
+
+    def launch_at_once(self, times: int) -> None:
+        with ThreadPoolExecutor(times) as pool:
+            list(pool.map(lambda _: self.new_runner().launch(self.spec(), {}), range(times)))
+
     def control(self, instance: str = "one") -> Control:
         return Control(self.store, JOB, instance)
 
@@ -98,6 +110,27 @@ class Place:
 
     def supervisor(self, instance: str = "one") -> int:
         return wait_for("a claim", self.control(instance).processes)[0].pid
+
+    def starts(self) -> int:
+        return self.log().count("driver has pid")
+
+    def has_run(self) -> bool:
+        return any((self.folder / "orders").glob("*.ready"))
+
+    def nudged(self) -> bool:
+        return (self.folder / "orders" / "one.1.nudged").exists()
+
+    def is_running(self, pid: int) -> bool:
+        return is_running(pid)
+
+    def kill(self, pid: int) -> None:
+        end(pid)
+
+    def freeze(self, pid: int) -> None:
+        end(pid, signal.SIGSTOP)
+
+    def wait_for(self, what: str, look: Callable[[], T]) -> T:
+        return wait_for(what, look)
 
     def life(self, instance: str = "one") -> Life:
         return self.runner.observe(JOB, instance).life

@@ -26,7 +26,7 @@ from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from streamkeeper.runners.pod_template import FINALIZER, INSTALLATION, INSTANCE, POD_UID, check_template, driver_pod
 from streamkeeper.runners.pod_template import JOB as JOB_KEY
 from streamkeeper.runners.process_tree import find_tree, mark
-from tests.contracts.runner_contract import RunnerContract
+from tests.contracts.runner_contract import RunnerContract, SecretsContract
 from tests.runners.launching import JOB, Place, end, is_running
 from tests.servers import skip_without_kubernetes
 
@@ -109,7 +109,7 @@ def place(tmp_path: Path, node: KubernetesNode) -> Iterator[PodPlace]:
     place.close()
 
 
-class TestKubernetesRunner(RunnerContract):
+class TestKubernetesRunner(RunnerContract, SecretsContract):
     """The contract."""
 
 

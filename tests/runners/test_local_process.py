@@ -11,21 +11,20 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
 from harness.processes import killed_after
 from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, TemporaryError
-from streamkeeper.model.control import DriverState, ProcessRecord
+from streamkeeper.model.control import DriverState
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.runners import local_process, process_tree
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
-from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import find_tree, mark, read_process
-from tests.contracts.runner_contract import RunnerContract
+from tests.contracts.machine_contract import MachineContract, record
+from tests.contracts.runner_contract import RunnerContract, SecretsContract
 from tests.runners.launching import JOB, Place, end, is_running
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,17 +37,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
     place.close()
 
 
-class TestLocalProcessRunner(RunnerContract):
-    """The contract."""
-
-
-def test_a_nudge_reaches_the_driver_only(place: Place) -> None:
-    """Neither its JVM nor its supervisor, which have no handler and would die of it."""
-    place.runner.launch(place.spec(), {})
-    pids = [place.supervisor(), *place.pids()]
-    place.runner.nudge(JOB, "one")
-    wait_for("the nudge", Path(place.folder, "orders", "one.1.nudged").exists)
-    assert all(is_running(each) for each in pids)
+class TestLocalProcessRunner(RunnerContract, SecretsContract, MachineContract):
+    """The contracts."""
 
 
 def test_a_nudge_does_not_kill_a_driver_that_is_not_ready_for_it(place: Place) -> None:
@@ -60,34 +50,6 @@ def test_a_nudge_does_not_kill_a_driver_that_is_not_ready_for_it(place: Place) -
     place.order("print still here")
     wait_for("a line in the log", lambda: "still here" in place.log())
     assert is_running(driver)
-
-
-def recorded_pid_is_gone(place: Place) -> bool:
-    """The proof that is none: it looks at the recorded process only."""
-    record = place.control().processes()[-1]
-    found = read_process(record.pid)
-    return found is None or found.started != record.started
-
-
-def test_a_child_that_outlives_its_driver_keeps_the_instance_alive(place: Place) -> None:
-    """A JVM lives on after SIGKILL of its Python; negative control: the recorded pid alone would say dead."""
-    place.runner.launch(place.spec(), {})
-    supervisor, (driver, child) = place.supervisor(), place.pids()
-    end(supervisor)
-    wait_for("the end of both Pythons", lambda: not is_running(supervisor) and not is_running(driver))
-    assert is_running(child)
-    assert recorded_pid_is_gone(place)
-    assert place.life() is Life.ALIVE
-    end(child)
-    assert f"supervisor {supervisor}" in place.wait_dead()
-
-
-def test_a_driver_does_not_outlive_its_supervisor(place: Place) -> None:
-    """The kernel ends it when the supervisor is killed: no driver runs that nobody watches."""
-    place.runner.launch(place.spec(), {})
-    supervisor, (driver, _) = place.supervisor(), place.pids()
-    end(supervisor)
-    wait_for("the driver's end", lambda: not is_running(driver))
 
 
 def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Place) -> None:
@@ -118,74 +80,13 @@ def test_a_pid_used_again_is_not_taken_for_the_old_process(place: Place) -> None
         found = read_process(other.pid)
         assert found is not None
         place.control().write_launch(place.spec())
-        place.control().write_process(record(pid=other.pid, started=found.started - 1))
+        place.control().write_process(record(place.machine, pid=other.pid, started=found.started - 1))
         assert place.life() is Life.DEAD
         place.runner.kill(JOB, "one")
         assert is_running(other.pid)
     finally:
         other.kill()
         other.wait()
-
-
-def record(*, pid: int = 4_000_000, started: int = 1, **changes: str) -> ProcessRecord:
-    here = this_machine()
-    values = {"machine": here.text, "host": here.host, **changes}
-    return ProcessRecord(instance="one", generation=1, pid=pid, started=started, **values)
-
-
-def test_what_runs_elsewhere_is_unknown(place: Place) -> None:
-    """Neither dead nor absent, with the host's name; also when it was launched there and has not claimed yet."""
-    here = this_machine()
-    other = msgspec.structs.replace(here, hardware="b" * 32, boot="another-boot", host="far-away")
-    place.control().write_launch(place.spec())
-    there = place.new_runner(machine=other)
-    there._write_launcher(JOB, "one")
-    seen = place.runner.observe(JOB, "one")
-    assert (seen.life, seen.elsewhere) == (Life.UNKNOWN, "far-away")
-    assert "far-away" in seen.why
-    assert there.observe(JOB, "one").life is Life.ABSENT
-    place.control().write_process(record(machine=other.text, host="far-away"))
-    seen = place.runner.observe_many([(JOB, "one")])[JOB, "one"]
-    assert (seen.life, seen.elsewhere) == (Life.UNKNOWN, "far-away")
-    assert "far-away" in seen.why
-
-
-def test_another_container_of_the_same_machine_is_unknown(place: Place) -> None:
-    """Pids mean nothing outside their namespace."""
-    inside = msgspec.structs.replace(this_machine(), pid_namespace="4026532999", host="container")
-    place.control().write_process(record(machine=inside.text, host="container"))
-    assert place.life() is Life.UNKNOWN
-
-
-def test_a_process_from_before_a_reboot_is_dead(place: Place) -> None:
-    """The machine is the same, its boot is another: nothing of then can live."""
-    here = msgspec.structs.replace(this_machine(), hardware="a" * 32, pid_namespace="4026531836")
-    before = msgspec.structs.replace(here, boot="the-boot-before")
-    place.control().write_process(record(machine=before.text, host=before.host, pid=os.getpid()))
-    seen = place.new_runner(machine=here).observe(JOB, "one")
-    assert seen.life is Life.DEAD
-    assert "booted since" in seen.why
-
-
-@pytest.mark.parametrize("difference", ["hardware", "host", "pid_namespace", "no hardware"])
-def test_a_reboot_is_believed_of_this_very_machine_only(place: Place, difference: str) -> None:
-    """A clone, another host and a container may still be running."""
-    here = msgspec.structs.replace(this_machine(), hardware="a" * 32, pid_namespace="4026531836")
-    other = {"hardware": "b" * 32, "host": "clone", "pid_namespace": "4026532999", "no hardware": ""}[difference]
-    field = "hardware" if difference == "no hardware" else difference
-    before = msgspec.structs.replace(here, boot="the-boot-before", **{field: other})
-    place.control().write_process(record(machine=before.text, host=before.host))
-    runner = place.new_runner(machine=msgspec.structs.replace(here, hardware="") if not other else here)
-    assert runner.observe(JOB, "one").life is Life.UNKNOWN
-
-
-def test_another_users_processes_are_unknown_unless_we_are_root(place: Place) -> None:
-    """Their environment cannot be read, so their absence cannot be proven."""
-    here = this_machine()
-    theirs = msgspec.structs.replace(here, user=12345)
-    place.control().write_process(record(machine=theirs.text))
-    assert place.new_runner(machine=msgspec.structs.replace(here, user=777)).observe(JOB, "one").life is Life.UNKNOWN
-    assert place.new_runner(machine=msgspec.structs.replace(here, user=0)).observe(JOB, "one").life is Life.DEAD
 
 
 LAUNCHER = """
@@ -411,54 +312,3 @@ def test_a_copy_at_the_same_path_in_another_container_ends_nobody(
     assert ours.observe(JOB, "one").life is Life.ALIVE, "with the root that it has"
     ours.kill(JOB, "one")
     wait_for("its end, the negative control", lambda: not is_running(supervisor))
-
-
-def test_many_are_looked_at_as_one(place: Place) -> None:
-    """A living, a frozen, a dead, a failed and a never launched instance: the same words as one by one."""
-    for name in ("lives", "frozen", "killed", "failed"):
-        place.runner.launch(place.spec(name, restart_budget=0), {})
-    pids = {name: place.pids(name) for name in ("lives", "frozen", "killed", "failed")}
-    end(pids["frozen"][1], signal.SIGSTOP)
-    place.runner.kill(JOB, "killed")
-    place.order("exit 7", "failed")
-    place.wait_dead("killed")
-    place.wait_dead("failed")
-    names = [*pids, "never"]
-    found = place.runner.observe_many([(JOB, name) for name in names])
-    assert {name: found[JOB, name] for name in names} == {name: place.runner.observe(JOB, name) for name in names}
-    assert [found[JOB, name].life for name in names] == [Life.ALIVE, Life.ALIVE, Life.DEAD, Life.DEAD, Life.ABSENT]
-    assert [found[JOB, name].frozen for name in names] == [False, True, False, False, False]
-    assert [found[JOB, name].halted for name in names] == [False, True, False, False, False]
-
-
-def test_a_stopped_supervisor_does_not_halt_its_driver(place: Place) -> None:
-    """The driver can finish its batch: it is drained, not killed. Negative control: the stopped driver."""
-    place.runner.launch(place.spec("one", restart_budget=0), {})
-    driver, supervisor = place.pids("one")[0], place.supervisor("one")
-    end(supervisor, signal.SIGSTOP)
-    wait_for("its freezing", lambda: place.runner.observe(JOB, "one").frozen)
-    assert not place.runner.observe(JOB, "one").halted
-    end(driver, signal.SIGSTOP)
-    wait_for("the driver's freezing", lambda: place.runner.observe(JOB, "one").halted)
-
-
-def test_a_look_from_before_the_records_would_call_a_new_driver_dead(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The negative control: who started after the only look is in the records, and not in it."""
-    early = process_tree.ProcessTable()
-    place.runner.launch(place.spec(), {})
-    place.pids()
-    assert place.runner.observe_many([(JOB, "one")])[JOB, "one"].life is Life.ALIVE
-    monkeypatch.setattr("streamkeeper.runners.local_process.ProcessTable", lambda: early)
-    assert place.runner.observe_many([(JOB, "one")])[JOB, "one"].life is Life.DEAD
-
-
-def test_a_machine_that_has_booted_since_is_told(place: Place) -> None:
-    """The proof says so in a word that the watch can read; a death in the same boot does not."""
-    here = replace(this_machine(), hardware="h", pid_namespace="4026531836")
-    place.control().write_launch(place.spec())
-    before = replace(here, boot="another-boot")
-    place.control().write_process(replace(record(pid=1, started=1), machine=before.text, host=here.host))
-    seen = place.new_runner(machine=here).observe(JOB, "one")
-    assert (seen.life, seen.rebooted) == (Life.DEAD, True)

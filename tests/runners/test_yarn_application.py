@@ -28,7 +28,7 @@ from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.yarn_application import YarnRunner
 from streamkeeper.runners.yarn_rest import ResourceManager
-from tests.contracts.runner_contract import RunnerContract
+from tests.contracts.runner_contract import RunnerContract, SecretsContract
 from tests.runners.launching import JOB, Place, end, is_running
 
 pytestmark = [pytest.mark.hdfs, pytest.mark.storage, pytest.mark.timeout(300)]
@@ -78,7 +78,7 @@ def place(tmp_path: Path, yarn: YarnServer) -> Iterator[YarnPlace]:
     place.close()
 
 
-class TestYarnRunner(RunnerContract):
+class TestYarnRunner(RunnerContract, SecretsContract):
     """The contract."""
 
 

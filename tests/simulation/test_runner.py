@@ -1,0 +1,281 @@
+"""The simulated runner keeps the contracts of the real ones, with the real supervisor and its simulated processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.simulation.process_table import SimulatedProcessTable
+from harness.simulation.runner import SimulatedRunner
+from harness.simulation.scheduler import Process, Scheduler
+from harness.simulation.world import JOB, World
+from streamkeeper.model.control import LaunchMode, LaunchSpec
+from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.registry.control import Control
+from streamkeeper.runners import local_process
+from streamkeeper.runners.machine import Machine
+from streamkeeper.runners.supervisor import Superseded, Supervisor
+from tests.contracts.machine_contract import MachineContract
+from tests.contracts.runner_contract import RunnerContract
+
+_POLL_S = 0.05
+_LONGEST_S = 600.0
+
+
+class Drivers(World):
+    """A world whose drivers only obey orders, as ``tests/runners/fake_driver.py``."""
+
+    def __init__(self, scheduler: Scheduler, root: Path, *, fenced: bool) -> None:
+        super().__init__(scheduler, root, fenced=fenced)
+        self.orders: dict[str, list[str]] = {}
+        self.started: list[Process] = []
+        self.ready: dict[str, tuple[Process, Process]] = {}
+        self.nudged: set[str] = set()
+        self.dies_with_parent = True
+
+    def start_driver(self, supervisor: Process, spec: LaunchSpec, generation: int) -> Process:
+        name = f"{spec.instance}/{generation}"
+        driver = Process(name, supervisor.machine, parent=supervisor, dies_with_parent=self.dies_with_parent)
+        supervisor.children.append(driver)
+        self.started.append(driver)
+        self.scheduler.start(driver, name, lambda: self._obey(driver, spec.instance))
+        return driver
+
+    def _obey(self, driver: Process, instance: str) -> None:
+        child = Process(f"{driver.name} child", driver.machine, parent=driver)
+        driver.children.append(child)
+        driver.on_nudge = lambda: self.nudged.add(driver.name)
+        self.ready[driver.name] = (driver, child)
+        done = 0
+        while True:
+            for line in self.orders.get(instance, [])[done:]:
+                done += 1
+                verb, _, rest = line.partition(" ")
+                if verb == "print":
+                    driver.printed = rest
+                if verb == "exit":
+                    self.scheduler.kill(driver, int(rest))
+            self.scheduler.sleep(_POLL_S)
+
+
+class Place:
+    """Each call of a runner is made by a process of its own, and the simulation goes on until that call has ended."""
+
+    job = JOB
+
+    def __init__(self, world: Drivers, kind: type[SimulatedRunner]) -> None:
+        self._world, self._scheduler, self._kind = world, world.scheduler, kind
+        self.machine = world.table.machine()
+        self.runner = self.new_runner()
+
+    def new_runner(self, *, machine: Machine | None = None) -> SimulatedRunner:
+        place = self
+
+        class Called(self._kind):  # type: ignore[name-defined,misc]
+            def launch(self, *given: Any) -> None:
+                place.call(lambda: super(Called, self).launch(*given))
+
+            def observe(self, *given: Any) -> Liveness:
+                return place.call(lambda: super(Called, self).observe(*given))
+
+            def observe_many(self, *given: Any) -> Any:
+                return place.call(lambda: super(Called, self).observe_many(*given))
+
+            def nudge(self, *given: Any) -> None:
+                place.call(lambda: super(Called, self).nudge(*given))
+
+            def kill(self, *given: Any) -> None:
+                place.call(lambda: super(Called, self).kill(*given))
+
+        return Called(self._world, self._world.store_of(None), machine=machine)
+
+    def call(self, act: Callable[[], Any]) -> Any:
+        """Run one call to its end, and return its result or raise its error."""
+        return self._call_all([act])[0]
+
+    def _call_all(self, acts: list[Callable[[], Any]]) -> list[Any]:
+        if self._scheduler.current is not None:
+            return [act() for act in acts]
+        told: list[Any] = [None] * len(acts)
+        errors: list[Exception] = []
+
+        def run(number: int) -> None:
+            try:
+                told[number] = acts[number]()
+            except Exception as error:
+                errors.append(error)
+
+        callers = [
+            self._scheduler.start(
+                Process(f"caller {number}", "m1"), f"caller {number}", lambda number=number: run(number)
+            )
+            for number in range(len(acts))
+        ]
+        self.wait_for("the calls", lambda: all(caller.done for caller in callers))
+        if errors:
+            raise errors[0]
+        return told
+
+    def launch_at_once(self, times: int) -> None:
+        self._call_all([lambda: self.new_runner().launch(self.spec(), {})] * times)
+
+    def spec(self, instance: str = "one", **changes: Any) -> LaunchSpec:
+        values: dict[str, Any] = {
+            "instance": instance,
+            "job": JOB,
+            "release": "r0001",
+            "mode": LaunchMode.STANDBY,
+            "bundle": "0" * 64,
+            "entry": "sales.py",
+            "params": {},
+            "conf": {},
+            "checkpoints": self._world.settings.checkpoints,
+            "lease_s": 2.0,
+        }
+        return LaunchSpec(**(values | changes))
+
+    def control(self, instance: str = "one") -> Control:
+        return Control(self._world.store_of(None), JOB, instance)
+
+    def order(self, text: str, instance: str = "one") -> None:
+        self._world.orders[instance] = text.splitlines()
+
+    def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
+        name = f"{instance}/{generation}"
+        driver, child = self.wait_for(name, lambda: self._world.ready.get(name))
+        return self._world.table.pid(driver), self._world.table.pid(child)
+
+    def supervisor(self, instance: str = "one") -> int:
+        return int(self.wait_for("a claim", lambda: self.control(instance).processes())[0].pid)
+
+    def starts(self) -> int:
+        return len([each for each in self._world.started if each.name.startswith("one/")])
+
+    def has_run(self) -> bool:
+        return bool(self._world.started)
+
+    def nudged(self) -> bool:
+        return "one/1" in self._world.nudged
+
+    def is_running(self, pid: int) -> bool:
+        return self._world.table.get(pid).alive
+
+    def kill(self, pid: int) -> None:
+        self._scheduler.kill(self._world.table.get(pid), -9)
+
+    def freeze(self, pid: int) -> None:
+        self._world.table.get(pid).frozen = True
+
+    def wait_for(self, what: str, look: Callable[[], Any]) -> Any:
+        end = self._scheduler.now_s + _LONGEST_S
+        while not (found := look()):
+            assert self._scheduler.now_s < end, f"{what}: not within {_LONGEST_S:g} s"
+            self._scheduler.run(self._scheduler.now_s + _POLL_S)
+        return found
+
+    def life(self, instance: str = "one") -> Life:
+        return self.runner.observe(JOB, instance).life
+
+    def wait_dead(self, instance: str = "one") -> str:
+        self.wait_for(f"the death of {instance}", lambda: self.life(instance) is Life.DEAD)
+        return self.runner.observe(JOB, instance).why
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """A machine on which nothing runs."""
+    with Drivers.opened(1, tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def place(world: Drivers) -> Place:
+    return Place(world, SimulatedRunner)
+
+
+class TestSimulatedRunner(RunnerContract, MachineContract):
+    """The contracts, but for secrets: a simulated process has no environment."""
+
+
+class WithoutLooking(SimulatedRunner):
+    """Starts a supervisor whatever runs already, and returns when that one has looked at the claims."""
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        Control(self._store, spec.job, spec.instance).write_launch(spec)
+        self._start(spec, secrets)
+        self._world.scheduler.sleep(2.0)
+
+
+def test_a_claim_alone_prevents_a_second_driver(world: Drivers) -> None:
+    """Of several supervisors that start at once, the suite finds one driver."""
+    RunnerContract().test_launching_twice_starts_one_tree(Place(world, WithoutLooking))
+
+
+def test_the_suite_sees_a_second_driver(world: Drivers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: a supervisor that goes on although another one has the claim starts a second driver."""
+    claim = Supervisor._claim
+
+    def claim_anyway(self: Supervisor, generation: int) -> None:
+        with suppress(Superseded):
+            claim(self, generation)
+
+    monkeypatch.setattr(Supervisor, "_claim", claim_anyway)
+    place = Place(world, WithoutLooking)
+    with pytest.raises(AssertionError):
+        RunnerContract().test_launching_twice_starts_one_tree(place)
+    assert place.starts() > 1
+
+
+def test_the_suite_sees_a_kill_that_leaves_the_claim_free(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: what was killed before its claim then starts."""
+    monkeypatch.setattr(local_process, "bar", lambda *_: [])
+    with pytest.raises(AssertionError):
+        RunnerContract().test_what_is_killed_before_its_claim_never_starts(place)
+
+
+@pytest.mark.parametrize("whom", [(0,), (2,), (0, 1, 2)], ids=["supervisor", "child", "all"])
+def test_the_suite_sees_a_frozen_process_taken_for_dead(
+    place: Place, monkeypatch: pytest.MonkeyPatch, whom: tuple[int, ...]
+) -> None:
+    """Negative control: a machine that does not show what is frozen. A frozen driver still dies with its supervisor."""
+    find = SimulatedProcessTable.find
+
+    def find_running(self: SimulatedProcessTable, *given: Any) -> Any:
+        return [process for process in find(self, *given) if not process.frozen]
+
+    monkeypatch.setattr(SimulatedProcessTable, "find", find_running)
+    with pytest.raises(AssertionError):
+        RunnerContract().test_a_frozen_process_is_alive_and_can_be_killed(place, whom)
+
+
+def test_the_suite_sees_a_driver_that_outlives_its_supervisor(place: Place, world: Drivers) -> None:
+    """Negative control: a machine that ends a supervisor alone."""
+    world.dies_with_parent = False
+    with pytest.raises(AssertionError, match="the driver's end: not within"):
+        MachineContract().test_a_driver_does_not_outlive_its_supervisor(place)
+
+
+def test_the_suite_sees_a_launch_that_another_machine_does_not_record(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: its driver would count as never started while it starts."""
+    monkeypatch.setattr(SimulatedRunner, "_write_launcher", lambda *_: None)
+    for test in (
+        MachineContract.test_what_runs_elsewhere_is_unknown,
+        MachineContract.test_what_was_launched_here_and_elsewhere_is_unknown,
+    ):
+        with pytest.raises(AssertionError):
+            test(MachineContract(), place)
+
+
+def test_what_is_hidden_is_unknown(place: Place, world: Drivers) -> None:
+    """An observation that fails says neither that an instance lives nor that it has ended."""
+    place.runner.launch(place.spec(), {})
+    place.pids()
+    world.unseen = 1.0
+    assert place.life() is Life.UNKNOWN
+    assert place.runner.observe_many([(JOB, "one")])[JOB, "one"].life is Life.UNKNOWN
