@@ -6,6 +6,7 @@
 --workers N    so many processes (1 per core)
 --bug NAME     put a known bug back, and stop at the first seed that finds it; ``--bug all`` does so for each
 --seed N       play one seed, shrink it if it breaks a rule, and print it as a timeline
+--coverage     print what the blocks at this state have reached, and what they have not
 --results FILE one line per block of 500 seeds (bench/results/simulation.jsonl). A block that has a line at this state
                of the code and the simulator is not played again
 
@@ -27,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.failpoints import named_points
 from harness.checkout import read_code, read_origin
 from harness.places import ROOT
 
@@ -41,6 +43,9 @@ def main() -> int:
     chosen = _arguments()
     # A schedule sees thousands of drivers fail, each with a line in the log.
     logging.disable(logging.CRITICAL)
+    if chosen.coverage:
+        print(_report(chosen.results or RESULTS))
+        return 0
     if chosen.seed is not None:
         return _show(chosen.seed)
     if chosen.bug:
@@ -56,13 +61,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--bug", default="")
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--coverage", action="store_true")
     parser.add_argument("--results", type=Path, default=None)
     return parser.parse_args()
 
 
 def _show(seed: int) -> int:
     from harness.simulation.plan import draw
-    from harness.simulation.schedule import play, shrink, timeline
+    from harness.simulation.playing import play, shrink, timeline
 
     told = play(draw(seed))
     if told.broken:
@@ -103,20 +109,21 @@ def _blocks(first: int, last: int, done: set[int], stop_at: float) -> Iterator[t
 
 def _play_block(seeds: tuple[int, int]) -> dict[str, Any]:
     """Play the seeds from the first to the one before the second."""
+    from harness.simulation.coverage import Covered
     from harness.simulation.patches import installed
     from harness.simulation.plan import draw
-    from harness.simulation.schedule import play
+    from harness.simulation.playing import play
 
     logging.disable(logging.CRITICAL)
     began = time.monotonic()
     outcomes: Counter[str] = Counter()
-    points: set[str] = set()
+    covered = Covered()
     broken, steps = [], 0
     with installed():
         for seed in range(*seeds):
             told = play(draw(seed))
             outcomes.update(told.outcomes)
-            points |= told.points
+            covered |= told.covered
             steps += told.steps
             if told.broken:
                 broken.append({"seed": seed, "rule": told.broken})
@@ -125,7 +132,7 @@ def _play_block(seeds: tuple[int, int]) -> dict[str, Any]:
         "count": seeds[1] - seeds[0],
         "broken": broken,
         "outcomes": dict(sorted(outcomes.items())),
-        "points": sorted(points),
+        "covered": {name: sorted(reached) for name, reached in vars(covered).items()},
         "steps": steps,
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -150,7 +157,7 @@ def _find_bug(name: str, *, first: int, most: int) -> dict[str, Any]:
     from harness.simulation.known_bugs import put_back
     from harness.simulation.patches import installed
     from harness.simulation.plan import draw
-    from harness.simulation.schedule import play
+    from harness.simulation.playing import play
 
     logging.disable(logging.CRITICAL)
     with put_back(name), installed():
@@ -164,13 +171,36 @@ def _find_bug(name: str, *, first: int, most: int) -> dict[str, Any]:
 def _summary(lines: list[dict[str, Any]]) -> str:
     schedules, seconds = sum(line["count"] for line in lines), sum(line["seconds"] for line in lines)
     operations = sum(sum(line["outcomes"].values()) for line in lines)
-    points = {point for line in lines for point in line["points"]}
     broken = [each["seed"] for line in lines for each in line["broken"]]
     rate = operations / seconds if seconds else 0.0
     return (
         f"{schedules:,} schedules with {operations:,} operations, {rate:.0f} operations a second and core,"
-        f" {len(points)} failpoints reached, broken: {broken or 'none'}"
+        f" broken: {broken or 'none'}"
     )
+
+
+def _report(results: Path) -> str:
+    """What the blocks at this state have reached, and what not."""
+    from harness.simulation.coverage import every_decision, every_end, every_pair
+
+    here = _here()
+    lines = [line for line in _lines(results) if _is_of(line, here)]
+    everything = {
+        "points": ("failpoints", named_points()),
+        "decisions": ("decisions of the ladders", every_decision()),
+        "ends": ("steps at which an operation ended, with its outcome (not all are possible)", every_end()),
+        "pairs": ("open operations and requests that came then", every_pair()),
+    }
+    told = [_summary(lines)]
+    for name, (what, all_names) in everything.items():
+        reached = {each for line in lines for each in line["covered"][name]}
+        missing = sorted(all_names - reached)
+        told += [
+            "",
+            f"{what}: {len(all_names) - len(missing)} of {len(all_names)}",
+            *(f"  - {each}" for each in missing),
+        ]
+    return "\n".join(told)
 
 
 def _here() -> dict[str, Any]:

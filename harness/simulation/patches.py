@@ -15,12 +15,13 @@ from unittest.mock import patch
 
 from greenlet import GreenletExit
 
+from harness.simulation.coverage import DECIDING
 from harness.simulation.process_table import places
 from harness.simulation.processes import planned_queries
 from harness.simulation.remembered import Remembered
 from harness.simulation.sink import FencedWriter
 from harness.simulation.threads import InTurn, Queues, Threading
-from streamkeeper import clock, crash_points
+from streamkeeper import clock, crash_points, lifecycle
 from streamkeeper.checkpoints.log_codec import batch_number
 from streamkeeper.driver import (
     comparing,
@@ -132,6 +133,15 @@ class _Stage:
         assert current is not None
         current.process.on_nudge = lambda: real.ring(wakeups.Wakeup.NUDGE)
 
+    def noting(self, decide: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``decide``, which also notes who calls it."""
+
+        def noted(*given: Any, **named: Any) -> Any:
+            self.world.covered.decided()
+            return decide(*given, **named)
+
+        return noted
+
     def build(self, spec: Any, root: Path, spark: Any, secrets: Any) -> Any:
         """Build the queries of a release."""
         del root, secrets
@@ -170,6 +180,8 @@ def installed() -> Iterator[_Stage]:
         for name, below, value in functions:
             for module in _with(name, below):
                 put(module, name, value)
+        for module, name, function in _deciding():
+            put(module, name, stage.noting(function))
         _installed.append(stage)
         stack.callback(_installed.clear)
         yield stage
@@ -186,6 +198,13 @@ def in_place(world: World) -> Iterator[None]:
         finally:
             stage.worlds.pop()
             stage.remembered.clear()
+
+
+def _deciding() -> list[tuple[ModuleType, str, Any]]:
+    """The modules of the ladders that call a deciding function, with its name there."""
+    below = f"{lifecycle.__name__}."
+    modules = [module for key, module in sys.modules.items() if key.startswith(below)]
+    return [(module, name, each) for module in modules for name, each in vars(module).items() if each in DECIDING]
 
 
 def _with(name: str, below: tuple[str, ...]) -> list[ModuleType]:

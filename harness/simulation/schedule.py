@@ -1,17 +1,15 @@
-"""Plays a plan on a world: its requests and faults, then a quiet end in which all must come right."""
+"""A plan on a world: its requests and faults, then a quiet end in which all must come right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
-
-from msgspec.structs import replace
+from typing import TypeVar
 
 from harness.simulation import callers
 from harness.simulation.callers import Act, Caller, Watching
-from harness.simulation.plan import Move, Plan
-from harness.simulation.scheduler import Event, Process, Violation
+from harness.simulation.coverage import kind_of
+from harness.simulation.plan import REQUESTS, Move, Plan
+from harness.simulation.scheduler import Process, Violation
 from harness.simulation.world import JOB, World
 from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.model.recovery import RecoveryAction
@@ -32,21 +30,6 @@ _WATCHED_S = 120.0
 _STARTS = 3
 """How often the job is started again at the end, as the watch would after a failure."""
 _LOOK_S = 5.0
-
-
-@dataclass
-class Told:
-    """What one schedule showed."""
-
-    plan: Plan
-    broken: str = ""
-    """The broken rule; empty if all held."""
-    trace: list[Event] = field(default_factory=list)
-    points: set[str] = field(default_factory=set)
-    """The failpoints that were reached."""
-    outcomes: list[str] = field(default_factory=list)
-    """The outcome of each operation."""
-    steps: int = 0
 
 
 class Schedule:
@@ -77,6 +60,8 @@ class Schedule:
             self._until(self._scheduler.now_s + move.pause_s)
             self._copies.append(self._world.disk.copy())
             self._trees.append(self._world.copy_checkpoints())
+            if move.kind in REQUESTS and not self._world.rules.gap:
+                self._world.covered.pairs.add(f"{kind_of(self._world.state.open_operation)} + {move.kind}")
             getattr(self, f"_{move.kind.replace('-', '_')}")(move)
         self._heal()
         self._settle()
@@ -302,58 +287,6 @@ class Schedule:
             self._scheduler.run(min(moment, self._scheduler.now_s + _LOOK_S))
             for each in self._outside():
                 each.revive()
-
-
-def play(plan: Plan) -> Told:
-    """Play a plan, and return what it showed."""
-    told = Told(plan)
-    with World.opened(plan.seed, fenced=plan.fenced) as world:
-        world.on_point = told.points.add
-        try:
-            Schedule(world, plan).run()
-        except Violation as violation:
-            told.broken = str(violation)
-        told.trace, told.steps = world.scheduler.trace, world.scheduler.steps
-        if not told.broken and not world.rules.gap:
-            operations = world.state.operations.values()
-            told.outcomes = [each.outcome.value if each.outcome is not None else "open" for each in operations]
-    return told
-
-
-def shrink(told: Told) -> Told:
-    """Return a schedule with as few moves and disturbances as possible that breaks a rule too."""
-    best, shorter = told, True
-    while shorter:
-        shorter = False
-        for plan in _simpler(best.plan):
-            again = play(plan)
-            if again.broken:
-                best, shorter = again, True
-                break
-    return best
-
-
-def _simpler(plan: Plan) -> list[Plan]:
-    moves = plan.moves
-    without: list[Plan] = [replace(plan, moves=moves[:at] + moves[at + 1 :]) for at in range(len(moves))]
-    calmer = [replace(plan, **{name: 0.0}) for name in ("lost", "unseen") if getattr(plan, name)]
-    return without + calmer
-
-
-def timeline(told: Told) -> str:
-    """Return a schedule as text that a person can follow: its moves, and who did what at which second."""
-    lines = [
-        f"seed {told.plan.seed}, {'a fenced table' if told.plan.fenced else 'a function'}: {told.broken or 'holds'}"
-    ]
-    lines += [f"  move {number}: {_told_move(move)}" for number, move in enumerate(told.plan.moves, 1)]
-    lines += [f"{event.at:9.2f} s  {event.actor:32} {event.what}" for event in told.trace]
-    return "\n".join(lines)
-
-
-def _told_move(move: Move) -> str:
-    given: dict[str, Any] = move.request if move.kind == "deploy" else {}
-    details = ", ".join(f"{name}={value}" for name, value in given.items())
-    return f"after {move.pause_s:.1f} s {move.kind} on {move.machine} {details}".rstrip()
 
 
 def _pick(things: Sequence[T], which: float) -> T:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import msgspec
 
+from harness.simulation.coverage import Covered
 from harness.simulation.patches import in_place
 from harness.simulation.process_table import Processes
 from harness.simulation.processes import run_driver, run_supervisor
@@ -85,7 +86,7 @@ class World:
         self.rules = Rules(self, JOB)
         self.disk.on_create = self._created
         self.disk.on_replace, self.disk.on_drop = self.rules.held, self.rules.removed
-        self.on_point: Callable[[str], None] = lambda name: None
+        self.covered = Covered()
         self._pids = 100
         self.table = Processes(self)
         alike, opaque = _manifest(self.sink, "a"), _manifest(self.sink, "b")
@@ -130,7 +131,7 @@ class World:
     def crash_point(self, name: str) -> None:
         """A failpoint of the real code is a seam."""
         if not self.scheduler.elsewhere and self.scheduler.current is not None:
-            self.on_point(name)
+            self.covered.points.add(name)
             if name == "driver.batch.before":
                 self.rules.admitted()
             elif name == "driver.batch.written":

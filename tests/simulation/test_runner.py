@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,8 +28,8 @@ _LONGEST_S = 600.0
 class Drivers(World):
     """A world whose drivers only obey orders, as ``tests/runners/fake_driver.py``."""
 
-    def __init__(self, scheduler: Scheduler, root: Path, *, fenced: bool) -> None:
-        super().__init__(scheduler, root, fenced=fenced)
+    def __init__(self, scheduler: Scheduler, *, fenced: bool) -> None:
+        super().__init__(scheduler, fenced=fenced)
         self.orders: dict[str, list[str]] = {}
         self.started: list[Process] = []
         self.ready: dict[str, tuple[Process, Process]] = {}
@@ -186,9 +185,9 @@ class Place:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world() -> Iterator[World]:
     """A machine on which nothing runs."""
-    with Drivers.opened(1, tmp_path) as opened:
+    with Drivers.opened(1) as opened:
         yield opened
 
 

@@ -15,7 +15,7 @@ from harness.places import ROOT
 from harness.simulation import known_bugs
 from harness.simulation.known_bugs import BUGS, Bug, Change, put_back
 from harness.simulation.plan import FAULTS, REQUESTS, draw
-from harness.simulation.schedule import Told, play, shrink, timeline
+from harness.simulation.playing import Told, play, shrink, timeline
 
 BLOCK = 30
 SEEDS_OF_BUGS = {

@@ -13,7 +13,6 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import (
     InvalidInput,
-    NotFound,
     OperationOpen,
     OperationRefused,
     PermanentError,
@@ -47,7 +46,7 @@ from streamkeeper.model.step import Step
 from streamkeeper.model.ways import Reached, Way
 from streamkeeper.operations.approval import right_of
 from streamkeeper.operations.catching_up import how_far, last_written
-from streamkeeper.operations.deploy_acts import DeployActs
+from streamkeeper.operations.deploy_acts import DeployActs, unknown_operation
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_jobs import must_not_be_lost
@@ -167,7 +166,7 @@ class Deploy:
         """
         deploy = cls(site, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
         if operation not in deploy.state.operations:
-            raise _unknown(job, operation)
+            raise unknown_operation(job, operation)
         return deploy
 
     @property
@@ -273,7 +272,7 @@ class Deploy:
         operation = state.operations.get(self.operation)
         if operation is None:
             # An older copy of the store may have been put in its place since the start of this operation.
-            raise _unknown(self.job, self.operation)
+            raise unknown_operation(self.job, self.operation)
         names = {owner.instance for owner in state.owners}
         names |= {instance.instance for instance in state.instances.values() if instance.operation == self.operation}
         waited = clock.monotonic() - self._since if self._on else 0.0
@@ -386,7 +385,3 @@ class Deploy:
             sentence=operation.sentence,
             outcome=operation.outcome,
         )
-
-
-def _unknown(job: str, operation: str) -> NotFound:
-    return NotFound(f"job {job} has no operation {operation}", hint=f"run `streamkeeper history {job}`")

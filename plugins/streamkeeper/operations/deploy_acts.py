@@ -184,11 +184,13 @@ class DeployActs:
         self._record(step_done(self._operation, step, result), forward=True)
 
     def _current(self) -> OperationState:
-        return self._journal.state().operations[self._operation]
+        operation = self._journal.state().operations.get(self._operation)
+        if operation is None:
+            raise unknown_operation(self._job, self._operation)
+        return operation
 
     def _release(self) -> Release:
-        state = self._journal.state()
-        return state.releases[state.operations[self._operation].release]
+        return self._journal.state().releases[self._current().release]
 
     def _register(self) -> None:
         request = self._current().request
@@ -372,3 +374,8 @@ def release_before(state: JobState) -> str:
     if not before:
         raise OperationRefused(f"no release was current before {state.serving_release or 'now'}")
     return before[-1]
+
+
+def unknown_operation(job: str, operation: str) -> NotFound:
+    """Return the error for an operation that the journal does not record, perhaps because it is an older copy now."""
+    return NotFound(f"job {job} has no operation {operation}", hint=f"run `streamkeeper history {job}`")

@@ -76,8 +76,11 @@ def is_served(site: Installation, state: JobState) -> bool:
 
 
 def stored_manifests(site: Installation, state: JobState, release: str) -> dict[str, Manifest]:
-    """Return the manifests of a release, by query. Call this only for a release that a driver has described."""
-    hashes = state.described[release]
+    """Return the manifests of a release, by query. Raises NotFound for a release that no driver has described."""
+    hashes = state.described.get(release)
+    if hashes is None:
+        # A caller has read that it is described: an older copy of the store may have been put in its place since then.
+        raise NotFound(f"job {state.job} records no description of {release}", hint=f"deploy {release} again")
     return {query: read_manifest(site.store, state.job, digest) for query, digest in hashes.items()}
 
 

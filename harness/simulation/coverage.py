@@ -1,0 +1,107 @@
+"""What schedules reach: failpoints, decisions of the ladders, ends of operations, and pairs of requests."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from pathlib import Path
+from types import CodeType
+
+from msgspec.structs import replace
+
+from harness.simulation.plan import REQUESTS
+from streamkeeper import lifecycle
+from streamkeeper.lifecycle.instances import give_up, say
+from streamkeeper.lifecycle.steps import current_step
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.step import Step
+
+LADDERS = Path(lifecycle.__file__).parent
+DECIDING = (say, give_up)
+"""Each call of one of these functions in ``lifecycle`` is one decision of a ladder."""
+NOTHING = "nothing"
+"""Stands for the open operation where none is open."""
+
+
+@dataclass
+class Covered:
+    """Names of what was reached."""
+
+    points: set[str] = field(default_factory=set)
+    """Failpoints."""
+    decisions: set[str] = field(default_factory=set)
+    """Decisions, such as ``draining.drain 2``: the second one in the text of this function."""
+    ends: set[str] = field(default_factory=set)
+    """The step at which an operation has ended and its outcome, such as ``drain: failed``."""
+    pairs: set[str] = field(default_factory=set)
+    """What an open operation is, and the request that comes then, such as ``deploy + stop``."""
+
+    def __or__(self, other: Covered) -> Covered:
+        return Covered(**{name: mine | getattr(other, name) for name, mine in vars(self).items()})
+
+    def decided(self) -> None:
+        """Note the decision of the ladder that has called ``say`` or ``give_up``."""
+        frame = sys._getframe(2)
+        line, _, column, _ = _places(frame.f_code)[frame.f_lasti // 2]
+        if found := _decisions_of(frame.f_code.co_filename).get((line, column)):
+            self.decisions.add(found)
+
+
+def every_decision() -> set[str]:
+    """All decisions in the text of the ladders."""
+    return {name for file in sorted(LADDERS.glob("*.py")) for name in _decisions_of(str(file)).values()}
+
+
+def every_end() -> set[str]:
+    """All steps with all outcomes; not all of them are possible."""
+    return {f"{step.label}: {outcome.value}" for step, outcome in product(Step, Outcome)}
+
+
+def every_pair() -> set[str]:
+    """Every request while nothing, or each kind of operation, is open."""
+    requests = [request for request in REQUESTS if request != "repeat"]
+    kinds = ["deploy", "rollback", "start", "recover", NOTHING]
+    return {f"{kind} + {request}" for kind, request in product(kinds, requests)}
+
+
+def kind_of(operation: OperationState | None) -> str:
+    """The request that has opened an operation."""
+    if operation is None:
+        return NOTHING
+    asked = operation.request
+    return "recover" if asked.recover else "rollback" if asked.rollback else "start" if asked.start else "deploy"
+
+
+def ends_of(operations: Iterable[OperationState]) -> set[str]:
+    """The first step of each ended operation that was not finished, with the operation's outcome."""
+    return {
+        f"{current_step(replace(each, fall_back='')).label}: {each.outcome.value}"
+        for each in operations
+        if each.outcome is not None
+    }
+
+
+@cache
+def _places(code: CodeType) -> list[tuple[int | None, int | None, int | None, int | None]]:
+    return list(code.co_positions())
+
+
+@cache
+def _decisions_of(file: str) -> dict[tuple[int | None, int | None], str]:
+    """First line and column of each call that makes a decision -> the decision."""
+    path = Path(file)
+    found: dict[tuple[int | None, int | None], str] = {}
+    for function in [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]:
+        calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and _decides(node)]
+        for number, call in enumerate(sorted(calls, key=lambda call: (call.lineno, call.col_offset)), 1):
+            found[call.lineno, call.col_offset] = f"{path.stem}.{function.name} {number}"
+    return found
+
+
+def _decides(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id in {each.__name__ for each in DECIDING}
