@@ -19,7 +19,7 @@ from harness.simulation.coverage import DECIDING
 from harness.simulation.process_table import places
 from harness.simulation.processes import planned_queries
 from harness.simulation.remembered import Remembered
-from harness.simulation.sink import FencedWriter
+from harness.simulation.sink import TableWriter, answer, read_fences
 from harness.simulation.threads import InTurn, Queues, Threading
 from streamkeeper import clock, crash_points, lifecycle
 from streamkeeper.checkpoints.log_codec import batch_number
@@ -41,6 +41,7 @@ from streamkeeper.operations import deploy, fleet_look, stopping, whereabouts
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor
+from streamkeeper.sinks import fences, table
 
 if TYPE_CHECKING:
     from harness.simulation.scheduler import Scheduler
@@ -235,7 +236,9 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     for name in ("must_be_create_only", "prepare", "restore_confs"):
         put(queries, name, lambda *_: None)
     put(taking_over, "check_batch", lambda *_: None)
-    put(comparing, "TableWriter", FencedWriter)
+    put(comparing, "TableWriter", TableWriter)
+    put(table, "answer", lambda question: answer(stage.world, question))
+    put(fences, "_read_tables", lambda place: read_fences(stage.world, place))
     put(kafka_topics, "reads_all_of", lambda *_: True)
     put(fleet_look, "ThreadPoolExecutor", InTurn)
     put(serving, "collect_regularly", lambda: None)

@@ -1,26 +1,35 @@
-"""A table in memory with the fence and the shadows of ``TableSink``, and an output without them, as of a function."""
+"""A table in memory that behaves as ``TableSink``, and an output without a fence, as of a user's function."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import Fenced, InvalidInput, OutputLost
+from streamkeeper.errors import Fenced, InvalidInput, NotFound, OutputLost
 from streamkeeper.model.comparison import OutputComparison
+from streamkeeper.model.lost_store import Fence
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.output_history import OutputRecord
-from streamkeeper.sinks.contract import OutputClaim, Sink, SinkContext, SinkWriter, WriterRole, refuse_older_copy
+from streamkeeper.sinks.contract import (
+    OutputAnswer,
+    OutputClaim,
+    OutputQuestion,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    WriterRole,
+    check_installation,
+    refuse_older_copy,
+)
 
 if TYPE_CHECKING:
     from harness.simulation.spark import Frame
     from harness.simulation.world import World
 
-PLACE = "sqlite:////simulated/output.db#totals"
+DATABASE = "sqlite:////simulated/output.db"
+PLACE = f"{DATABASE}#totals"
 FUNCTION = "simulated:write"
-CURRENT = "totals"
-"""The table that readers see. Another version's table has the version's name."""
 
 Written = dict[int, list[tuple[str, int]]]
 """Row -> the batches that wrote it, each as checkpoint version and number."""
@@ -28,175 +37,254 @@ Written = dict[int, list[tuple[str, int]]]
 
 @dataclass
 class Row:
-    """The output's own record of one table."""
+    """The output's own record."""
 
     owner: str
     epoch: int
     version: str = ""
-    """Empty as long as no batch was written."""
     batch: int | None = None
-    written: Written = field(default_factory=dict)
-    """The rows of the table."""
+    installation: str = ""
 
 
 @dataclass
 class Output:
-    """All tables of the output, by name; and what a function has written."""
+    """What readers see, and the output's own record."""
 
-    tables: dict[str, Row] = field(default_factory=dict)
-    by_function: Written = field(default_factory=dict)
+    row: Row | None = None
+    batches: Written = field(default_factory=dict)
+    beside: dict[str, Output] = field(default_factory=dict)
+    """Checkpoint version -> what it writes in shadow, or wrote before it was replaced; readers do not see it."""
 
-    @property
-    def row(self) -> Row | None:
-        """The table that readers see; None if no writer has raised its fence."""
-        return self.tables.get(CURRENT)
+    def swap_in(self, lineage: Sequence[str]) -> None:
+        """Show what the newest version of the lineage wrote beside, and keep what was shown; as ``swap_in`` of a table.
 
-    @property
-    def batches(self) -> Written:
-        """The rows that readers see."""
-        return self.row.written if self.row is not None else self.by_function
+        Nothing changes if a version of the lineage is shown already, or none has written beside.
+        """
+        row = self.row
+        assert row is not None
+        for version in lineage:
+            if row.version == version:
+                return
+            if version in self.beside:
+                break
+        else:
+            return
+        coming = self.beside.pop(version)
+        assert coming.row is not None
+        if not coming.row.version and row.version:
+            raise InvalidInput(f"version {version} has no batch, so it cannot replace {row.version}")
+        kept = Row(row.owner, max(row.epoch, coming.row.epoch + 1), row.version, row.batch, row.installation)
+        self.beside = {row.version: Output(kept, self.batches)} if row.version else {}
+        self.batches, row.version, row.batch = coming.batches, coming.row.version, coming.row.batch
+
+    def record(self) -> OutputRecord:
+        """The record that the output keeps of its batches."""
+        rows = [each.row for each in (*self.beside.values(), self) if each.row is not None]
+        last = {row.version: row.batch for row in rows if row.version and row.batch is not None}
+        if self.row is None:
+            return OutputRecord(gone="the table has no record", last=last)
+        return OutputRecord(epoch=self.row.epoch, last=last)
 
 
-class SimulatedSink(Sink):
-    """The declaration; ``fenced``: whether the output has a fence."""
+class SimulatedTable(Sink):
+    """The declaration of the table."""
 
     kind: ClassVar[str] = "table"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update"})
 
-    def __init__(self, world: World, *, fenced: bool) -> None:
-        self._world, self._fenced = world, fenced
+    def __init__(self, world: World) -> None:
+        self._world = world
 
     def describe(self) -> SinkDescription:
-        if not self._fenced:
-            return SinkDescription(kind="foreach", output=FUNCTION, options={})
-        return SinkDescription(kind="table", output=PLACE, options={"key": "k"})
+        return SinkDescription(kind=self.kind, output=PLACE, options={"key": "k"})
+
+    @property
+    def fence_place(self) -> str:
+        return DATABASE
 
     def open(self, context: SinkContext) -> SinkWriter:
-        return (FencedWriter if self._fenced else FunctionWriter)(self._world, context)
+        return TableWriter(self._world, context)
 
     def rehearse(self, batch: Any) -> None:
         """Keep nothing."""
 
 
-class FencedWriter(SinkWriter):
+class SimulatedFunction(Sink):
+    """The declaration of the output without a fence."""
+
+    kind: ClassVar[str] = "foreach"
+    output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update"})
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def describe(self) -> SinkDescription:
+        return SinkDescription(kind=self.kind, output=FUNCTION, options={})
+
+    def open(self, context: SinkContext) -> SinkWriter:
+        return FunctionWriter(self._world, context)
+
+    def rehearse(self, batch: Any) -> None:
+        """Keep nothing."""
+
+
+def answer(world: World, question: OutputQuestion) -> OutputAnswer:
+    """Tell without a writer what the table contains, as ``table_answer.answer``."""
+    world.scheduler.seam()
+    output = world.output
+    row, record = output.row, output.record()
+    if row is None:
+        return OutputAnswer(unknown=f"{DATABASE} does not exist", record=record)
+    if not row.version:
+        return OutputAnswer(record=record)
+    if row.owner != question.owner:
+        return OutputAnswer(unknown=f"the table is written by {row.owner}")
+    if row.version != question.version:
+        return OutputAnswer(unknown=f"checkpoint version {row.version} has written to the table since", record=record)
+    return OutputAnswer(batch=row.batch, record=record)
+
+
+def read_fences(world: World, place: str) -> list[Fence]:
+    """Tell who writes the table, as ``fences.read_fences``; raises NotFound before its first fence."""
+    world.scheduler.seam()
+    row = world.output.row
+    if row is None:
+        raise NotFound(f"{place} has no output")
+    beside = {version: each.row for version, each in world.output.beside.items() if each.row is not None}
+    return [
+        Fence(
+            output=PLACE,
+            owner=row.owner,
+            epoch=max([row.epoch, *(other.epoch for other in beside.values())]),
+            claimed=row.epoch,
+            version=row.version,
+            batch=row.batch,
+            versions=tuple(sorted({*beside, *([row.version] if row.version else [])})),
+            installation=row.installation,
+        )
+    ]
+
+
+class TableWriter(SinkWriter):
     """Writes a batch and its number in one transaction, if the epoch is still its own."""
 
     def __init__(self, world: World, context: SinkContext) -> None:
         self._world, self._context = world, context
-        self._tables, self._scheduler = world.output.tables, world.scheduler
-        self._in_shadow = context.role is WriterRole.SHADOW
-        self._name = context.version if self._in_shadow else CURRENT
         self._owner = f"{context.job}/{context.query}"
+        self._in_shadow = context.role is WriterRole.SHADOW
         self._held: int | None = None
 
     @property
     def _row(self) -> Row | None:
-        return self._tables.get(self._name)
+        output = self._output
+        return output.row if output is not None else None
+
+    @property
+    def _output(self) -> Output | None:
+        """What this writer writes; None without its shadow."""
+        return self._world.output.beside.get(self._context.version) if self._in_shadow else self._world.output
 
     def raise_fence(self) -> None:
-        self._scheduler.seam()
-        row, serving = self._row, self._tables.get(CURRENT)
-        if self._in_shadow and serving is not None and serving.version == self._context.version:
-            raise Fenced(f"{self._context.version} is current and no longer a shadow")
-        if row is None:
-            self._tables[self._name] = Row(self._owner, self._context.epoch)
-        elif row.epoch > self._context.epoch:
-            raise Fenced(f"epoch {self._context.epoch} has been superseded by epoch {row.epoch}")
+        self._world.scheduler.seam()
+        serving, context = self._world.output, self._context
+        if self._in_shadow:
+            if serving.row is not None:
+                self._check_owner(serving.row)
+                if serving.row.version == context.version:
+                    raise Fenced(f"{context.version} is current and no longer a shadow")
+            self._move_epoch(serving.beside.setdefault(context.version, Output()))
         else:
-            row.epoch = self._context.epoch
-        if not self._in_shadow:
-            self._swap_in()
+            self._move_epoch(serving)
+            serving.swap_in([each.version for each in reversed(context.serving)] or [context.version])
         self._held = self.last_batch()
 
-    def _swap_in(self) -> None:
-        """As ``versions_of_table.swap_in``: the first version of the lineage that has a table is what readers see."""
-        serving, context = self._tables[CURRENT], self._context
-        lineage = [span.version for span in reversed(context.serving)] or [context.version]
-        coming = next((name for name in lineage if name == serving.version or name in self._tables), "")
-        if coming in ("", serving.version):
+    def _move_epoch(self, output: Output) -> None:
+        context, row = self._context, output.row
+        if row is None:
+            output.row = Row(self._owner, context.epoch, installation=context.installation)
             return
-        if not self._tables[coming].version and serving.version:
-            raise InvalidInput(f"table {coming} has no batch, so it cannot replace {CURRENT}")
-        shown = self._tables.pop(coming)
-        newest = shown.epoch
-        for name in [name for name in self._tables if name != CURRENT]:
-            del self._tables[name]
-        if serving.version:
-            # No writer has the epoch of the retained table.
-            self._tables[serving.version] = Row(
-                self._owner, newest + 1, serving.version, serving.batch, serving.written
-            )
-        self._tables[CURRENT] = Row(self._owner, context.epoch, shown.version, shown.batch, shown.written)
-        self._scheduler.say(f"readers see {coming} from here on")
+        self._check_owner(row)
+        if row.epoch > context.epoch:
+            raise self._superseded(row)
+        row.epoch, row.installation = context.epoch, row.installation or context.installation
+
+    def _check_owner(self, row: Row) -> None:
+        if row.owner != self._owner:
+            raise InvalidInput(f"the table is written by {row.owner}, not by {self._owner}")
+        check_installation("the table", row.installation, self._context.installation)
 
     def newest_claim(self) -> OutputClaim | None:
-        self._scheduler.seam()
-        row = self._tables.get(CURRENT)
-        return OutputClaim(epoch=row.epoch, version=row.version) if row is not None else None
+        self._world.scheduler.seam()
+        row, mine = self._world.output.row, self._context.installation
+        if row is None or row.owner != self._owner or (mine and row.installation not in ("", mine)):
+            return None
+        return OutputClaim(epoch=row.epoch, version=row.version)
 
     def last_batch(self) -> int | None:
         row = self._row
         return row.batch if row is not None and row.version == self._context.version else None
 
     def read_record(self) -> OutputRecord:
-        last = {row.version: row.batch for row in self._tables.values() if row.version and row.batch is not None}
+        return (self._output or Output()).record()
+
+    def begin_after(self, batch: Any, batch_id: int) -> None:
+        del batch
         row = self._row
-        if row is None:
-            return OutputRecord(gone="the table is missing", last=last)
-        return OutputRecord(epoch=row.epoch, last=last)
+        if row is not None and row.epoch == self._context.epoch:
+            row.version, row.batch = self._context.version, batch_id
+        self._held = self.last_batch()
 
     def write(self, batch: Frame, batch_id: int) -> None:
-        self._scheduler.seam()
-        held = self.last_batch()
-        self._refuse_older_copy(held)
+        self._world.scheduler.seam()
+        held, row = self.last_batch(), self._row
+        lost = self._held is not None and (held is None or held < self._held)
+        if lost and ((row is None and self._in_shadow) or (row is not None and row.epoch > self._context.epoch)):
+            raise self._superseded(row)
+        refuse_older_copy(PLACE, self._context.version, self._held, held)
+        self._held = held
         if held is not None and held >= batch_id:
             return
         self._world.take_time()
-        crash_point("sink.staged")
-        row = self._row
-        if row is None:
-            raise Fenced(f"table {self._name} was discarded") if self._in_shadow else OutputLost("there is no record")
-        if row.epoch != self._context.epoch:
-            raise Fenced(f"epoch {self._context.epoch} has been superseded by epoch {row.epoch}")
-        if row.version != self._context.version or row.batch is None or row.batch < batch_id:
-            row.version, row.batch = self._context.version, batch_id
-            self._world.rules.written(row.written, self._context.version, batch_id, batch.rows)
+        self._world.crash_point("sink.staged")
+        self._commit(batch, batch_id)
         self._held = batch_id
-        crash_point("sink.committed")
+        self._world.crash_point("sink.committed")
 
-    def _refuse_older_copy(self, last: int | None) -> None:
-        if self._held is not None and (last is None or last < self._held):
-            newest = self._row.epoch if self._row is not None else None
-            if (newest is None and self._in_shadow) or (newest or 0) > self._context.epoch:
-                raise Fenced(f"epoch {self._context.epoch} has been superseded by epoch {newest}")
-        refuse_older_copy(PLACE, self._context.version, self._held, last)
-        self._held = last
+    def _commit(self, batch: Frame, batch_id: int) -> None:
+        output, context = self._output, self._context
+        row = output.row if output is not None else None
+        if row is None and not self._in_shadow:
+            raise OutputLost("the output holds no record")
+        if output is None or row is None or row.epoch != context.epoch:
+            raise self._superseded(row)
+        if row.version == context.version and row.batch is not None and row.batch >= batch_id:
+            return
+        row.version, row.batch = context.version, batch_id
+        self._world.rules.written(output.batches, context.version, batch_id, batch.rows)
 
-    def begin_after(self, batch: Any, batch_id: int) -> None:
-        row = self._row
-        assert row is not None
-        row.version, row.batch = self._context.version, batch_id
-        self._held = batch_id
+    def _superseded(self, row: Row | None) -> Fenced:
+        newest = f"epoch {row.epoch}" if row is not None else "the end of its shadow"
+        return Fenced(f"epoch {self._context.epoch} has been superseded by {newest}")
 
     def discard(self) -> None:
-        self._scheduler.seam()
-        if self._in_shadow:
-            self._tables.pop(self._name, None)
+        row = self._row
+        if self._in_shadow and row is not None and row.owner == self._owner:
+            del self._world.output.beside[self._context.version]
 
     def compare(self, may_differ: Collection[str] = ()) -> OutputComparison:
-        """Compare the current table with this shadow, row by row."""
+        """Compare what readers see with this shadow, row by row."""
         del may_differ
-        self._scheduler.seam()
-        old, new = self._tables.get(CURRENT), self._tables.get(self._name)
-        if old is None or new is None:
+        self._world.scheduler.seam()
+        old, new = self._world.output, self._output
+        if old.row is None or new is None or new.row is None:
             return OutputComparison(comparable=False, why="there is no table yet")
         return OutputComparison(
-            old_rows=len(old.written),
-            new_rows=len(new.written),
-            only_old=len(old.written.keys() - new.written.keys()),
-            only_new=len(new.written.keys() - old.written.keys()),
-            old_batch=old.batch,
-            new_batch=new.batch,
+            old_rows=len(old.batches),
+            new_rows=len(new.batches),
+            only_old=len(old.batches.keys() - new.batches.keys()),
+            only_new=len(new.batches.keys() - old.batches.keys()),
+            old_batch=old.row.batch,
+            new_batch=new.row.batch,
         )
 
     def close(self) -> None:
@@ -217,9 +305,9 @@ class FunctionWriter(SinkWriter):
 
     def write(self, batch: Frame, batch_id: int) -> None:
         self._world.take_time()
-        written = self._world.output.by_function
         for row in batch.rows:
             self._world.scheduler.seam()
+            written = self._world.output.batches
             self._world.rules.written(written, self._context.version, batch_id, range(row, row + 1))
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from harness.simulation.processes import run_driver, run_supervisor
 from harness.simulation.rules import Rules
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler, Violation
-from harness.simulation.sink import Output, SimulatedSink
+from harness.simulation.sink import Output, SimulatedFunction, SimulatedTable
 from harness.simulation.store import URL, Disk, SimulatedStore
 from harness.simulation.trees import Files, SimulatedTree
 from streamkeeper.checkpoints.claims import FOLDER
@@ -32,6 +32,7 @@ from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
+from streamkeeper.sinks.contract import Sink
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
@@ -71,7 +72,7 @@ class World:
         self._trees: dict[str, SimulatedTree] = {}
         self.disk, self.output = Disk(), Output()
         self.topic = Topic(scheduler, every_s=2.0)
-        self.sink = SimulatedSink(self, fenced=fenced)
+        self.sink: Sink = SimulatedTable(self) if fenced else SimulatedFunction(self)
         self.boots = {"m1": "-:m1-0:4026531836:0", "m2": "-:m2-0:4026531836:0"}
         self.lost = 0.0
         """The share of calls to the store that fail."""
@@ -265,7 +266,7 @@ class World:
                     raise Violation(f"{snapshot.name} of batch {snapshot.batch} restores batch {batch}: {restored}")
 
 
-def _manifest(sink: SimulatedSink, code: str) -> Manifest:
+def _manifest(sink: Sink, code: str) -> Manifest:
     """Return the manifest of a query without state, whose keys a Python function with the digest ``code`` computes."""
     source = Source(kind="kafka", location="events", options={"subscribe": "events"}, limits={}, schema="x bigint")
     return Manifest(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from contextlib import nullcontext
+from typing import Any, Protocol
 
 import pytest
 
-from streamkeeper.errors import Fenced
+from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.serving import Span
 from streamkeeper.model.sink_capabilities import SinkCapabilities, capabilities_of
 from streamkeeper.sinks.asking import ask_output
 from streamkeeper.sinks.contract import OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
 from streamkeeper.sinks.fences import read_fences
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SCHEMA = "customer string, total long"
 FIRST, SECOND, LATE = ("a", 1), ("b", 2), ("z", 9)
@@ -26,12 +24,15 @@ class Place(Protocol):
     sink: Sink
     where: str
 
+    def batch(self, row: tuple[str, int]) -> Any:
+        """A batch of one row, as the query's frame has it."""
+
     def rows(self) -> list[tuple[str, int]]:
         """What a reader of the serving output sees, in order."""
 
 
 class SinkContract:
-    """Run against a ``place`` that holds nothing, and a ``spark`` session."""
+    """Run against a ``place`` that holds nothing."""
 
     @pytest.fixture
     def can(self, place: Place) -> SinkCapabilities:
@@ -42,18 +43,18 @@ class SinkContract:
         assert place.sink.describe().kind == place.sink.kind
         assert can is not capabilities_of("nobody's")
 
-    def test_a_batch_that_comes_again(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
+    def test_a_batch_that_comes_again(self, place: Place, can: SinkCapabilities) -> None:
         """Changes nothing where the output takes rows again, and is there twice where it does not."""
         writer = _opened(place, 1)
         for number, row in enumerate((FIRST, SECOND, SECOND)):
-            writer.write(spark.createDataFrame([row], SCHEMA), min(number, 1))
+            writer.write(place.batch(row), min(number, 1))
         assert place.rows() == [FIRST, SECOND, *([] if can.takes_again else [SECOND])]
 
-    def test_its_last_batch(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
+    def test_its_last_batch(self, place: Place, can: SinkCapabilities) -> None:
         """Is told by another writer and by the description alike, or by neither."""
         writer = _opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
-            writer.write(spark.createDataFrame([row], SCHEMA), number)
+            writer.write(place.batch(row), number)
         question = OutputQuestion(
             sink=place.sink.describe(),
             owner="sales/totals",
@@ -73,12 +74,12 @@ class SinkContract:
             (fence,) = read_fences(place.sink.fence_place)
             assert (fence.output, fence.installation) == (place.sink.describe().output, "a1")
 
-    def test_a_writer_that_was_superseded(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
+    def test_a_writer_that_was_superseded(self, place: Place, can: SinkCapabilities) -> None:
         """Writes nothing where the output fences; elsewhere only its death keeps it out."""
         old = _opened(place, 1)
-        old.write(spark.createDataFrame([FIRST], SCHEMA), 0)
+        old.write(place.batch(FIRST), 0)
         _opened(place, 2)
-        late = spark.createDataFrame([LATE], SCHEMA)
+        late = place.batch(LATE)
         if can.fences:
             with pytest.raises(Fenced):
                 old.write(late, 1)
@@ -86,14 +87,43 @@ class SinkContract:
             old.write(late, 1)
         assert (LATE in place.rows()) is not can.fences
 
-    def test_a_shadow(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
+    def test_a_writer_that_another_version_superseded(self, place: Place, can: SinkCapabilities) -> None:
+        """Is told so where the output fences, and not that the output has lost what it had written."""
+        old = _opened(place, 1)
+        old.write(place.batch(FIRST), 0)
+        _opened(place, 2, "v0002").write(place.batch(SECOND), 0)
+        with pytest.raises(Fenced) if can.fences else nullcontext():
+            old.write(place.batch(LATE), 1)
+        assert (LATE in place.rows()) is not can.fences
+
+    def test_another_installation(self, place: Place, can: SinkCapabilities) -> None:
+        """Cannot take over an output that fences, whatever its epoch; the first one goes on."""
+        writer = _opened(place, 1, installation="a1")
+        with pytest.raises(OperationRefused) if can.fences else nullcontext():
+            _opened(place, 2, installation="b2")
+        writer.write(place.batch(FIRST), 0)
+        assert place.rows() == [FIRST]
+
+    def test_a_shadow(self, place: Place, can: SinkCapabilities) -> None:
         """Is not seen by readers, and leaves nothing when it is discarded; no other sink is ever written in shadow."""
-        _opened(place, 1).write(spark.createDataFrame([FIRST], SCHEMA), 0)
+        _opened(place, 1).write(place.batch(FIRST), 0)
         shadow = _opened(place, 2, "v0002", role=WriterRole.SHADOW)
-        shadow.write(spark.createDataFrame([LATE], SCHEMA), 0)
+        shadow.write(place.batch(LATE), 0)
         assert (place.rows() == [FIRST]) is can.shadows
         shadow.discard()
         assert (place.rows() == [FIRST]) is can.shadows
+
+    def test_a_shadow_that_replaces_the_output(self, place: Place, can: SinkCapabilities) -> None:
+        """Is what readers see from then on, and nothing else; the writer of the old version is fenced."""
+        old = _opened(place, 1)
+        old.write(place.batch(FIRST), 0)
+        _opened(place, 2, "v0002", role=WriterRole.SHADOW).write(place.batch(SECOND), 0)
+        writer = _opened(place, 3, "v0002")
+        assert (place.rows() == [SECOND]) is can.shadows
+        assert (writer.last_batch() == 0) is can.shadows
+        with pytest.raises(Fenced) if can.fences else nullcontext():
+            old.write(place.batch(LATE), 1)
+        assert (place.rows() == [SECOND]) is can.shadows
 
 
 def _opened(

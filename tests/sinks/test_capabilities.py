@@ -8,19 +8,30 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamkeeper import FileSink, ForeachBatch, TableSink, read_serving
-from tests.contracts.sink_contract import Place, SinkContract
+from tests.contracts.sink_contract import SCHEMA, Place, SinkContract
 from tests.sinks.warehouse import Warehouse
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
 
-class Table:
+class Batches:
+    """What a query gives a sink."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def batch(self, row: tuple[str, int]) -> DataFrame:
+        return self._spark.createDataFrame([row], SCHEMA)
+
+
+class Table(Batches):
     """In a SQLite file."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        super().__init__(spark)
         self.where = f"sqlite:///{root}/warehouse.db"
         self.sink = TableSink(self.where, table="totals", key=["customer"])
 
@@ -33,11 +44,12 @@ class Table:
             reader.close()
 
 
-class Files:
+class Files(Batches):
     """Parquet files, read as the README says."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
-        self.where, self._spark = str(root / "out"), spark
+        super().__init__(spark)
+        self.where = str(root / "out")
         self.sink = FileSink(self.where)
 
     def rows(self) -> list[tuple[str, int]]:
@@ -45,10 +57,11 @@ class Files:
         return sorted((row.customer, row.total) for row in read_serving(self._spark, self.where).collect())
 
 
-class Function:
+class Function(Batches):
     """One that keeps what it is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
         self.where, self._kept = "", list[tuple[str, int]]()
         self.sink = ForeachBatch(lambda batch, _: self._kept.extend(map(tuple, batch.collect())))
 
@@ -61,8 +74,8 @@ class TestTable(SinkContract):
     """SQLite; what PostgreSQL does otherwise is in ``test_table_postgres``."""
 
     @pytest.fixture
-    def place(self, tmp_path: Path) -> Place:
-        return Table(tmp_path)
+    def place(self, tmp_path: Path, spark: SparkSession) -> Place:
+        return Table(tmp_path, spark)
 
 
 class TestFiles(SinkContract):
@@ -77,5 +90,5 @@ class TestFunction(SinkContract):
     """The author's own."""
 
     @pytest.fixture
-    def place(self) -> Place:
-        return Function()
+    def place(self, spark: SparkSession) -> Place:
+        return Function(spark)

@@ -1,0 +1,106 @@
+"""The simulated table and function are held to what the capabilities of their kinds say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.simulation.sink import DATABASE, FunctionWriter, SimulatedTable, TableWriter
+from harness.simulation.spark import Frame
+from harness.simulation.world import World
+from streamkeeper.errors import NotFound
+from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.sinks.contract import Sink, SinkContext
+from tests.contracts.sink_contract import FIRST, LATE, SECOND, SinkContract
+
+ROWS = {FIRST: 0, SECOND: 1, LATE: 9}
+"""The suite's rows as offsets of the topic, which are the rows of a simulated output."""
+
+
+class Place:
+    """A world in which nothing runs; the test calls its output."""
+
+    def __init__(self, world: World, sink: Sink | None = None) -> None:
+        self._world, self.sink = world, sink or world.sink
+        self.where = DATABASE if world.fenced else ""
+
+    def batch(self, row: tuple[str, int]) -> Any:
+        session: Any = None
+        return Frame(session, range(ROWS[row], ROWS[row] + 1))
+
+    def rows(self) -> list[tuple[str, int]]:
+        return [row for row, number in ROWS.items() for _ in self._world.output.batches.get(number, [])]
+
+
+@pytest.fixture
+def table() -> Iterator[World]:
+    """A world whose output has a fence."""
+    with World.opened(1, fenced=True) as world:
+        yield world
+
+
+@pytest.fixture
+def function() -> Iterator[World]:
+    """A world whose output has none."""
+    with World.opened(1, fenced=False) as world:
+        yield world
+
+
+class TestSimulatedTable(SinkContract):
+    """The capabilities of a table."""
+
+    @pytest.fixture
+    def place(self, table: World) -> Place:
+        return Place(table)
+
+
+class TestSimulatedFunction(SinkContract):
+    """Those of a function."""
+
+    @pytest.fixture
+    def place(self, function: World) -> Place:
+        return Place(function)
+
+
+class Unfenced(SimulatedTable):
+    """Says that it is a table, and writes as a function does."""
+
+    def open(self, context: SinkContext) -> Any:
+        return FunctionWriter(self._world, context)
+
+
+TESTS = (
+    SinkContract.test_a_batch_that_comes_again,
+    SinkContract.test_its_last_batch,
+    SinkContract.test_whose_it_is,
+    SinkContract.test_a_writer_that_was_superseded,
+    SinkContract.test_a_writer_that_another_version_superseded,
+    SinkContract.test_another_installation,
+    SinkContract.test_a_shadow,
+    SinkContract.test_a_shadow_that_replaces_the_output,
+)
+
+
+@pytest.mark.parametrize("test", TESTS, ids=lambda test: test.__name__)
+def test_the_suite_sees_a_table_without_a_fence(function: World, test: Any) -> None:
+    """Negative control: none of a table's capabilities is found where none is there."""
+    with pytest.raises((AssertionError, pytest.fail.Exception, NotFound)):
+        test(SinkContract(), Place(function, Unfenced(function)), capabilities_of("table"))
+
+
+def test_the_suite_sees_a_fence_that_is_not_in_the_transaction(table: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: a writer that believes the epoch of its own start."""
+    commit = TableWriter._commit
+
+    def commit_anyway(self: TableWriter, batch: Any, batch_id: int) -> None:
+        row = self._row
+        assert row is not None
+        epoch, row.epoch = row.epoch, self._context.epoch
+        commit(self, batch, batch_id)
+        row.epoch = epoch
+
+    monkeypatch.setattr(TableWriter, "_commit", commit_anyway)
+    with pytest.raises(pytest.fail.Exception):
+        SinkContract().test_a_writer_that_was_superseded(Place(table), capabilities_of("table"))
