@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 TOPIC = "events"
 _CONF = {"spark.sql.shuffle.partitions": "2"}
-_MOST_ROWS = 7
 _PAUSE_S = 2.0
 """Between two triggers, as long as a row needs to arrive: a trigger without rows takes as many steps as an observation.
 """
@@ -209,7 +208,7 @@ class Run:
         self._tree.create(path, [content])
 
     def _new_end(self, begin: int) -> int:
-        return min(self._world.topic.end(), begin + _MOST_ROWS)
+        return min(self._world.topic.end(), begin + self._world.topic.most_rows)
 
     def _end_of(self, batch: int | None) -> int:
         if batch is None:

@@ -48,17 +48,19 @@ class Topic:
 
     def __init__(self, scheduler: Scheduler, *, every_s: float) -> None:
         self._scheduler, self._every_s = scheduler, every_s
-        self._until_s = float("inf")
+        self.until_s = float("inf")
+        self.most_rows = 7
+        """How many rows a batch takes at most."""
         self.gap_s = 0.0
         """How long nothing arrived, because the machines stood still."""
 
     def close(self) -> None:
         """Let no more rows arrive."""
-        self._until_s = self._scheduler.now_s
+        self.until_s = self._scheduler.now_s
 
     def end(self) -> int:
         """How many rows have arrived."""
-        return int((min(self._scheduler.now_s, self._until_s) - self.gap_s) / self._every_s)
+        return int((min(self._scheduler.now_s, self.until_s) - self.gap_s) / self._every_s)
 
 
 class World:

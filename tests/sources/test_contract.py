@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.kafka_broker import KafkaBroker
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.sources import promises
-from tests.contracts.source_contract import ROWS_A_BATCH, Place, SourceContract
+from tests.checkpoints.real_queries import CONF
+from tests.contracts.source_contract import ROWS_A_BATCH, Batches, Place, SourceContract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,12 +20,51 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
-class Files:
+class Streamed:
+    """A source that Spark reads."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def read(self, session: SparkSession) -> DataFrame:
+        """A stream of the rows from the beginning, ``ROWS_A_BATCH`` a batch: ``row string``."""
+        raise NotImplementedError
+
+    def tree(self, checkpoint: Path) -> Tree:
+        return LocalTree(checkpoint)
+
+    def take_away(self, checkpoint: Path) -> None:
+        checkpoint.rename(checkpoint.with_name("gone"))
+
+    def run(self, checkpoint: Path, *, fail_after: int | None = None) -> Batches:
+        """In a session of its own."""
+        session = self._spark.newSession()
+        for key, value in CONF.items():
+            session.conf.set(key, value)
+        found: Batches = {}
+
+        def take(rows: DataFrame, batch: int) -> None:
+            found[batch] = sorted(row.row for row in rows.collect())
+            if batch == fail_after:
+                raise InterruptedError("written, not committed")
+
+        writer: Any = self.read(session).writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
+        query = writer.trigger(availableNow=True).start()
+        if fail_after is None:
+            assert query.awaitTermination(180)
+        else:
+            with pytest.raises(Exception, match="written, not committed"):
+                query.awaitTermination(180)
+        return found
+
+
+class Files(Streamed):
     """A text file a row, their times a second apart."""
 
     kind = "file"
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        super().__init__(spark)
         self._root, self._count = root / "in put é", 0
         self._root.mkdir()
 
@@ -39,12 +80,13 @@ class Files:
         return reader.text(str(self._root)).selectExpr("value AS row")
 
 
-class Topic:
+class Topic(Streamed):
     """One partition, a record a row."""
 
     kind = "kafka"
 
-    def __init__(self, broker: KafkaBroker) -> None:
+    def __init__(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        super().__init__(spark)
         self._broker, self._name = broker, broker.create_topic(partitions=1)
 
     def put(self, rows: list[str]) -> None:
@@ -60,8 +102,8 @@ class TestFiles(SourceContract):
     """A local directory."""
 
     @pytest.fixture
-    def place(self, tmp_path: Path) -> Place:
-        return Files(tmp_path)
+    def place(self, spark: SparkSession, tmp_path: Path) -> Place:
+        return Files(spark, tmp_path)
 
 
 @pytest.mark.kafka
@@ -69,8 +111,8 @@ class TestKafka(SourceContract):
     """A broker on this machine."""
 
     @pytest.fixture
-    def place(self, kafka: KafkaBroker) -> Place:
-        return Topic(kafka)
+    def place(self, spark: SparkSession, kafka: KafkaBroker) -> Place:
+        return Topic(spark, kafka)
 
 
 def test_no_kind_of_source_with_a_promise_is_forgotten_here() -> None:
