@@ -47,6 +47,9 @@ class Covered:
     def decided(self) -> None:
         """Note the decision of the ladder that has called ``say`` or ``give_up``."""
         frame = sys._getframe(2)
+        if not frame.f_code.co_filename.startswith(str(LADDERS)):
+            # A known bug has put its own text in the place of the function.
+            return
         line, _, column, _ = _places(frame.f_code)[frame.f_lasti // 2]
         if found := _decisions_of(frame.f_code.co_filename).get((line, column)):
             self.decisions.add(found)
