@@ -10,15 +10,18 @@ from harness.simulation.world import JOB, QUERY
 from streamkeeper.errors import OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.snapshot import series_of_query
 from streamkeeper.operations.approval import answer_approval, asked_about
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.deploy import Deploy, OnOpen
+from streamkeeper.operations.drills import drill, released_job
 from streamkeeper.operations.pruning import plan_prune, prune
 from streamkeeper.operations.recovering import Asked, open_recovery
 from streamkeeper.operations.starting import start_job
 from streamkeeper.operations.stopping import stop_job
 from streamkeeper.operations.targets import query_target
 from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Policy
 
 if TYPE_CHECKING:
@@ -183,6 +186,19 @@ def clean() -> Act:
     def act(site: Installation) -> Any:
         run = plan_prune(site, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
         return prune(site.snapshots, run, site)
+
+    return act
+
+
+def try_out() -> Act:
+    """Run a drill of the newest snapshot."""
+
+    def act(site: Installation) -> Any:
+        catalogue = Catalogue(site.snapshots, series_of_query(JOB, QUERY))
+        snapshot = catalogue.newest()
+        if snapshot is None:
+            raise OperationRefused("there is no snapshot")
+        return drill(catalogue, snapshot, released_job(site, snapshot), {}).message
 
     return act
 

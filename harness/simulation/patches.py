@@ -17,7 +17,7 @@ from greenlet import GreenletExit
 
 from harness.simulation.coverage import DECIDING
 from harness.simulation.process_table import places
-from harness.simulation.processes import planned_queries
+from harness.simulation.processes import planned_queries, resume_once
 from harness.simulation.remembered import Remembered
 from harness.simulation.sink import TableWriter, answer, read_fences
 from harness.simulation.threads import InTurn, Queues, Threading
@@ -37,7 +37,7 @@ from streamkeeper.driver import (
 )
 from streamkeeper.inspection import kafka_topics
 from streamkeeper.model import coding, job_state
-from streamkeeper.operations import deploy, fleet_look, stopping, whereabouts
+from streamkeeper.operations import deploy, drills, fleet_look, stopping, whereabouts
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor
@@ -241,6 +241,9 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(fences, "_read_tables", lambda place: read_fences(stage.world, place))
     put(kafka_topics, "reads_all_of", lambda *_: True)
     put(fleet_look, "ThreadPoolExecutor", InTurn)
+    put(drills, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
+    put(drills, "unpack_job", lambda *_: Path("/simulated/bundle"))
+    put(drills, "ask_driver", lambda module, given, *_: [resume_once(stage.world, given[0])].__iter__())
     put(serving, "collect_regularly", lambda: None)
     put(source_looks.SourceLooks, "add", lambda *_: None)
 

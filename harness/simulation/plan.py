@@ -19,6 +19,7 @@ REQUESTS = {
     "recover": 1,
     "backup": 2,
     "prune": 2,
+    "drill": 1,
     "answer": 3,
     "repeat": 2,
 }
@@ -31,7 +32,7 @@ _THEMES: dict[str, dict[str, int]] = {
     "anything": {},
     "cutovers": {"deploy": 20, "rollback": 5, "freeze": 8, "kill": 8, "boot": 3},
     "approvals": {"deploy": 14, "answer": 12, "repeat": 2, "drift": 12},
-    "care": {"deploy": 6, "rollback": 4, "recover": 4, "backup": 16, "prune": 12, "suspend": 4, "freeze": 8},
+    "care": {"deploy": 6, "rollback": 4, "recover": 4, "backup": 16, "prune": 12, "drill": 6, "suspend": 4},
     "stops": {"deploy": 3, "stop": 10, "start": 6, "kill": 12, "boot": 4},
 }
 """Theme of a plan -> weights of what it is about, in place of those that are drawn."""
@@ -46,6 +47,8 @@ FAULTS = {
     "boot": 2,
     "older-store": 1,
     "older-checkpoint": 1,
+    "older-output": 1,
+    "lost-output": 1,
     "suspend": 1,
     "drift": 1,
 }
@@ -54,8 +57,8 @@ FAULTS = {
 ``kill``: a supervisor, a driver or a JVM. ``caller``: a process that carries out a request, or the watch, is killed.
 ``freeze``: one of all these stands still. ``blind``: a driver or a supervisor cannot reach the store. ``slow``: writes
 to the output take long. ``boot``: a machine restarts. ``suspend``: both machines stand still for days. ``drift``: the
-check finds another unknown change from then on. ``older-store`` and ``older-checkpoint``: all values of the store, or
-all checkpoints, are replaced by a copy from before an earlier move.
+check finds another unknown change from then on. ``older-store``, ``older-checkpoint`` and ``older-output``: the store,
+all checkpoints or the output are replaced by a copy from before an earlier move. ``lost-output``: it is gone.
 """
 
 

@@ -44,6 +44,8 @@ class Rules:
         self._kept: dict[str, int] = {}
         """Checkpoint version -> its last batch whose rows count, after an operation restored an older batch of it."""
         self.writers: dict[str, Any] = {}
+        self.no_gaps = True
+        """Whether rows come in order, as from the topic."""
         self.gathered: dict[str, int] = {}
         """Instance -> the number of unknown changes in the evidence that it gathered last."""
         self._approved: dict[str, int] = {}
@@ -127,12 +129,14 @@ class Rules:
         self.writers[run.checkpoint] = run
 
     def written(self, written: Written, version: str, batch: int, rows: range) -> None:
-        """Count the rows of a batch in a table, or in what a function has written.
+        """Count the rows of a batch in a table, or in what a function has written. No row is left out.
 
         Only a function writes a row twice, and only of a batch that was not committed. Rows that an operation gave up,
         as it announced, may be written again.
         """
         self._world.scheduler.say(f"writes batch {batch} of {version}: rows {rows.start} to {rows.stop - 1}")
+        if self.no_gaps and rows.start and not written.get(rows.start - 1):
+            self._break(f"row {rows.start} was written by {(version, batch)}, and the row before it is missing")
         for row in rows:
             earlier = written.setdefault(row, [])
             if all(self._is_given_up(*each) for each in earlier):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import TypeVar
 
 from harness.simulation import callers
@@ -10,6 +11,7 @@ from harness.simulation.callers import Act, Caller, Watching
 from harness.simulation.coverage import kind_of
 from harness.simulation.plan import REQUESTS, Move, Plan
 from harness.simulation.scheduler import Process, Violation
+from harness.simulation.sink import Output
 from harness.simulation.world import JOB, World
 from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.model.recovery import RecoveryAction
@@ -41,6 +43,7 @@ class Schedule:
         self._watches: list[Watching] = []
         self._copies: list[dict[str, bytes]] = []
         self._trees: list[dict[str, bytes]] = []
+        self._outputs: list[Output] = []
         self._answering: Caller | None = None
         self._outdated = False
         """Whether an older copy was put back: then a refusal is right."""
@@ -60,6 +63,7 @@ class Schedule:
             self._until(self._scheduler.now_s + move.pause_s)
             self._copies.append(self._world.disk.copy())
             self._trees.append(self._world.copy_checkpoints())
+            self._outputs.append(deepcopy(self._world.output))
             if move.kind in REQUESTS and not self._world.rules.gap:
                 self._world.covered.pairs.add(f"{kind_of(self._world.state.open_operation)} + {move.kind}")
             getattr(self, f"_{move.kind.replace('-', '_')}")(move)
@@ -107,6 +111,9 @@ class Schedule:
 
     def _prune(self, move: Move) -> None:
         self._request(callers.clean(), machine=move.machine)
+
+    def _drill(self, move: Move) -> None:
+        self._request(callers.try_out(), machine=move.machine)
 
     def _answer(self, move: Move) -> None:
         act = callers.answer(self._scheduler, approved=move.request["approved"], think_s=move.seconds)
@@ -185,6 +192,20 @@ class Schedule:
         self._scheduler.say("fault: an older copy of the checkpoints is put back")
         self._world.put_back_checkpoints(_pick(self._trees, move.which))
         self._outdated = True
+
+    def _older_output(self, move: Move) -> None:
+        self._scheduler.say("fault: an older copy of the output is put back")
+        self._put_back_output(_pick(self._outputs, move.which))
+
+    def _lost_output(self, move: Move) -> None:
+        del move
+        self._scheduler.say("fault: the output is gone")
+        self._put_back_output(Output())
+
+    def _put_back_output(self, copy: Output) -> None:
+        if self._world.fenced:
+            self._world.output = deepcopy(copy)
+            self._outdated = True
 
     # The end
 

@@ -257,7 +257,8 @@ class TableWriter(SinkWriter):
             raise OutputLost("the output holds no record")
         if output is None or row is None or row.epoch != context.epoch:
             raise self._superseded(row)
-        if row.version == context.version and row.batch is not None and row.batch >= batch_id:
+        if (held := self.last_batch()) != self._held:
+            refuse_older_copy(PLACE, context.version, self._held, held)
             return
         row.version, row.batch = context.version, batch_id
         self._world.rules.written(output.batches, context.version, batch_id, batch.rows)

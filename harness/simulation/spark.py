@@ -131,6 +131,10 @@ class Run:
         self.runId = str(uuid.UUID(int=self._scheduler.random.getrandbits(128)))
         self.id = self._world.open_checkpoint(self._tree)
         self._active, self._stopped, self._error, self._triggered = True, False, "", False
+        self._next, self._begin = 0, 0
+        """The number of the next batch, and its first row."""
+        self._open: int | None = None
+        """The end of the planned batch that has to run again; None without one."""
         self._jsq = SimpleNamespace(
             status=lambda: SimpleNamespace(isTriggerActive=lambda: self._triggered),
             exception=lambda: SimpleNamespace(isDefined=lambda: False),
@@ -153,6 +157,7 @@ class Run:
 
     def _loop(self) -> None:
         try:
+            self._read_checkpoint()
             while not self._stopped:
                 self._triggered = True
                 self._trigger()
@@ -164,19 +169,28 @@ class Run:
         self._scheduler.wake()
         self._tell("onQueryTerminated", self._ended())
 
-    def _trigger(self) -> None:
+    def _read_checkpoint(self) -> None:
+        """Find out where to continue. As in Spark, a run reads this once and then relies on its memory."""
         planned, committed = last_planned(self._tree.fresh()), last_committed(self._tree.fresh())
-        begin = self._end_of(committed)
+        self._next = 0 if committed is None else committed + 1
+        self._begin = self._end_of(committed)
         if planned is not None and planned != committed:
-            number, end = planned, self._end_of(planned)
+            self._next, self._open = planned, self._end_of(planned)
+
+    def _trigger(self) -> None:
+        number = self._next
+        if self._open is not None:
+            end = self._open
         else:
-            number, end = (-1 if committed is None else committed) + 1, self._new_end(begin)
-            if end == begin:
+            end = self._new_end(self._begin)
+            if end == self._begin:
                 self._tell("onQueryIdle", SimpleNamespace(runId=lambda: SimpleNamespace(toString=lambda: self.runId)))
                 return
             self._write(f"offsets/{number}", self._plan(end))
+        begin = self._begin
         self._call_gate(number, range(begin, end))
         self._write(f"commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
+        self._begin, self._next, self._open = end, number + 1, None
         self._tell("onQueryProgress", self._progress(number, begin, end))
 
     def _call_gate(self, number: int, rows: range) -> None:

@@ -25,6 +25,7 @@ class Place:
     def __init__(self, world: World, sink: Sink | None = None) -> None:
         self._world, self.sink = world, sink or world.sink
         self.where = DATABASE if world.fenced else ""
+        world.rules.no_gaps = False
 
     def batch(self, row: tuple[str, int]) -> Any:
         session: Any = None

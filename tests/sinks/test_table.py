@@ -110,6 +110,27 @@ def test_a_record_that_is_gone_is_a_lost_output(spark: SparkSession, database: P
         writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
 
 
+def test_an_older_copy_that_comes_while_a_batch_is_staged_is_a_lost_output(
+    spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch would be the newest in the record, and the rows that the copy lacks would never be missed."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    for batch in (0, 1):
+        writer.write(spark.createDataFrame([(f"k{batch}", batch)], SCHEMA), batch)
+    monkeypatch.setattr(table, "crash_point", lambda name: put_back(database) if name == "sink.staged" else None)
+    with pytest.raises(OutputLost, match="this process has seen batch 1 of v0001 in the output, but now finds only"):
+        writer.write(spark.createDataFrame([("k2", 2)], SCHEMA), 2)
+    assert rows(database) == [("k0", 0)]
+
+
+def put_back(database: Path) -> None:
+    """Make the output what it was after batch 0."""
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE streamkeeper_outputs SET batch_id = 0")
+        connection.execute("DELETE FROM totals WHERE customer = 'k1'")
+
+
 def supersede(database: Path) -> None:
     """Only the epoch moves: what raising a fence also clears away stays."""
     with sqlite3.connect(database) as connection:
