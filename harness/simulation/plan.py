@@ -36,6 +36,9 @@ _THEMES: dict[str, dict[str, int]] = {
     "stops": {"deploy": 3, "stop": 10, "start": 6, "kill": 12, "boot": 4},
 }
 """Theme of a plan -> weights of what it is about, in place of those that are drawn."""
+_COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
+_WITHOUT_COPIES = 0.6
+"""The share of plans in which no copy is put back."""
 _EMPHASIS = (0, 1, 1, 5)
 _STRATEGIES = {Strategy.AUTO: 4, Strategy.RESUME: 1, Strategy.HANDOFF: 2, Strategy.REBUILD: 2}
 FAULTS = {
@@ -104,6 +107,9 @@ class _Weights:
         self.faults = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in FAULTS.items()}
         for weights in (self.requests, self.faults):
             weights.update({kind: _THEMES[theme][kind] for kind in weights if kind in _THEMES[theme]})
+        if chance.random() < _WITHOUT_COPIES:
+            # After an older copy, most requests are refused.
+            self.faults.update(dict.fromkeys(_COPIES, 0))
         self.requests["deploy"] = max(1, self.requests["deploy"])
         self.faults["kill"] = max(1, self.faults["kill"])
         asks = theme == "approvals"

@@ -29,6 +29,7 @@ _QUIET_S = 1500.0
 _CATCH_UP_S = 300.0
 _APPROVE_S = 200.0
 _WATCHED_S = 120.0
+_MENDING = (RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REPLAN, RecoveryAction.REBUILD)
 _STARTS = 3
 """How often the job is started again at the end, as the watch would after a failure."""
 _LOOK_S = 5.0
@@ -237,7 +238,9 @@ class Schedule:
                 raise Violation(f"operation {left.operation} stays open: {last.refusal or last.result}")
         last = self._follow(callers.start("start-last"))
         if self._outdated and last.refusal:
-            # A person decides which copy is right; until then no row may be written twice.
+            # A person tries each recovery. Whatever is possible, no row may be written twice or left out.
+            for number, action in enumerate(_MENDING):
+                self._follow(callers.recover(f"mend-last{number}", action))
             self._until(self._scheduler.now_s + _CATCH_UP_S)
             return
         if last.refusal and self._world.state.serving_release:
