@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused, StreamkeeperError, TemporaryError
-from streamkeeper.lifecycle.actions import Decision, FallBack, Launch
+from streamkeeper.lifecycle.actions import Assess, Decision, FallBack, Launch
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import LaunchMode, LaunchSpec
 from streamkeeper.model.finding import Verdict
@@ -37,6 +37,8 @@ from streamkeeper.operations import deploy as deploying
 from streamkeeper.operations import deploy_acts
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
+from streamkeeper.operations.deploy_acts import DeployActs
+from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.registry.objects import put_object
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -236,3 +238,13 @@ def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
     state = opened.state
     assert state.instances["op2-fallback"].proof == f"never started: {error}"
     assert not state.operations["op2"].fall_back
+
+
+def test_a_record_that_an_older_store_lacks_is_named(job: Registered) -> None:
+    """A process that read a newer journal before goes on with records that are gone."""
+    acts = DeployActs(job.site, job.site.journal(JOB, "test"), JOB, "op9")
+    with pytest.raises(NotFound, match=f"job {JOB} has no operation op9"):
+        acts.carry_out(Decision(step=Step.ASSESS, action=Assess(), reason=""))
+    state = job.site.journal(JOB, "test").state()
+    with pytest.raises(NotFound, match=f"job {JOB} records no description of r0009"):
+        stored_manifests(job.site, state, "r0009")

@@ -1,0 +1,41 @@
+"""What a schedule has reached is named by the text of the code, so that what is missing can be listed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from bench.failpoints import named_points
+from harness.simulation.coverage import Covered, every_decision, every_end, every_pair
+from harness.simulation.plan import draw
+from harness.simulation.playing import play
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """The drivers of a schedule write no log lines here."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def test_whatever_is_reached_is_on_a_list() -> None:
+    """Each name that schedules report is one of those that could be missing, and no kind of name is reported never."""
+    covered = Covered()
+    for seed in range(1, 25):
+        covered |= play(draw(seed)).covered
+    # A repeated request has no pair of its own, and points of a step and an action are known only once reached.
+    assert covered.decisions
+    assert covered.decisions <= every_decision()
+    assert covered.ends
+    assert covered.ends <= every_end()
+    assert covered.pairs
+    assert {pair for pair in covered.pairs if not pair.endswith("repeat")} <= every_pair()
+    assert len(covered.points & named_points()) > 50
+
+
+def test_two_decisions_on_one_line_are_two() -> None:
+    """An answer leads to ``mark done`` or to ``give up``, in one conditional expression."""
+    assert {"approval.await_answer 4", "approval.await_answer 5"} <= every_decision()
