@@ -58,6 +58,7 @@ from streamkeeper.sinks.versions_of_table import (
     check_outputs_table,
     check_shadow,
     check_shadow_name,
+    claim_batch,
     drop_version,
     find_staging_table,
     is_reserved,
@@ -357,27 +358,7 @@ class TableWriter(SinkWriter):
             raise
 
     def _advance(self, connection: Connection, batch_id: int) -> bool:
-        """Claim the batch's number under this epoch; False if the batch is already written.
-
-        Raises Fenced, and OutputLost if the output is not what it was when the write began.
-        """
-        import sqlalchemy as sa
-
-        outputs, context, table = self._outputs, self._context, self._table
-        own = outputs.c.version == context.version
-        same = own & (outputs.c.batch_id == self._held)
-        if self._held is None:
-            same = outputs.c.version.is_distinct_from(context.version) | outputs.c.batch_id.is_(None)
-        mine = sa.update(outputs).where(outputs.c.output == table, outputs.c.epoch == context.epoch, same)
-        moved = connection.execute(mine.values(batch_id=batch_id, version=context.version))
-        if moved.rowcount == 1:
-            return True
-        check_epoch(connection, outputs, table, context.epoch, in_shadow=self._in_shadow)
-        wanted = sa.select(outputs.c.batch_id).where(outputs.c.output == table, own)
-        last = connection.execute(wanted).scalar_one_or_none()
-        # An older copy of the database may have been put in its place while the batch was staged.
-        refuse_older_copy(table, context.version, self._held, last)
-        return False
+        return claim_batch(connection, self._outputs, self._table, self._context, batch_id, held=self._held)
 
     def _take_over(self, connection: Connection, data: Table, staged: Table, token: str, batch_id: int) -> None:
         """``connection``: the open transaction.

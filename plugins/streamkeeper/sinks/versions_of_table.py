@@ -14,13 +14,16 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import Fenced, InvalidInput, OutputLost
-from streamkeeper.sinks.contract import OutputClaim, check_installation
+from streamkeeper.sinks.contract import OutputClaim, WriterRole, check_installation, refuse_older_copy
+from streamkeeper.sinks.staging import check_epoch
 from streamkeeper.sinks.table_dependents import carry_grants, quoted, refuse_dependents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sqlalchemy import Connection, Row, Table
+
+    from streamkeeper.sinks.contract import SinkContext
 
 _LONGEST_NAME = 63
 """Largest length of a name. PostgreSQL truncates longer names, and reports that only in a notice."""
@@ -164,6 +167,36 @@ def move_epoch(
         raise Fenced(f"table {output}: epoch {epoch} has been superseded by epoch {row.epoch}")
     whose = row.installation or installation or None
     connection.execute(sa.update(outputs).where(outputs.c.output == output).values(epoch=epoch, installation=whose))
+
+
+def claim_batch(
+    connection: Connection, outputs: Table, table: str, context: SinkContext, batch_id: int, *, held: int | None
+) -> bool:
+    """Claim a batch's number under the writer's epoch; return False if the batch is already written.
+
+    Raises Fenced, and OutputLost if the record is not what it was when the write began: an older copy of the database
+    may have been put in its place while the batch was staged.
+
+    ``connection``: the open transaction.
+    ``outputs``: the table of outputs.
+    ``table``: the output's table.
+    ``context``: the writer.
+    ``batch_id``: the number of the batch.
+    ``held``: the newest batch of the writer's version when the write began; None without one.
+    """
+    import sqlalchemy as sa
+
+    own = outputs.c.version == context.version
+    same = own & (outputs.c.batch_id == held)
+    if held is None:
+        same = outputs.c.version.is_distinct_from(context.version) | outputs.c.batch_id.is_(None)
+    mine = sa.update(outputs).where(outputs.c.output == table, outputs.c.epoch == context.epoch, same)
+    if connection.execute(mine.values(batch_id=batch_id, version=context.version)).rowcount == 1:
+        return True
+    check_epoch(connection, outputs, table, context.epoch, in_shadow=context.role is WriterRole.SHADOW)
+    wanted = sa.select(outputs.c.batch_id).where(outputs.c.output == table, own)
+    refuse_older_copy(table, context.version, held, connection.execute(wanted).scalar_one_or_none())
+    return False
 
 
 def check_shadow(
