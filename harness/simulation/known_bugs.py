@@ -154,6 +154,11 @@ BUGS = (
         ),
     ),
     Bug(
+        "forgotten-claims",
+        "A handoff does not know under which epochs the version that it leaves has written.",
+        (Change("model.job_state", "JobState.output_history", "if claim is None:", "if True:"),),
+    ),
+    Bug(
         "older-store",
         "No claim outside of the journal is compared with the journal.",
         (

@@ -162,3 +162,16 @@ def test_a_cutover_into_a_new_output_goes_on_after_a_crash_before_its_fence() ->
         assert find_output_loss(history, 10, OutputRecord(gone="it has no row", last={"v0002": 9})) != ""
         # A batch committed after the claim proves that the output had its record.
         assert find_output_loss(history, 11, OutputRecord(gone="it has no row", last={"v0002": 11})) != ""
+
+
+def test_a_version_keeps_its_claims_after_another_version_has_claimed() -> None:
+    """A handoff looks for losses of the version that it leaves after its own claim. An older copy of the output, from
+    before the first batch of that version, was once taken for the output, and its missing rows were never noticed.
+    """
+    state = claims_of((1, "v0001", None), (2, "v0002", 6), (3, "v0003", 13))
+    history = state.output_history("totals", "v0002")
+    assert (history.epoch, history.first_epoch, history.first_committed) == (0, 2, 6)
+    loss = find_output_loss(history, 13, record(1, v0001=3))
+    assert loss == "its epoch is 1, and batch 13 of v0002 was committed under epoch 2 or a later one"
+    assert find_output_loss(history, 6, record(1, v0001=6)) == ""
+    assert find_output_loss(history, 13, record(3, v0001=14)) == ""

@@ -26,7 +26,7 @@ ENTRIES = (YESTERDAY / "entries.jsonl").read_bytes().splitlines()
 
 STRICTER = ("most_differing",)
 """Fields whose default has become stricter since requests were recorded that do not have them."""
-FOLDS = ("fold.json", *(f"format-{number}/fold.json" for number in (2, 3, 4, 6, 7)))
+FOLDS = ("fold.json", *(f"format-{number}/fold.json" for number in (2, 3, 4, 6, 7, 8)))
 KINDS: dict[str, Any] = {
     **dict.fromkeys(FOLDS, JobState),
     "manifest.json": Manifest,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from streamkeeper.errors import OperationRefused
+from streamkeeper.errors import CheckpointDamaged, CheckpointLost, OperationRefused
 from streamkeeper.lifecycle.actions import CheckDrift, Decision
 from streamkeeper.model.evidence import Look
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.journal import ApprovalAnswered, InstanceAppointed
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.operations.approval import answer_approval
+from streamkeeper.model.step_results import StateKept
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.approval import answer_approval, back_up_state
 from streamkeeper.operations.deploy_acts import DeployActs
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask, asked
@@ -91,3 +96,22 @@ def test_an_approval_is_void_once_the_check_finds_more(job: Registered) -> None:
     """Nobody has approved what was not found before."""
     approve(job)
     assert_void(job, r"the check has new findings, rehearsal-differs \(totals\)", APPROVED, NEW)
+
+
+def test_a_version_that_no_driver_has_begun_has_no_state_to_keep(job: Registered) -> None:
+    """Its state is still in the version that it continues. Once no release could be started any more, because a backup
+    of the empty version failed. Negative control: a version whose batches are gone is refused.
+    """
+    job.report(committed=7)
+    shutil.rmtree(job.directory / "commits")
+    with pytest.raises((CheckpointDamaged, CheckpointLost), match="but batch 7 was committed"):
+        keep_state_of(job, "v0001")
+    job.record(job.version("v0002"))
+    assert keep_state_of(job, "v0002") == StateKept({})
+
+
+def keep_state_of(job: Registered, version: str) -> StateKept:
+    way = QueryWay(way=Way.RESUME, before=version, version=version, opaque=True)
+    request = DeployRequest(job=JOB, release="r0001")
+    operation = OperationState(operation="op2", request=request, steps=(), started=1, ways={QUERY: way})
+    return back_up_state(job.site, job.site.journal(JOB, "test").state(), operation)

@@ -51,6 +51,8 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The installation that owns it; empty if not recorded."""
     begun_at: int | None = None
     """The newest batch in the checkpoint when the version was created; None for an empty checkpoint."""
+    claim: EpochState | None = None
+    """The newest epoch that was claimed on it; None before the first claim, and in older copies."""
 
     @property
     def inherited(self) -> int:
@@ -171,12 +173,13 @@ def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
     )
 
 
-def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersion:
+def opened(version: CheckpointVersion, record: EpochClaimed, claim: EpochState) -> CheckpointVersion:
     """Return the version after a claim; unchanged if the claim is on another version."""
     if version.version != record.version:
         return version
     return msgspec.structs.replace(
         version,
+        claim=claim,
         claimed_by=record.instance,
         query_id=version.query_id or record.query_id,
         committed=_newest(version.committed, record.committed),

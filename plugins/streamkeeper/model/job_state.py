@@ -51,10 +51,11 @@ from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
-FORMAT = 7
+FORMAT = 8
 """The parts that each format added. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a
 job's retirement. 4: a rebuilt journal. 5: an operation's fault, who stated an instance's end. 6: committed batches at
-a version's creation and at a claim. 7: the first of the consecutive claims on a version.
+a version's creation and at a claim. 7: the first of the consecutive claims on a version. 8: the newest claim on each
+version.
 """
 
 
@@ -177,7 +178,13 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         """Return the batches that a query's output must contain while ``version`` is current."""
         found, epoch = output_history(self.versions.get(query, ()), version), self.epochs.get(query)
         if epoch is None or epoch.version != version:
-            return found
+            known = self.version(query, version)
+            claim = known.claim if known is not None else None
+            if claim is None:
+                return found
+            # Another version has claimed since. The output still has an epoch that is at least as new as this claim.
+            first = {"first_epoch": claim.first_epoch, "first_committed": claim.first_committed}
+            return msgspec.structs.replace(found, **first)
         return msgspec.structs.replace(
             found,
             epoch=epoch.epoch,
@@ -332,11 +339,10 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
     before = state.epochs.get(record.query)
     if before is not None and before.epoch >= record.epoch:
         return state
-    known = state.versions.get(record.query, ())
-    state = (
-        _put(state, "versions", record.query, tuple(opened(version, record) for version in known)) if known else state
-    )
-    return _put(state, "epochs", record.query, claimed(before, record))
+    known, claim = state.versions.get(record.query, ()), claimed(before, record)
+    if known:
+        state = _put(state, "versions", record.query, tuple(opened(version, record, claim) for version in known))
+    return _put(state, "epochs", record.query, claim)
 
 
 def _created(state: JobState, record: CheckpointVersionCreated) -> JobState:

@@ -26,7 +26,7 @@ from streamkeeper.operations.assessing import evidence_of, judge
 from streamkeeper.operations.backup import back_up, hold_for
 from streamkeeper.operations.exporting import export_state
 from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.registered import find_version_loss, stored_manifests
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.objects import read_assessment
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -44,8 +44,8 @@ def back_up_state(site: Installation, state: JobState, operation: OperationState
     manifests = stored_manifests(site, state, described)
     kept: dict[str, str] = {}
     for query, way in sorted(operation.ways.items()):
-        if not way.opaque or not way.before:
-            # A query that starts has no state yet.
+        if not way.opaque or not way.before or _has_no_batch(site, state, query, way.before):
+            # A query that starts has no state yet, nor has a version that no driver has begun.
             continue
         hold = hold_for(operation.operation, f"the state before {operation.release}")
         snapshot = back_up(site.snapshots, query_target(site, state.job, query), hold=hold).snapshot
@@ -55,6 +55,13 @@ def back_up_state(site: Installation, state: JobState, operation: OperationState
         crash_point("backup.export.after")
         kept[query] = snapshot.name
     return StateKept(kept)
+
+
+def _has_no_batch(site: Installation, state: JobState, query: str, version: str) -> bool:
+    """Whether a version has committed no batch, as its records and its files agree."""
+    if find_version_loss(site, state, query, version):
+        return False
+    return last_committed(site.checkpoint(state, query, version)) is None
 
 
 def export_prefix(snapshot: Snapshot) -> str:
