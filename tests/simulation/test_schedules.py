@@ -28,9 +28,12 @@ SEEDS_OF_BUGS = {
     "two-owners": 1,
     "no-fence": 1,
     "second-operation": 1,
-    "every-supervisor": 109,
     "drift-ignored": 79,
     "no-approval": 38,
+    "hold-ignored": 148,
+    "older-store": 785,
+    "endless-fall-back": 1385,
+    "forgotten-claims": 2501,
 }
 """Bug -> the first seed that finds it. The campaign ``bench.simulate --bug all`` looks for all."""
 
