@@ -28,6 +28,7 @@ SEEDS_OF_BUGS = {
     "two-owners": 1,
     "no-fence": 1,
     "second-operation": 1,
+    "every-supervisor": 150,
     "drift-ignored": 79,
     "no-approval": 38,
     "hold-ignored": 148,
