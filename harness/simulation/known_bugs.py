@@ -148,8 +148,8 @@ BUGS = (
             Change(
                 "operations.deploy",
                 "Deploy._instead",
-                "fallen := self.state.operations[self.operation].fall_back",
-                "fallen := ''",
+                "if known.fall_back:",
+                "if False:",
             ),
         ),
     ),

@@ -349,19 +349,25 @@ class Deploy:
         """Return the decision that follows a failed action; raise the error if there is none."""
         step, action = decision.step, decision.action
         permanent = isinstance(error, PermanentError)
+        known = self.state.operations.get(self.operation)
+        if known is None:
+            raise error
         if self._starts_old_release(action) and (permanent or self._is_reserve(action.instance)):
             # Another attempt follows the reserve's; after the last attempt no decision is left.
             return Decision(step=step, action=GiveUpStarting(action.instance), reason=str(error))
         if isinstance(action, FallBack) or not permanent:
             raise error
-        if fallen := self.state.operations[self.operation].fall_back:
+        if known.fall_back:
             # To decide the same again would repeat the failed action without end.
             lost = f"{self.state.predecessor} could not be restarted: {error}"
-            return Decision(step=step, action=Finish(Outcome.FAILED), reason=f"{fallen}; {lost}")
+            return Decision(step=step, action=Finish(Outcome.FAILED), reason=f"{known.fall_back}; {lost}")
         return Decision(step=step, action=FallBack(Outcome.REFUSED), reason=str(error))
 
     def _starts_old_release(self, action: Action) -> TypeGuard[Launch | Appoint]:
-        return isinstance(action, Launch | Appoint) and self.state.instances[action.instance].role is Role.FALLBACK
+        if not isinstance(action, Launch | Appoint):
+            return False
+        instance = self.state.instances.get(action.instance)
+        return instance is not None and instance.role is Role.FALLBACK
 
     def _is_reserve(self, instance: str) -> bool:
         return instance == reserve_of(self.state.operations[self.operation])
