@@ -86,14 +86,22 @@ class Output:
         return OutputRecord(epoch=self.row.epoch, last=last)
 
 
-class SimulatedTable(Sink):
-    """The declaration of the table."""
+class _Simulated(Sink):
+    """A declaration in a world."""
 
-    kind: ClassVar[str] = "table"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update"})
 
     def __init__(self, world: World) -> None:
         self._world = world
+
+    def rehearse(self, batch: Any) -> None:
+        """Keep nothing."""
+
+
+class SimulatedTable(_Simulated):
+    """The declaration of the table."""
+
+    kind: ClassVar[str] = "table"
 
     def describe(self) -> SinkDescription:
         return SinkDescription(kind=self.kind, output=PLACE, options={"key": "k"})
@@ -105,27 +113,17 @@ class SimulatedTable(Sink):
     def open(self, context: SinkContext) -> SinkWriter:
         return TableWriter(self._world, context)
 
-    def rehearse(self, batch: Any) -> None:
-        """Keep nothing."""
 
-
-class SimulatedFunction(Sink):
+class SimulatedFunction(_Simulated):
     """The declaration of the output without a fence."""
 
     kind: ClassVar[str] = "foreach"
-    output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update"})
-
-    def __init__(self, world: World) -> None:
-        self._world = world
 
     def describe(self) -> SinkDescription:
         return SinkDescription(kind=self.kind, output=FUNCTION, options={})
 
     def open(self, context: SinkContext) -> SinkWriter:
         return FunctionWriter(self._world, context)
-
-    def rehearse(self, batch: Any) -> None:
-        """Keep nothing."""
 
 
 def answer(world: World, question: OutputQuestion) -> OutputAnswer:
@@ -259,6 +257,8 @@ class TableWriter(SinkWriter):
             raise self._superseded(row)
         if (held := self.last_batch()) != self._held:
             refuse_older_copy(PLACE, context.version, self._held, held)
+            if held is None or held < batch_id:
+                raise OutputLost(f"the record of {context.version} changed while batch {batch_id} was staged")
             return
         row.version, row.batch = context.version, batch_id
         self._world.rules.written(output.batches, context.version, batch_id, batch.rows)

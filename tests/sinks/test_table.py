@@ -124,6 +124,24 @@ def test_an_older_copy_that_comes_while_a_batch_is_staged_is_a_lost_output(
     assert rows(database) == [("k0", 0)]
 
 
+def test_a_copy_that_comes_while_the_first_batch_of_a_version_is_staged_is_a_lost_output(
+    spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer has seen no batch of its version, and the copy contains an older one. No batch is skipped silently."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+
+    def copy_comes(name: str) -> None:
+        if name == "sink.staged":
+            with sqlite3.connect(database) as connection:
+                connection.execute("UPDATE streamkeeper_outputs SET version = 'v0001', batch_id = 3")
+
+    monkeypatch.setattr(table, "crash_point", copy_comes)
+    with pytest.raises(OutputLost, match="the record of v0001 changed while batch 7 was staged"):
+        writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 7)
+    assert rows(database) == []
+
+
 def put_back(database: Path) -> None:
     """Make the output what it was after batch 0."""
     with sqlite3.connect(database) as connection:

@@ -174,7 +174,7 @@ def claim_batch(
 ) -> bool:
     """Claim a batch's number under the writer's epoch; return False if the batch is already written.
 
-    Raises Fenced, and OutputLost if the record is not what it was when the write began: an older copy of the database
+    Raises Fenced, and OutputLost if the record is not what it was when the write started: an older copy of the database
     may have been put in its place while the batch was staged.
 
     ``connection``: the open transaction.
@@ -182,7 +182,7 @@ def claim_batch(
     ``table``: the output's table.
     ``context``: the writer.
     ``batch_id``: the number of the batch.
-    ``held``: the newest batch of the writer's version when the write began; None without one.
+    ``held``: the newest batch of the writer's version when the write started; None without one.
     """
     import sqlalchemy as sa
 
@@ -195,7 +195,13 @@ def claim_batch(
         return True
     check_epoch(connection, outputs, table, context.epoch, in_shadow=context.role is WriterRole.SHADOW)
     wanted = sa.select(outputs.c.batch_id).where(outputs.c.output == table, own)
-    refuse_older_copy(table, context.version, held, connection.execute(wanted).scalar_one_or_none())
+    last = connection.execute(wanted).scalar_one_or_none()
+    refuse_older_copy(table, context.version, held, last)
+    if last is None or last < batch_id:
+        raise OutputLost(
+            f"table {table}: the record of {context.version} changed while batch {batch_id} was staged",
+            hint="restore the output, then run `streamkeeper recover JOB`",
+        )
     return False
 
 
