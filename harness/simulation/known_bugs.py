@@ -156,7 +156,7 @@ BUGS = (
     Bug(
         "forgotten-claims",
         "A handoff does not know under which epochs the version that it leaves has written.",
-        (Change("model.job_state", "JobState.output_history", "if claim is None:", "if True:"),),
+        (Change("model.checkpoint_version", "_claims", "known.claim if known is not None else None", "None"),),
     ),
     Bug(
         "older-store",

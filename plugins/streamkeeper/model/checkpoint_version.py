@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -86,13 +87,15 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
     """Newest batch of ``version`` at that first claim; None in older copies."""
 
 
-def output_history(versions: Sequence[CheckpointVersion], version: str) -> OutputHistory:
-    """Return the batches that the output must contain while ``version`` is current; ``versions``: all versions of the
-    query.
+def output_history(versions: Sequence[CheckpointVersion], version: str, newest: EpochState | None) -> OutputHistory:
+    """Return the batches that the output must contain while ``version`` is current.
+
+    ``versions``: all versions of the query; ``newest``: the query's newest epoch, None without one.
     """
     by_name = {known.version: known for known in versions}
     known = by_name.get(version)
-    found = OutputHistory(version=version, inherited=-1 if known is None else known.inherited)
+    inherited = -1 if known is None else known.inherited
+    found = OutputHistory(version=version, inherited=inherited, **_claims(version, known, newest))
     # A parent without a batch of its own adds nothing: the batches are those of the parent's parent.
     while known is not None and known.parent and known.parent_batch is not None:
         parent = by_name.get(known.parent)
@@ -100,6 +103,17 @@ def output_history(versions: Sequence[CheckpointVersion], version: str) -> Outpu
             return msgspec.structs.replace(found, parent=known.parent, parent_batch=known.parent_batch)
         known = parent
     return found
+
+
+def _claims(version: str, known: CheckpointVersion | None, newest: EpochState | None) -> dict[str, Any]:
+    """Return the fields of a history that prove the output's epoch."""
+    is_newest = newest is not None and newest.version == version
+    # If another version has claimed since, the output's epoch is still at least that of this version's own claim.
+    claim = newest if is_newest else known.claim if known is not None else None
+    if claim is None:
+        return {}
+    first = {"first_epoch": claim.first_epoch, "first_committed": claim.first_committed}
+    return {"epoch": claim.epoch, "epoch_committed": claim.committed, **first} if is_newest else first
 
 
 def checkpoint_location(root: str, job: str, query: str = "", version: str = "") -> str:

@@ -176,22 +176,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     def output_history(self, query: str, version: str) -> OutputHistory:
         """Return the batches that a query's output must contain while ``version`` is current."""
-        found, epoch = output_history(self.versions.get(query, ()), version), self.epochs.get(query)
-        if epoch is None or epoch.version != version:
-            known = self.version(query, version)
-            claim = known.claim if known is not None else None
-            if claim is None:
-                return found
-            # Another version has claimed since. The output still has an epoch that is at least as new as this claim.
-            first = {"first_epoch": claim.first_epoch, "first_committed": claim.first_committed}
-            return msgspec.structs.replace(found, **first)
-        return msgspec.structs.replace(
-            found,
-            epoch=epoch.epoch,
-            epoch_committed=epoch.committed,
-            first_epoch=epoch.first_epoch,
-            first_committed=epoch.first_committed,
-        )
+        return output_history(self.versions.get(query, ()), version, self.epochs.get(query))
 
     @property
     def owners(self) -> list[InstanceState]:

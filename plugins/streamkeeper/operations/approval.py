@@ -45,7 +45,7 @@ def back_up_state(site: Installation, state: JobState, operation: OperationState
     kept: dict[str, str] = {}
     for query, way in sorted(operation.ways.items()):
         if not way.opaque or not way.before or _has_no_batch(site, state, query, way.before):
-            # A query that starts has no state yet, nor has a version that no driver has begun.
+            # A query that starts has no state yet, nor has a version that no driver has started.
             continue
         hold = hold_for(operation.operation, f"the state before {operation.release}")
         snapshot = back_up(site.snapshots, query_target(site, state.job, query), hold=hold).snapshot
