@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.simulation import callers
 from harness.simulation.callers import Act, Caller, Watching
@@ -75,32 +75,24 @@ class Schedule:
 
     def _deploy(self, move: Move) -> None:
         given = move.request
-        request = DeployRequest(
-            job=JOB,
-            release=given["release"],
-            reason="simulated",
-            requested_by="ada",
-            probation_batches=1,
-            approve_s=_APPROVE_S,
-            catch_up_s=_CATCH_UP_S,
-            accept_risk=given["accept_risk"],
-            handover=Handover(given["handover"]),
-            strategy=Strategy(given["strategy"]),
-        )
-        act = callers.deploy(f"op{len(self._callers)}", request, on_open=OnOpen(given["on_open"]))
-        self._request(act, machine=move.machine)
+        handover, strategy = Handover(given["handover"]), Strategy(given["strategy"])
+        self._open("op", move, release=given["release"], catch_up_s=_CATCH_UP_S, handover=handover, strategy=strategy)
 
     def _rollback(self, move: Move) -> None:
+        self._open("back", move, rollback=True)
+
+    def _open(self, prefix: str, move: Move, **fields: Any) -> None:
+        """Open the operation of a deploy or a rollback; ``fields``: what the request asks for in addition."""
         request = DeployRequest(
             job=JOB,
-            rollback=True,
             reason="simulated",
             requested_by="ada",
             probation_batches=1,
             approve_s=_APPROVE_S,
             accept_risk=move.request["accept_risk"],
+            **fields,
         )
-        act = callers.deploy(f"back{len(self._callers)}", request, on_open=OnOpen(move.request["on_open"]))
+        act = callers.deploy(f"{prefix}{len(self._callers)}", request, on_open=OnOpen(move.request["on_open"]))
         self._request(act, machine=move.machine)
 
     def _recover(self, move: Move) -> None:
@@ -141,7 +133,7 @@ class Schedule:
             self._end(_pick(living, move.which))
 
     def _caller(self, move: Move) -> None:
-        if living := [each.process for each in self._outside() if not each.done and each.process.alive]:
+        if living := self._calling():
             self._end(_pick(living, move.which))
 
     def _end(self, process: Process) -> None:
@@ -149,8 +141,7 @@ class Schedule:
         self._scheduler.kill(process, -9)
 
     def _freeze(self, move: Move) -> None:
-        calling = [each.process for each in self._outside() if not each.done and each.process.alive]
-        if living := [*self._world.processes(), *calling]:
+        if living := [*self._world.processes(), *self._calling()]:
             victim = _pick(living, move.which)
             self._scheduler.say(f"fault: {victim.name} is frozen for {move.seconds:g} s")
             victim.frozen = True
@@ -170,8 +161,8 @@ class Schedule:
     def _boot(self, move: Move) -> None:
         self._scheduler.say(f"fault: {move.machine} is rebooted")
         self._world.boots[move.machine] = f"-:{move.machine}-{self._scheduler.now_s:.0f}:4026531836:0"
-        for each in [*self._world.processes(), *(caller.process for caller in self._outside())]:
-            if each.alive and each.machine == move.machine:
+        for each in [*self._world.processes(), *self._calling()]:
+            if each.machine == move.machine:
                 self._scheduler.kill(each, -9)
 
     def _suspend(self, move: Move) -> None:
@@ -213,7 +204,7 @@ class Schedule:
     def _heal(self) -> None:
         self._scheduler.say("quiet: no more faults")
         self._world.lost = self._world.unseen = self._world.slow_until_s = 0.0
-        for process in [*self._world.processes(), *(caller.process for caller in self._outside())]:
+        for process in [*self._world.processes(), *self._calling()]:
             process.blind_until = 0.0
             if process.frozen:
                 self._scheduler.thaw(process)
@@ -305,6 +296,10 @@ class Schedule:
 
     def _outside(self) -> list[Caller | Watching]:
         return [*self._callers, *self._watches]
+
+    def _calling(self) -> list[Process]:
+        """The living processes of callers and watches that have not ended."""
+        return [each.process for each in self._outside() if not each.done and each.process.alive]
 
     def _until(self, moment: float) -> None:
         while self._scheduler.now_s < moment:

@@ -1,4 +1,4 @@
-"""One job on one machine: its releases, processes, topic and output, and the rules that must always hold."""
+"""One job on two machines: its releases, processes, topic and output, and the rules that are checked all the time."""
 
 from __future__ import annotations
 
