@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from streamkeeper.errors import OutputLost
-from streamkeeper.sinks import databases
+from streamkeeper.sinks import databases, file
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, FileWriter, read_serving
+from streamkeeper.sinks.sink_log import SINK_LOG
 from streamkeeper.sinks.table import TableSink, TableWriter
 from tests.sinks.warehouse import Warehouse
 
@@ -67,6 +70,35 @@ def test_an_older_copy_under_a_writer_gets_no_batch(tmp_path: Path, spark: Spark
     with pytest.raises(OutputLost, match="has seen batch 1 of v0001 in the output, but now finds only batches up to 0"):
         writer.write(spark.createDataFrame([("c", 3)], SCHEMA), 2)
     assert rows(database) == [("a", 1)]
+
+
+@pytest.mark.parametrize("checked", [True, False], ids=["checked", "control"])
+def test_an_older_copy_that_comes_while_spark_writes_is_a_lost_output(
+    tmp_path: Path, batch: DataFrame, monkeypatch: pytest.MonkeyPatch, checked: bool
+) -> None:
+    """Spark lists the batch after a gap in the older log; neither this writer nor the next one takes that for whole."""
+    writer, spark_sink = file_writer(tmp_path / "out"), file._spark_sink
+    if not checked:
+        any_number = lambda folder: max((int(each.name) for each in (folder / SINK_LOG).glob("[0-9]*")), default=None)  # noqa: E731
+        monkeypatch.setattr(file, "newest_batch", any_number)
+    writer.raise_fence()
+    writer.write(batch, 0)
+    shutil.copytree(tmp_path / "out", tmp_path / "older")
+    writer.write(batch, 1)
+
+    def sink_of(*given: Any) -> SimpleNamespace:
+        def add(number: int, rows: Any) -> None:
+            shutil.rmtree(tmp_path / "out")
+            shutil.move(tmp_path / "older", tmp_path / "out")
+            real.addBatch(number, rows)
+
+        real = spark_sink(*given)
+        return SimpleNamespace(addBatch=add)
+
+    monkeypatch.setattr(file, "_spark_sink", sink_of)
+    with nullcontext() if not checked else pytest.raises(OutputLost, match="now finds only batches up to 0"):
+        writer.write(batch, 2)
+    assert file_writer(tmp_path / "out").last_batch() == (0 if checked else 2)
 
 
 def test_without_that_memory_the_older_copy_goes_on_with_a_gap(

@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.checkpoints.log_codec import sink_entry_content
 from streamkeeper.errors import InvalidInput
-from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, continue_log, listed_files
+from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, continue_log, listed_files, newest_batch
 
 
 def entry(directory: Path, name: str) -> Path:
@@ -49,3 +49,33 @@ def test_a_log_is_continued_over_a_compaction_and_keeps_its_files(tmp_path: Path
         names = {file.name for file in (tmp_path / SINK_LOG).iterdir()}
         assert names == {str(number) for number in range(last + 1)} - {"9", "19"} | compacted
         assert listed_files(tmp_path) == [tmp_path / "a.json"]
+
+
+@pytest.mark.parametrize(
+    ("names", "newest"),
+    [
+        ([], None),
+        (["0", "1", "2"], 2),
+        (["0", "1", "5"], 1),
+        (["5"], None),
+        (["9.compact", "10", "12"], 10),
+        (["3", "9.compact", "10", "11"], 11),
+        (["9.compact", "19.compact"], 19),
+    ],
+)
+def test_a_batch_after_a_gap_does_not_count(tmp_path: Path, names: list[str], newest: int | None) -> None:
+    """Spark refuses to read such a log, so the output's newest batch is the one before the gap."""
+    for name in names:
+        entry(tmp_path, name)
+    assert newest_batch(tmp_path) == newest
+
+
+def test_a_compaction_in_a_gap_has_no_line_of_a_later_batch(tmp_path: Path) -> None:
+    """When an accepted loss is filled with empty batches, the batch behind the gap stays in its own entry."""
+    for name in ("0", "25"):
+        entry(tmp_path, name)
+    (tmp_path / SINK_LOG / "25").write_bytes((tmp_path / SINK_LOG / "25").read_bytes().replace(b"a.json", b"b.json"))
+    continue_log(tmp_path, 24)
+    assert newest_batch(tmp_path) == 25
+    assert listed_files(tmp_path, last=24) == [tmp_path / "a.json"]
+    assert listed_files(tmp_path) == [tmp_path / "a.json", tmp_path / "b.json"]

@@ -9,7 +9,6 @@ the two writes of the same planned batch is listed, and readers ignore the other
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +16,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
-from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import (
-    OutputAnswer,
     OutputClaim,
-    OutputQuestion,
     Sink,
     SinkContext,
     SinkWriter,
@@ -35,6 +31,7 @@ from streamkeeper.sinks.contract import (
     compute,
     refuse_older_copy,
 )
+from streamkeeper.sinks.file_answer import answer, read_file_record, refuse_cut
 from streamkeeper.sinks.file_schemas import (
     forget_schemas,
     record_schema,
@@ -56,7 +53,7 @@ from streamkeeper.sinks.file_serving import (
     read_serving,
     read_spans,
 )
-from streamkeeper.sinks.sink_log import begin_log, continue_log, listed_files, newest_batch
+from streamkeeper.sinks.sink_log import begin_log, continue_log, newest_batch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -64,7 +61,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["EpochFile", "FileSink", "FileWriter", "newest_batch", "newest_epoch", "read_serving"]
+__all__ = [
+    "EpochFile",
+    "FileSink",
+    "FileWriter",
+    "answer",
+    "newest_batch",
+    "newest_epoch",
+    "read_serving",
+    "refuse_cut",
+]
 
 _FORMATS = {
     "parquet": "parquet.ParquetFileFormat",
@@ -265,6 +271,8 @@ class FileWriter(SinkWriter):
         sink = _spark_sink(batch, self._target, self._sink)
         self.check_fence()
         sink.addBatch(batch_id, batch._jdf)
+        # An older copy of the directory may have been put back meanwhile: then this batch follows a gap.
+        refuse_older_copy(str(self._root), self._context.version, batch_id, self.last_batch())
         self._held = batch_id
 
     def _record_schema(self, batch: DataFrame, batch_id: int) -> None:
@@ -354,47 +362,3 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
     return spark.sql.execution.streaming.sinks.FileStreamSink(
         session._jsparkSession, str(target), datasources(), python.toSeq(list(sink.partition_by)), options
     )
-
-
-def answer(question: OutputQuestion) -> OutputAnswer:
-    """Return the version's newest batch and the output's record, from the first of ``question.places`` that matches."""
-    described = question.sink.output
-    masked = question.mask(described)
-    root = Path(next((place for place in question.places if question.mask(place) == masked), described))
-    try:
-        record = read_file_record(root)
-        if not root.is_dir():
-            return OutputAnswer(unknown=f"{root} does not exist", record=record)
-        return OutputAnswer(batch=newest_batch(root / question.version), record=record)
-    except OSError as error:
-        return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}", down=True)
-
-
-def read_file_record(root: Path, *, shadow: str = "") -> OutputRecord:
-    """Return the record that an output directory keeps of its claims and batches. ``shadow``: the version that is
-    written in shadow and claims no epoch, if any.
-    """
-    if not (root / shadow).is_dir():
-        return OutputRecord(gone=f"directory {root / shadow} is missing", every_version=True)
-    newest = newest_epoch(root)
-    versions = [name for name in os.listdir(root) if is_version_name(name)]
-    found = {version: newest_batch(root / version) for version in versions}
-    return OutputRecord(
-        gone=f"directory {root} has lost its epoch log" if newest is None and not shadow else "",
-        epoch=newest.epoch if newest is not None else 0,
-        last={version: batch for version, batch in found.items() if batch is not None},
-        every_version=True,
-    )
-
-
-def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
-    """Return why readers cannot be limited to ``version``'s batches up to ``batch``; empty if they can. They cannot if
-    Spark's sink log no longer separates these batches from later ones.
-    """
-    try:
-        listed_files(Path(sink.output) / version, last=batch)
-    except InvalidInput as error:
-        return error.message
-    except OSError as error:
-        return f"{sink.output} cannot be read: {error.strerror}"
-    return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.checkpoints.log_codec import LogNames, Trouble, log_names, sink_entry_content, sink_entry_from
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput
@@ -20,8 +21,16 @@ _INTERVAL = 10
 
 
 def newest_batch(directory: Path) -> int | None:
-    """Return the newest batch id in Spark's sink log of a directory, including compacted entries."""
-    return max(_entries(directory).numbers, default=None)
+    """Return the newest batch up to which Spark's sink log of a directory is complete, including compacted entries.
+
+    Later batches follow a gap if a batch was listed after an older copy of the directory was put back. Spark cannot
+    read such a log, so they do not count.
+    """
+    entries = _entries(directory)
+    start = entries.last_compacted(entries.newest)
+    missing = find_gaps(start + 1, entries.newest + 1, entries.plain).first
+    newest = missing[0] - 1 if missing else entries.newest
+    return newest if newest >= 0 else None
 
 
 def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
@@ -80,16 +89,16 @@ def continue_log(directory: Path, batch_id: int) -> None:
         return
     for number in range(newest + 1, batch_id + 1):
         compacts = (number + 1) % _INTERVAL == 0
-        content = _compacted(directory) if compacts else sink_entry_content()
+        content = _compacted(directory, number) if compacts else sink_entry_content()
         create_whole(directory / SINK_LOG / (f"{number}.compact" if compacts else str(number)), content)
 
 
-def _compacted(directory: Path) -> bytes:
-    """Return one entry with all lines of a log."""
+def _compacted(directory: Path, end: int) -> bytes:
+    """Return one entry with all lines of the batches before ``end``."""
     entries = _entries(directory)
-    start = entries.last_compacted(entries.newest)
+    start = entries.last_compacted(end - 1)
     names = [f"{start}.compact"] if start >= 0 else []
-    names += map(str, sorted(number for number in entries.plain if number > start))
+    names += map(str, sorted(number for number in entries.plain if start < number < end))
     lines = [line for name in names for line in (directory / SINK_LOG / name).read_bytes().splitlines()[1:]]
     return b"\n".join([sink_entry_content(), *lines])
 

@@ -1,0 +1,58 @@
+"""Query an output directory, known only by its description, for its newest batch and its own record."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from streamkeeper.checkpoints.layout import is_version_name
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.output_history import OutputRecord
+from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
+from streamkeeper.sinks.file_serving import newest_epoch
+from streamkeeper.sinks.sink_log import listed_files, newest_batch
+
+
+def answer(question: OutputQuestion) -> OutputAnswer:
+    """Return the version's newest batch and the output's record, from the first of ``question.places`` that matches."""
+    described = question.sink.output
+    masked = question.mask(described)
+    root = Path(next((place for place in question.places if question.mask(place) == masked), described))
+    try:
+        record = read_file_record(root)
+        if not root.is_dir():
+            return OutputAnswer(unknown=f"{root} does not exist", record=record)
+        return OutputAnswer(batch=newest_batch(root / question.version), record=record)
+    except OSError as error:
+        return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}", down=True)
+
+
+def read_file_record(root: Path, *, shadow: str = "") -> OutputRecord:
+    """Return the record that an output directory keeps of its claims and batches. ``shadow``: the version that is
+    written in shadow and claims no epoch, if any.
+    """
+    if not (root / shadow).is_dir():
+        return OutputRecord(gone=f"directory {root / shadow} is missing", every_version=True)
+    newest = newest_epoch(root)
+    versions = [name for name in os.listdir(root) if is_version_name(name)]
+    found = {version: newest_batch(root / version) for version in versions}
+    return OutputRecord(
+        gone=f"directory {root} has lost its epoch log" if newest is None and not shadow else "",
+        epoch=newest.epoch if newest is not None else 0,
+        last={version: batch for version, batch in found.items() if batch is not None},
+        every_version=True,
+    )
+
+
+def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
+    """Return why readers cannot be limited to ``version``'s batches up to ``batch``; empty if they can. They cannot if
+    Spark's sink log no longer separates these batches from later ones.
+    """
+    try:
+        listed_files(Path(sink.output) / version, last=batch)
+    except InvalidInput as error:
+        return error.message
+    except OSError as error:
+        return f"{sink.output} cannot be read: {error.strerror}"
+    return ""
