@@ -175,6 +175,16 @@ BUGS = (
             Change("driver.taking_over", "take_over", "must_be_there(", "(lambda *_: None)("),
         ),
     ),
+    Bug(
+        "uncut-files",
+        "Readers of files still see the batches after the one at which a version was left.",
+        (Change("model.job_state", "JobState.serving", "last=heir.parent_batch", "last=None"),),
+    ),
+    Bug(
+        "log-with-a-gap",
+        "A batch that Spark lists after a gap in the log of an older copy counts as the output's newest.",
+        (Change("sinks.sink_log", "newest_batch", "missing[0] - 1 if missing else entries.newest", "entries.newest"),),
+    ),
 )
 
 

@@ -15,13 +15,16 @@ from unittest.mock import patch
 
 from greenlet import GreenletExit
 
+from harness.simulation import file_output
 from harness.simulation.coverage import DECIDING
+from harness.simulation.input import check_batch
 from harness.simulation.process_table import places
 from harness.simulation.processes import planned_queries, resume_once
 from harness.simulation.remembered import Remembered
 from harness.simulation.sink import TableWriter, answer, read_fences
 from harness.simulation.threads import InTurn, Queues, Threading
 from streamkeeper import clock, crash_points, lifecycle
+from streamkeeper.checkpoints import input_files, unread_files
 from streamkeeper.checkpoints.log_codec import batch_number
 from streamkeeper.driver import (
     comparing,
@@ -41,7 +44,7 @@ from streamkeeper.operations import deploy, drills, fleet_look, stopping, wherea
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor
-from streamkeeper.sinks import fences, table
+from streamkeeper.sinks import fences, file, file_answer, file_schemas, file_serving, sink_log, table
 
 if TYPE_CHECKING:
     from harness.simulation.scheduler import Scheduler
@@ -235,9 +238,11 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(observing.Observer, "listen_to", listen)
     for name in ("must_be_create_only", "prepare", "restore_confs"):
         put(queries, name, lambda *_: None)
-    put(taking_over, "check_batch", lambda *_: None)
+    put(taking_over, "check_batch", check_batch)
     put(comparing, "TableWriter", TableWriter)
     put(table, "answer", lambda question: answer(stage.world, question))
+    _place_files(put, stage)
+    _place_input(put, stage)
     put(fences, "_read_tables", lambda place: read_fences(stage.world, place))
     put(kafka_topics, "reads_all_of", lambda *_: True)
     put(fleet_look, "ThreadPoolExecutor", InTurn)
@@ -246,6 +251,29 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(drills, "ask_driver", lambda module, given, *_: [resume_once(stage.world, given[0])].__iter__())
     put(serving, "collect_regularly", lambda: None)
     put(source_looks.SourceLooks, "add", lambda *_: None)
+
+
+def _place_files(put: Put, stage: _Stage) -> None:
+    """Let ``FileSink`` write to the simulated disk, with a simulated file sink of Spark."""
+    for name, value in file_output.disk_of(lambda: stage.world).items():
+        for module in (file, file_answer, file_schemas, file_serving, sink_log, fences):
+            if name in vars(module):
+                put(module, name, value)
+    put(sink_log, "LocalTree", lambda root: stage.world.tree_at(str(root)))
+    put(file, "_spark_sink", lambda batch, to, _: file_output.SparkFileSink(stage.world, batch.sparkSession, to))
+    put(file, "read_spans", lambda _, root, spans, *given, **named: file_output.rows_of(root, spans))
+    put(file, "compare_frames", file_output.compare_rows)
+    put(file, "compute", lambda _: None)
+    put(file, "forget_schemas", lambda *_: None)
+    put(file.FileSink, "check_columns", lambda *_: None)
+    put(file.FileWriter, "_record_schema", lambda *_: None)
+
+
+def _place_input(put: Put, stage: _Stage) -> None:
+    """Let checks of input files see the simulated ones."""
+    put(input_files, "os", SimpleNamespace(stat=lambda path: stage.world.input.stat(path)))
+    put(input_files, "ThreadPoolExecutor", InTurn)
+    put(unread_files, "_files", lambda *_, **__: stage.world.input.listing())
 
 
 def _place_machines(put: Put, stage: _Stage) -> None:

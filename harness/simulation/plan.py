@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -36,6 +37,20 @@ _THEMES: dict[str, dict[str, int]] = {
     "stops": {"deploy": 3, "stop": 10, "start": 6, "kill": 12, "boot": 4},
 }
 """Theme of a plan -> weights of what it is about, in place of those that are drawn."""
+
+
+class OutputKind(Enum):
+    """What the job writes to."""
+
+    TABLE = "table"
+    FILES = "files"
+    FUNCTION = "function"
+
+
+_OUTPUTS = (*(OutputKind.FILES, OutputKind.TABLE) * 2, *(OutputKind.FUNCTION, OutputKind.TABLE) * 2)
+"""The output of each seed, in turn."""
+_FROM_FILES = 0.4
+"""The share of plans whose job reads files."""
 _COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
 _WITHOUT_COPIES = 0.6
 """The share of plans in which no copy is put back."""
@@ -63,6 +78,10 @@ to the output take long. ``boot``: a machine restarts. ``suspend``: both machine
 check finds another unknown change from then on. ``older-store``, ``older-checkpoint`` and ``older-output``: the store,
 all checkpoints or the output are replaced by a copy from before an earlier move. ``lost-output``: it is gone.
 """
+INPUT_FAULTS = ("removed-input", "moved-input")
+"""Faults of a job that reads files. ``removed-input``: files whose batches are committed are deleted. ``moved-input``:
+those whose batches are not committed, and all that arrive, are elsewhere for a while.
+"""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,8 +106,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int
     """Also determines how long each step takes."""
-    fenced: bool
-    """Whether the output has a fence; else it is written by a function."""
+    output: OutputKind
+    """What the job writes to."""
+    files: bool
+    """Whether the job reads files; else it reads a topic."""
     lost: float
     """The share of calls to the store that fail, half of them after their effect."""
     unseen: float
@@ -130,14 +151,22 @@ def draw(seed: int) -> Plan:
         for _ in range(chance.randint(0, 3)):
             pause_s = chance.choice([0.5, 3.0, 12.0, 40.0]) * chance.random()
             is_request = chance.choices([True, False], [1, 3])[0]
-            moves.append(_request(chance, weights, pause_s, unseen) if is_request else _fault(chance, weights, pause_s))
+            moves.append(
+                _request(chance, weights, pause_s, unseen) if is_request else _fault(chance, weights.faults, pause_s)
+            )
+    lost, watches = chance.choice([0.0, 0.0, 0.01, 0.05]), chance.choice([(), ("m1",), ("m1", "m2")])
+    files = chance.random() < _FROM_FILES
+    for _ in range(chance.choice([0, 1, 3]) if files else 0):
+        fault = _fault(chance, dict.fromkeys(INPUT_FAULTS, 1), 12.0 * chance.random())
+        moves.insert(chance.randint(1, len(moves)), fault)
     return Plan(
         seed=seed,
-        fenced=bool(seed % 2),
-        lost=chance.choice([0.0, 0.0, 0.01, 0.05]),
+        output=_OUTPUTS[seed % len(_OUTPUTS)],
+        lost=lost,
         unseen=unseen,
-        watches=chance.choice([(), ("m1",), ("m1", "m2")]),
+        watches=watches,
         moves=tuple(moves),
+        files=files,
     )
 
 
@@ -164,8 +193,8 @@ def _request(chance: random.Random, weights: _Weights, pause_s: float, unseen: f
     )
 
 
-def _fault(chance: random.Random, weights: _Weights, pause_s: float) -> Move:
-    kind = _kind(chance, weights.faults)
+def _fault(chance: random.Random, weights: dict[str, int], pause_s: float) -> Move:
+    kind = _kind(chance, weights)
     return Move(
         pause_s=pause_s,
         kind=kind,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.simulation.input import told
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.control import control_key
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import (
+    About,
     ApprovalAnswered,
     Entry,
     EpochClaimed,
@@ -45,7 +48,7 @@ class Rules:
         """Checkpoint version -> its last batch whose rows count, after an operation restored an older batch of it."""
         self.writers: dict[str, Any] = {}
         self.no_gaps = True
-        """Whether rows come in order, as from the topic."""
+        """Whether a row is written only after the row before it; not once a person has accepted another output."""
         self.gathered: dict[str, int] = {}
         """Instance -> the number of unknown changes in the evidence that it gathered last."""
         self._approved: dict[str, int] = {}
@@ -72,6 +75,7 @@ class Rules:
             self._must_have_ended(record)
         elif isinstance(record, ApprovalAnswered):
             self._approved[record.operation] = self._drifts_asked(before, record.operation)
+            self.no_gaps &= not (record.approved and record.about is About.OUTPUT)
         elif isinstance(record, InstanceAppointed):
             self._must_be_approved(record, before)
             others = [owner.instance for owner in before.owners if owner.instance != record.instance]
@@ -128,25 +132,32 @@ class Rules:
             self._break(f"two drivers write {path} of {run.checkpoint}")
         self.writers[run.checkpoint] = run
 
-    def written(self, written: Written, version: str, batch: int, rows: range) -> None:
-        """Count the rows of a batch in a table, or in what a function has written. No row is left out.
+    def written(self, written: Written, version: str, batch: int, rows: Sequence[int], *, shown: bool) -> None:
+        """Count the rows of a batch in a table, or in what a function has written.
+
+        ``shown``: whether readers see the rows. Then no row is left out.
 
         Only a function writes a row twice, and only of a batch that was not committed. Rows that an operation gave up,
         as it announced, may be written again.
         """
-        self._world.scheduler.say(f"writes batch {batch} of {version}: rows {rows.start} to {rows.stop - 1}")
-        if self.no_gaps and rows.start and not written.get(rows.start - 1):
-            self._break(f"row {rows.start} was written by {(version, batch)}, and the row before it is missing")
+        self._world.scheduler.say(f"writes batch {batch} of {version}: {told(rows)}")
         for row in rows:
+            if shown and self.no_gaps and row and not written.get(row - 1):
+                self._break(f"row {row} was written by {(version, batch)}, and the row before it is missing")
             earlier = written.setdefault(row, [])
             if all(self._is_given_up(*each) for each in earlier):
                 earlier.clear()
-            if earlier and self._world.fenced:
+            if earlier and self._world.sink.kind == "table":
                 self._break(f"row {row} was written by batches {earlier}, and now by {(version, batch)}")
             done = [each for each in earlier if self._is_committed(*each)]
             if done:
                 self._break(f"row {row} of the committed batch {done[0]} was written again by {(version, batch)}")
             earlier.append((version, batch))
+
+    def swapped(self, written: Written) -> None:
+        """Check a table that readers see from now on."""
+        if self.no_gaps and (missing := [row for row in range(len(written)) if not written.get(row)]):
+            self._break(f"readers see a table without row {missing[0]}")
 
     def _is_given_up(self, version: str, batch: int) -> bool:
         return version in self._left or batch > self._kept.get(version, batch)

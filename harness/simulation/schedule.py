@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any, TypeVar
 
 from harness.simulation import callers
 from harness.simulation.callers import Act, Caller, Watching
 from harness.simulation.coverage import kind_of
-from harness.simulation.plan import REQUESTS, Move, Plan
+from harness.simulation.input import InputFiles, told
+from harness.simulation.plan import REQUESTS, Move, OutputKind, Plan
 from harness.simulation.scheduler import Process, Violation
-from harness.simulation.sink import Output
 from harness.simulation.world import JOB, World
 from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.model.recovery import RecoveryAction
@@ -44,7 +43,7 @@ class Schedule:
         self._watches: list[Watching] = []
         self._copies: list[dict[str, bytes]] = []
         self._trees: list[dict[str, bytes]] = []
-        self._outputs: list[Output] = []
+        self._outputs: list[Any] = []
         self._answering: Caller | None = None
         self._outdated = False
         """Whether an older copy was put back: then a refusal is right."""
@@ -64,7 +63,7 @@ class Schedule:
             self._until(self._scheduler.now_s + move.pause_s)
             self._copies.append(self._world.disk.copy())
             self._trees.append(self._world.copy_checkpoints())
-            self._outputs.append(deepcopy(self._world.output))
+            self._outputs.append(self._world.copy_output())
             if move.kind in REQUESTS and not self._world.rules.gap:
                 self._world.covered.pairs.add(f"{kind_of(self._world.state.open_operation)} + {move.kind}")
             getattr(self, f"_{move.kind.replace('-', '_')}")(move)
@@ -175,6 +174,24 @@ class Schedule:
         self._scheduler.say("fault: an unknown change is found from here on")
         self._world.drifts += 1
 
+    def _removed_input(self, move: Move) -> None:
+        """Delete the oldest files whose batches are committed, as a person who archives them does."""
+        rows, files = self._world.rows_committed(), self._world.input
+        if isinstance(files, InputFiles) and rows:
+            gone = rows[: int(move.which * len(rows)) + 1]
+            self._scheduler.say(f"fault: the files of {told(gone)} are deleted")
+            files.removed |= set(gone)
+
+    def _moved_input(self, move: Move) -> None:
+        """Move away all files whose batches are not committed, and those that arrive meanwhile, and back again."""
+        files, rows = self._world.input, self._world.rows_committed()
+        if isinstance(files, InputFiles) and rows:
+            first = rows[-1] + 1
+            self._scheduler.say(f"fault: the files from row {first} on are elsewhere for {move.seconds:g} s")
+            files.away.append(first)
+            back = Process("world", "-")
+            self._scheduler.start(back, "world", files.away.clear, after_s=move.seconds)
+
     def _older_store(self, move: Move) -> None:
         self._scheduler.say("fault: an older copy of the store is put back")
         self._world.put_back(_pick(self._copies, move.which))
@@ -192,11 +209,11 @@ class Schedule:
     def _lost_output(self, move: Move) -> None:
         del move
         self._scheduler.say("fault: the output is gone")
-        self._put_back_output(Output())
+        self._put_back_output(None)
 
-    def _put_back_output(self, copy: Output) -> None:
-        if self._world.fenced:
-            self._world.output = deepcopy(copy)
+    def _put_back_output(self, copy: Any) -> None:
+        if self._world.kind is not OutputKind.FUNCTION:
+            self._world.put_back_output(copy)
             self._outdated = True
 
     # The end
@@ -204,6 +221,8 @@ class Schedule:
     def _heal(self) -> None:
         self._scheduler.say("quiet: no more faults")
         self._world.lost = self._world.unseen = self._world.slow_until_s = 0.0
+        if isinstance(self._world.input, InputFiles):
+            self._world.input.away.clear()
         for process in [*self._world.processes(), *self._calling()]:
             process.blind_until = 0.0
             if process.frozen:
@@ -236,7 +255,7 @@ class Schedule:
             return
         if last.refusal and self._world.state.serving_release:
             raise Violation(f"the job cannot be started again: {last.refusal}")
-        self._world.topic.close()
+        self._world.input.close()
         if self._world.state.serving_release:
             self._catch_up()
             if not self._outdated:

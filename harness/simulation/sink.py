@@ -193,7 +193,10 @@ class TableWriter(SinkWriter):
             self._move_epoch(serving.beside.setdefault(context.version, Output()))
         else:
             self._move_epoch(serving)
+            shown = serving.batches
             serving.swap_in([each.version for each in reversed(context.serving)] or [context.version])
+            if serving.batches is not shown:
+                self._world.rules.swapped(serving.batches)
         self._held = self.last_batch()
 
     def _move_epoch(self, output: Output) -> None:
@@ -243,12 +246,13 @@ class TableWriter(SinkWriter):
         if held is not None and held >= batch_id:
             return
         self._world.take_time()
+        rows = batch.rows
         self._world.crash_point("sink.staged")
-        self._commit(batch, batch_id)
+        self._commit(rows, batch_id)
         self._held = batch_id
         self._world.crash_point("sink.committed")
 
-    def _commit(self, batch: Frame, batch_id: int) -> None:
+    def _commit(self, rows: Sequence[int], batch_id: int) -> None:
         output, context = self._output, self._context
         row = output.row if output is not None else None
         if row is None and not self._in_shadow:
@@ -261,7 +265,7 @@ class TableWriter(SinkWriter):
                 raise OutputLost(f"the record of {context.version} changed while batch {batch_id} was staged")
             return
         row.version, row.batch = context.version, batch_id
-        self._world.rules.written(output.batches, context.version, batch_id, batch.rows)
+        self._world.rules.written(output.batches, context.version, batch_id, rows, shown=not self._in_shadow)
 
     def _superseded(self, row: Row | None) -> Fenced:
         newest = f"epoch {row.epoch}" if row is not None else "the end of its shadow"
@@ -309,7 +313,7 @@ class FunctionWriter(SinkWriter):
         for row in batch.rows:
             self._world.scheduler.seam()
             written = self._world.output.batches
-            self._world.rules.written(written, self._context.version, batch_id, range(row, row + 1))
+            self._world.rules.written(written, self._context.version, batch_id, [row], shown=True)
 
     def close(self) -> None:
         """No connection."""

@@ -1,4 +1,4 @@
-"""Spark's micro-batch loop over a simulated topic: plan, run the batch through ``foreachBatch``, commit.
+"""Spark's micro-batch loop over a simulated input: plan, run the batch through ``foreachBatch``, commit.
 
 Its checkpoint has the files of a real one. As in Spark 4.2.0, a start reruns a batch that was planned and not
 committed, and starts from the beginning in an empty directory.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit
 
-from harness.simulation.scheduler import Process
+from harness.simulation.scheduler import Process, Scheduler
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_offsets
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.model.faults import Fault
@@ -24,7 +24,6 @@ from streamkeeper.model.faults import Fault
 if TYPE_CHECKING:
     from harness.simulation.world import World
 
-TOPIC = "events"
 _CONF = {"spark.sql.shuffle.partitions": "2"}
 _PAUSE_S = 2.0
 """Between two triggers, as long as a row needs to arrive: a trigger without rows takes as many steps as an observation.
@@ -34,9 +33,23 @@ _PAUSE_S = 2.0
 class Frame:
     """A batch's rows, or the streaming frame of a query."""
 
-    def __init__(self, session: Session, rows: range = range(0)) -> None:
+    def __init__(self, session: Session, planned: Sequence[int] = ()) -> None:
+        """``planned``: the rows of the batch. Spark lists their files now, and leaves missing ones out."""
         self.sparkSession = session
-        self.rows = rows
+        there = session.world.input.has if session is not None else lambda _: True
+        self._rows = [row for row in planned if there(row)]
+        self.missing = [row for row in planned if not there(row)]
+
+    @property
+    def rows(self) -> list[int]:
+        """The rows of the batch; a task fails on a file that was removed after the listing."""
+        if self.sparkSession is not None and not all(map(self.sparkSession.world.input.has, self._rows)):
+            raise RuntimeError("a task has failed: a file of the batch does not exist")
+        return self._rows
+
+    @property
+    def _jdf(self) -> list[int]:
+        return self.rows
 
     @property
     def writeStream(self) -> Start:  # noqa: N802
@@ -116,6 +129,12 @@ class Session:
         """End the JVM and wait for its end."""
         self.world.scheduler.kill(self.jvm, -9)
 
+    def in_jvm(self, call: Callable[[], None]) -> None:
+        """Call into the JVM, and wait for the answer: a JVM that has died gives none. It does not notice the caller's
+        death.
+        """
+        _call_in(self.world.scheduler, self.jvm, f"{self.jvm.name} for Python", call)
+
     def ring_when_dead(self, _wakeups: Any) -> None:
         """The driver looks often enough."""
 
@@ -131,8 +150,9 @@ class Run:
         self.runId = str(uuid.UUID(int=self._scheduler.random.getrandbits(128)))
         self.id = self._world.open_checkpoint(self._tree)
         self._active, self._stopped, self._error, self._triggered = True, False, "", False
-        self._next, self._begin = 0, 0
-        """The number of the next batch, and its first row."""
+        self._input = self._world.input.reader(self._tree.fresh(), self._write)
+        self._next, self._begin = 0, self._input.start
+        """The number of the next batch, and the position at which it begins."""
         self._open: int | None = None
         """The end of the planned batch that has to run again; None without one."""
         self._jsq = SimpleNamespace(
@@ -182,72 +202,55 @@ class Run:
         if self._open is not None:
             end = self._open
         else:
-            end = self._new_end(self._begin)
+            end = self._input.latest(self._begin)
             if end == self._begin:
                 self._tell("onQueryIdle", SimpleNamespace(runId=lambda: SimpleNamespace(toString=lambda: self.runId)))
                 return
             self._write(f"offsets/{number}", self._plan(end))
         begin = self._begin
-        self._call_gate(number, range(begin, end))
+        self._call_gate(number, self._input.rows(begin, end))
+        self._world.check_shown()
         self._write(f"commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
         self._begin, self._next, self._open = end, number + 1, None
         self._tell("onQueryProgress", self._progress(number, begin, end))
 
-    def _call_gate(self, number: int, rows: range) -> None:
+    def _call_gate(self, number: int, rows: Sequence[int]) -> None:
         self._in_python(lambda: self._gate(Frame(self._session, rows), number))
 
     def _in_python(self, call: Callable[[], None]) -> None:
         """Call back into the driver's process, and wait for the answer: a process that has died gives none."""
-        errors: list[BaseException] = []
-
-        def body() -> None:
-            try:
-                call()
-            except GreenletExit:
-                raise
-            except BaseException as error:
-                errors.append(error)
-
         driver = self._session.driver
-        calling = self._scheduler.start(driver, f"{driver.name} {self.name} in Python", body)
-        self._scheduler.wait(lambda: calling.done or not driver.alive)
-        if errors:
-            raise errors[0]
-        if not driver.alive:
-            raise ConnectionError("the Python process has ended")
+        _call_in(self._scheduler, driver, f"{driver.name} {self.name} in Python", call)
 
     def _write(self, path: str, content: bytes) -> None:
         self._scheduler.seam()
         self._world.rules.sole_writer(self, path)
         self._tree.create(path, [content])
 
-    def _new_end(self, begin: int) -> int:
-        return min(self._world.topic.end(), begin + self._world.topic.most_rows)
-
     def _end_of(self, batch: int | None) -> int:
         if batch is None:
-            return 0
+            return self._input.start
         (end,) = read_offsets(self._tree.fresh(), batch).ends.values()
-        return int(json.loads(end)[TOPIC]["0"])
+        return self._input.position(end)
 
     def _plan(self, end: int) -> bytes:
         head = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": _CONF})
         return f"v1\n{head}\n{self._offsets(end)}".encode()
 
-    @staticmethod
-    def _offsets(end: int) -> str:
-        return json.dumps({TOPIC: {"0": end}}, separators=(",", ":"))
+    def _offsets(self, end: int) -> str:
+        return json.dumps(self._input.offset(end), separators=(",", ":"))
 
     def _progress(self, number: int, begin: int, end: int) -> Any:
+        rows = len(self._input.rows(begin, end))
         source = {
-            "description": f"KafkaV2[Subscribe[{TOPIC}]]",
-            "startOffset": {TOPIC: {"0": begin}},
-            "endOffset": {TOPIC: {"0": end}},
-            "numInputRows": end - begin,
+            "description": self._world.input.described,
+            "startOffset": self._input.offset(begin),
+            "endOffset": self._input.offset(end),
+            "numInputRows": rows,
             "metrics": {},
         }
         told = {
-            "id": self.id, "runId": self.runId, "name": self.name, "batchId": number, "numInputRows": end - begin,
+            "id": self.id, "runId": self.runId, "name": self.name, "batchId": number, "numInputRows": rows,
             "timestamp": self._scheduler.now().isoformat(), "durationMs": {}, "stateOperators": [],
             "sources": [source],
         }  # fmt: skip
@@ -267,3 +270,23 @@ class Run:
         for listener in self._session.listeners:
             with suppress(ConnectionError):
                 self._in_python(partial(getattr(listener, event), told))
+
+
+def _call_in(scheduler: Scheduler, process: Process, name: str, call: Callable[[], None]) -> None:
+    """Run ``call`` as an actor of another process; raises its error, or ConnectionError if the process has ended."""
+    errors: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            call()
+        except GreenletExit:
+            raise
+        except BaseException as error:
+            errors.append(error)
+
+    calling = scheduler.start(process, name, body)
+    scheduler.wait(lambda: calling.done or not process.alive)
+    if errors:
+        raise errors[0]
+    if not process.alive:
+        raise ConnectionError(f"{process.name} has ended")

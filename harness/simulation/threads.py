@@ -185,7 +185,7 @@ class Queues:
 class InTurn:
     """Stands for ``ThreadPoolExecutor``: the calls run one after another, in the actor that waits for them."""
 
-    def __init__(self, workers: int = 1) -> None:
+    def __init__(self, workers: int = 1, **_: Any) -> None:
         del workers
 
     def __enter__(self) -> InTurn:

@@ -1,15 +1,20 @@
-"""One job on two machines: its releases, processes, topic and output, and the rules that are checked all the time."""
+"""One job on two machines: its releases, processes, input and output, and the rules that are checked all the time."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
 
 import msgspec
 
+from harness.simulation import file_output
 from harness.simulation.coverage import Covered
+from harness.simulation.input import InputFiles, Topic, told
 from harness.simulation.patches import in_place
+from harness.simulation.plan import OutputKind
 from harness.simulation.process_table import Processes
 from harness.simulation.processes import run_driver, run_supervisor
 from harness.simulation.rules import Rules
@@ -19,9 +24,10 @@ from harness.simulation.sink import Output, SimulatedFunction, SimulatedTable
 from harness.simulation.store import URL, Disk, SimulatedStore
 from harness.simulation.trees import Files, SimulatedTree
 from streamkeeper.checkpoints.claims import FOLDER
-from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.job_state import JobState
@@ -33,6 +39,8 @@ from streamkeeper.model.settings import Settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import Sink
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.file_serving import local_directory
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
@@ -43,38 +51,25 @@ ROOT = "/simulated"
 _ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
 
 
-class Topic:
-    """Rows arrive one by one; a row is the number of its arrival."""
-
-    def __init__(self, scheduler: Scheduler, *, every_s: float) -> None:
-        self._scheduler, self._every_s = scheduler, every_s
-        self.until_s = float("inf")
-        self.most_rows = 7
-        """How many rows a batch takes at most."""
-        self.gap_s = 0.0
-        """How long nothing arrived, because the machines stood still."""
-
-    def close(self) -> None:
-        """Let no more rows arrive."""
-        self.until_s = self._scheduler.now_s
-
-    def end(self) -> int:
-        """How many rows have arrived."""
-        return int((min(self._scheduler.now_s, self.until_s) - self.gap_s) / self._every_s)
+_SINKS: dict[OutputKind, Callable[[World], Sink]] = {
+    OutputKind.TABLE: lambda world: SimulatedTable(world),
+    OutputKind.FILES: lambda _: FileSink(file_output.PLACE),
+    OutputKind.FUNCTION: lambda world: SimulatedFunction(world),
+}
 
 
 class World:
     """The simulated installation with its job."""
 
-    def __init__(self, scheduler: Scheduler, *, fenced: bool) -> None:
-        """``fenced``: whether the output has a fence."""
-        self.scheduler, self.fenced = scheduler, fenced
+    def __init__(self, scheduler: Scheduler, *, output: OutputKind, files: bool = False) -> None:
+        """``files``: whether the input is a directory of files, instead of a topic."""
+        self.scheduler, self.kind = scheduler, output
         self.settings = Settings(store=URL, checkpoints=f"{ROOT}/checkpoints", jobs=f"{ROOT}/jobs", home=f"{ROOT}/home")
         self.files = Files(lambda: int(1e9 * scheduler.unix()))
         self._trees: dict[str, SimulatedTree] = {}
         self.disk, self.output = Disk(), Output()
-        self.topic = Topic(scheduler, every_s=2.0)
-        self.sink: Sink = SimulatedTable(self) if fenced else SimulatedFunction(self)
+        self.input: Topic = (InputFiles if files else Topic)(scheduler, every_s=2.0)
+        self.sink: Sink = _SINKS[output](self)
         self.boots = {"m1": "-:m1-0:4026531836:0", "m2": "-:m2-0:4026531836:0"}
         self.lost = 0.0
         """The share of calls to the store that fail."""
@@ -92,15 +87,15 @@ class World:
         self.covered = Covered()
         self._pids = 100
         self.table = Processes(self)
-        alike, opaque = _manifest(self.sink, "a"), _manifest(self.sink, "b")
+        alike, opaque = (_manifest(self.sink, self.input.source, code) for code in "ab")
         self.manifests = {"r0001": {QUERY: alike}, "r0002": {QUERY: alike}, "r0003": {QUERY: opaque}}
 
     @classmethod
     @contextmanager
-    def opened(cls, seed: int, *, fenced: bool = True) -> Iterator[World]:
+    def opened(cls, seed: int, *, output: OutputKind = OutputKind.TABLE, files: bool = False) -> Iterator[World]:
         """Yield a world with three registered releases, in which nothing runs yet."""
         scheduler = Scheduler(seed)
-        world = cls(scheduler, fenced=fenced)
+        world = cls(scheduler, output=output, files=files)
         with in_place(world):
             try:
                 for number in (1, 2, 3):
@@ -220,10 +215,22 @@ class World:
         if left > 0:
             self.scheduler.sleep(left)
 
+    def rows_committed(self) -> Sequence[int]:
+        """The rows up to the newest committed batch of the current checkpoint version."""
+        current = self.state.current_version(QUERY)
+        if current is None:
+            return ()
+        tree = self.tree_at(f"{self.settings.checkpoints}/{JOB}/{QUERY}/{current.version}").fresh()
+        reader, batch = self.input.reader(tree, lambda *_: None), last_committed(tree)
+        if batch is None:
+            return ()
+        (end,) = read_offsets(tree, batch).ends.values()
+        return reader.rows_to(reader.position(end))
+
     def suspend(self, seconds: float) -> None:
         """Let the time pass without any step."""
         self.scheduler.now_s += seconds
-        self.topic.gap_s += seconds
+        self.input.gap_s += seconds
 
     def put_back(self, copy: dict[str, bytes]) -> None:
         """Replace the store by a copy."""
@@ -242,17 +249,70 @@ class World:
         for path, content in copy.items():
             self.files.create(f"{self.settings.checkpoints}/{path}", content)
 
-    # What is compared at the end
+    def copy_output(self) -> Any:
+        """Return a copy of the output, for ``put_back_output``."""
+        if self.kind is OutputKind.FILES:
+            return {path: content for path, (content, _) in self.files.below(file_output.PLACE).items()}
+        return deepcopy(self.output)
+
+    def put_back_output(self, copy: Any) -> None:
+        """Replace the output by a copy; None: by nothing."""
+        if self.kind is OutputKind.FILES:
+            for path in self.files.below(file_output.PLACE):
+                self.files.remove(f"{file_output.PLACE}/{path}")
+            self.files.drop_empty_folders(file_output.PLACE)
+            for path, content in (copy or {}).items():
+                self.files.create(f"{file_output.PLACE}/{path}", content)
+        else:
+            self.output = deepcopy(copy) if copy is not None else Output()
+
+    # What is compared
+
+    def check_shown(self) -> None:
+        """Check what readers of files see: each row once, and every row before the last. A table is checked with every
+        write.
+        """
+        if self.kind is not OutputKind.FILES:
+            return
+        seen = self._files_seen()
+        if seen is None:
+            self.scheduler.break_rule("a batch is committed, and the output cannot be read")
+        elif len(seen) > len(set(seen)) or (self.rules.no_gaps and sorted(seen) != list(range(len(seen)))):
+            self.scheduler.break_rule(f"a batch is committed, and readers see {told(sorted(seen))}")
+
+    def _files_seen(self) -> list[int] | None:
+        """The rows that readers of files see; None if they cannot be read."""
+        # Reading takes no time: without a current actor, no other one runs meanwhile.
+        asking, self.scheduler.current = self.scheduler.current, None
+        try:
+            return file_output.rows_seen(local_directory(file_output.PLACE))
+        except (file_output.UnreadableLog, StreamkeeperError):
+            return None
+        finally:
+            self.scheduler.current = asking
+
+    def _rows_seen(self) -> Container[int]:
+        if self.kind is OutputKind.FILES:
+            return set(self._files_seen() or ())
+        return {row for row, batches in self.output.batches.items() if batches}
 
     def is_complete(self) -> bool:
-        """Whether every row that has arrived was written."""
-        return all(self.output.batches.get(row) for row in range(self.topic.end()))
+        """Whether readers see every row that has arrived."""
+        return not self._missing()
+
+    def _missing(self) -> list[int]:
+        seen = self._rows_seen()
+        removed = self.input.removed if isinstance(self.input, InputFiles) and not self.rules.no_gaps else ()
+        return [row for row in range(self.input.end()) if row not in seen and row not in removed]
 
     def check_complete(self) -> None:
-        """Every row that has arrived was written."""
-        missing = [row for row in range(self.topic.end()) if not self.output.batches.get(row)]
+        """Readers see every row that has arrived, and none twice."""
+        missing = self._missing()
+        self.check_shown()
         if missing:
-            raise Violation(f"{len(missing)} of {self.topic.end()} rows were not written, such as {missing[0]}")
+            raise Violation(f"{len(missing)} of {self.input.end()} rows were not written, such as {missing[0]}")
+        if self.scheduler.broken:
+            raise Violation(self.scheduler.broken)
 
     def check_snapshots(self) -> None:
         """Every snapshot in a series can be restored."""
@@ -268,9 +328,8 @@ class World:
                     raise Violation(f"{snapshot.name} of batch {snapshot.batch} restores batch {batch}: {restored}")
 
 
-def _manifest(sink: Sink, code: str) -> Manifest:
+def _manifest(sink: Sink, source: Source, code: str) -> Manifest:
     """Return the manifest of a query without state, whose keys a Python function with the digest ``code`` computes."""
-    source = Source(kind="kafka", location="events", options={"subscribe": "events"}, limits={}, schema="x bigint")
     return Manifest(
         query=QUERY,
         spark_version="4.2.0",

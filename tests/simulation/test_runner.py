@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.simulation.plan import OutputKind
 from harness.simulation.process_table import SimulatedProcessTable
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler
@@ -28,8 +29,8 @@ _LONGEST_S = 600.0
 class Drivers(World):
     """A world whose drivers only obey orders, as ``tests/runners/fake_driver.py``."""
 
-    def __init__(self, scheduler: Scheduler, *, fenced: bool) -> None:
-        super().__init__(scheduler, fenced=fenced)
+    def __init__(self, scheduler: Scheduler, *, output: OutputKind) -> None:
+        super().__init__(scheduler, output=output)
         self.orders: dict[str, list[str]] = {}
         self.started: list[Process] = []
         self.ready: dict[str, tuple[Process, Process]] = {}

@@ -1,4 +1,4 @@
-"""The simulated table and function are held to what the capabilities of their kinds say."""
+"""The simulated table, files and function are held to what the capabilities of their kinds say."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from harness.simulation import file_output
+from harness.simulation.plan import OutputKind
 from harness.simulation.sink import DATABASE, FunctionWriter, SimulatedTable, TableWriter
 from harness.simulation.spark import Frame
 from harness.simulation.world import World
 from streamkeeper.errors import NotFound
 from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.sinks.contract import Sink, SinkContext
+from streamkeeper.sinks.file_serving import local_directory
 from tests.contracts.sink_contract import FIRST, LATE, SECOND, SinkContract
 
 ROWS = {FIRST: 0, SECOND: 1, LATE: 9}
@@ -24,29 +27,47 @@ class Place:
 
     def __init__(self, world: World, sink: Sink | None = None) -> None:
         self._world, self.sink = world, sink or world.sink
-        self.where = DATABASE if world.fenced else ""
+        self.where = {OutputKind.TABLE: DATABASE, OutputKind.FILES: file_output.PLACE}.get(world.kind, "")
         world.rules.no_gaps = False
 
     def batch(self, row: tuple[str, int]) -> Any:
         session: Any = None
-        return Frame(session, range(ROWS[row], ROWS[row] + 1))
+        return Frame(session, [ROWS[row]])
 
     def rows(self) -> list[tuple[str, int]]:
+        if self._world.kind is OutputKind.FILES:
+            seen = file_output.rows_seen(local_directory(self.where))
+            return [row for row, number in ROWS.items() for each in seen if each == number]
         return [row for row, number in ROWS.items() for _ in self._world.output.batches.get(number, [])]
 
 
 @pytest.fixture
 def table() -> Iterator[World]:
     """A world whose output has a fence."""
-    with World.opened(1, fenced=True) as world:
+    with World.opened(1, output=OutputKind.TABLE) as world:
         yield world
 
 
 @pytest.fixture
 def function() -> Iterator[World]:
     """A world whose output has none."""
-    with World.opened(1, fenced=False) as world:
+    with World.opened(1, output=OutputKind.FUNCTION) as world:
         yield world
+
+
+@pytest.fixture
+def files() -> Iterator[World]:
+    """A world whose output is files."""
+    with World.opened(1, output=OutputKind.FILES) as world:
+        yield world
+
+
+class TestSimulatedFiles(SinkContract):
+    """The capabilities of files."""
+
+    @pytest.fixture
+    def place(self, files: World) -> Place:
+        return Place(files)
 
 
 class TestSimulatedTable(SinkContract):
@@ -95,13 +116,29 @@ def test_the_suite_sees_a_fence_that_is_not_in_the_transaction(table: World, mon
     """Negative control: a writer that believes the epoch of its own start."""
     commit = TableWriter._commit
 
-    def commit_anyway(self: TableWriter, batch: Any, batch_id: int) -> None:
+    def commit_anyway(self: TableWriter, rows: Any, batch_id: int) -> None:
         row = self._row
         assert row is not None
         epoch, row.epoch = row.epoch, self._context.epoch
-        commit(self, batch, batch_id)
+        commit(self, rows, batch_id)
         row.epoch = epoch
 
     monkeypatch.setattr(TableWriter, "_commit", commit_anyway)
     with pytest.raises(pytest.fail.Exception):
         SinkContract().test_a_writer_that_was_superseded(Place(table), capabilities_of("table"))
+
+
+@pytest.mark.parametrize("missing", ["4", "9.compact"])
+def test_the_reader_of_files_refuses_a_log_with_a_gap_as_spark_does(files: World, missing: str) -> None:
+    """Negative control: without the refusal, a reader would see the other rows."""
+    place = Place(files)
+    writer = place.sink.open(SinkContext(job="sales", query="totals", version="v0001", epoch=1))
+    writer.raise_fence()
+    session: Any = None
+    for number in range(13 if missing == "9.compact" else 6):
+        writer.write(Frame(session, [number]), number)
+    root = local_directory(file_output.PLACE)
+    assert file_output.rows_seen(root) == list(range(13 if missing == "9.compact" else 6))
+    files.files.remove(f"{root}/v0001/_spark_metadata/{missing}")
+    with pytest.raises(file_output.UnreadableLog):
+        file_output.rows_seen(root)

@@ -34,19 +34,19 @@ class Listener:
 
 
 class Place:
-    """A topic whose rows arrive when a test puts them; each run has a driver and a JVM of its own."""
+    """An input whose rows arrive when a test puts them; each run has a driver and a JVM of its own."""
 
     def __init__(self, world: World) -> None:
         self._world, self._scheduler = world, world.scheduler
         self._rows: list[str] = []
         self.kind = world.manifests["r0001"][QUERY].sources[0].kind
-        world.topic.most_rows, world.topic.until_s = ROWS_A_BATCH, 0.0
+        world.input.most_rows, world.input.until_s = ROWS_A_BATCH, 0.0
 
     def put(self, rows: list[str]) -> None:
         self._rows += rows
-        while self._world.topic.end() < len(self._rows):
-            self._world.topic.until_s += 0.1
-            self._scheduler.run(max(self._scheduler.now_s, self._world.topic.until_s))
+        while self._world.input.end() < len(self._rows):
+            self._world.input.until_s += 0.1
+            self._scheduler.run(max(self._scheduler.now_s, self._world.input.until_s))
 
     def tree(self, checkpoint: Path) -> Tree:
         return self._world.tree_at(str(checkpoint)).fresh()
@@ -80,10 +80,10 @@ class Place:
         return found
 
 
-@pytest.fixture
-def world() -> Iterator[World]:
-    """A topic without rows, which nobody reads."""
-    with World.opened(1) as opened:
+@pytest.fixture(params=[False, True], ids=["topic", "files"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    """An input without rows, which nobody reads."""
+    with World.opened(1, files=request.param) as opened:
         yield opened
 
 
@@ -92,8 +92,8 @@ def place(world: World) -> Place:
     return Place(world)
 
 
-class TestSimulatedTopic(SourceContract):
-    """The contract of a topic with one partition."""
+class TestSimulatedInput(SourceContract):
+    """The contract of a topic with one partition, and of a directory of files."""
 
 
 def test_the_suite_sees_a_batch_that_is_planned_anew(
@@ -104,7 +104,7 @@ def test_the_suite_sees_a_batch_that_is_planned_anew(
 
     def end_of_all(self: Run, batch: int | None) -> int:
         committed = batch is None or self._tree.has(f"commits/{batch}")
-        return end_of(self, batch) if committed else self._world.topic.end()
+        return end_of(self, batch) if committed else self._world.input.end()
 
     monkeypatch.setattr(Run, "_end_of", end_of_all)
     with pytest.raises(AssertionError):

@@ -1,0 +1,191 @@
+"""The real ``FileSink`` on the simulated disk; only Spark's own file sink, which it calls for each batch, is simulated.
+
+A file of the output has the rows of its batch in its name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from harness.simulation.input import told
+from streamkeeper.checkpoints.log_codec import LogNames, log_names, sink_entry_content
+from streamkeeper.model.comparison import OutputComparison
+from streamkeeper.model.serving import Span
+from streamkeeper.sinks.file_serving import newest_epoch
+from streamkeeper.sinks.sink_log import SINK_LOG, listed_files
+
+if TYPE_CHECKING:
+    from harness.simulation.spark import Session
+    from harness.simulation.world import World
+
+PLACE = "/simulated/output"
+_INTERVAL = 10
+"""Spark's default interval of compaction."""
+
+Copy = dict[str, bytes]
+"""Path below the output's directory -> content."""
+
+
+class UnreadableLog(Exception):
+    """Spark's reader refuses a sink log that lacks a batch."""
+
+
+def disk_of(world_of: Callable[[], World]) -> dict[str, Any]:
+    """Return what stands for ``Path``, ``os``, ``shutil`` and ``create_whole`` on the simulated disk.
+
+    ``world_of``: returns the world that runs now.
+    """
+
+    class MemoryPath(PurePosixPath):
+        def is_dir(self) -> bool:
+            world_of().scheduler.seam()
+            return world_of().files.is_folder(str(self))
+
+        def is_file(self) -> bool:
+            world_of().scheduler.seam()
+            return world_of().files.get(str(self)) is not None
+
+        def iterdir(self) -> Iterator[MemoryPath]:
+            return (self / name for name in Os.listdir(self))
+
+        def glob(self, pattern: str) -> Iterator[MemoryPath]:
+            return (each for each in self.iterdir() if each.match(pattern)) if self.is_dir() else iter(())
+
+        def read_bytes(self) -> bytes:
+            world_of().scheduler.seam()
+            found = world_of().files.get(str(self))
+            if found is None:
+                raise FileNotFoundError(2, os.strerror(2), str(self))
+            return found[0]
+
+    class Os:
+        path = os.path
+
+        @staticmethod
+        def listdir(folder: MemoryPath) -> list[str]:
+            world_of().scheduler.seam()
+            if not world_of().files.is_folder(str(folder)):
+                raise FileNotFoundError(2, os.strerror(2), str(folder))
+            return [name.rstrip("/") for name in world_of().files.names(str(folder))]
+
+    class Shutil:
+        @staticmethod
+        def rmtree(folder: MemoryPath) -> None:
+            files = world_of().files
+            for path in files.below(str(folder)):
+                world_of().scheduler.seam()
+                if files.get(f"{folder}/{path}") is not None:
+                    files.remove(f"{folder}/{path}")
+            files.drop_empty_folders(str(folder))
+
+    def create_whole(file: MemoryPath, data: bytes) -> bool:
+        world_of().scheduler.seam()
+        try:
+            world_of().files.create(str(file), data)
+        except FileExistsError:
+            return False
+        world_of().scheduler.seam()
+        return True
+
+    return {"Path": MemoryPath, "os": Os, "shutil": Shutil, "create_whole": create_whole}
+
+
+class SparkFileSink:
+    """Spark's ``FileStreamSink`` of one directory, which runs in the JVM."""
+
+    def __init__(self, world: World, session: Session | None, directory: PurePosixPath) -> None:
+        self._world, self._session, self._directory = world, session, str(directory)
+
+    def addBatch(self, number: int, rows: Sequence[int]) -> None:  # noqa: N802
+        """Write the files of a batch and list them, unless the batch is listed; a dead Python does not end this."""
+        if self._session is None:
+            self._add(number, rows)
+        else:
+            self._session.in_jvm(lambda: self._add(number, rows))
+
+    def _add(self, number: int, rows: Sequence[int]) -> None:
+        world, files = self._world, self._world.files
+        world.scheduler.seam()
+        if number <= self._entries().newest:
+            return
+        named = "_".join(map(str, rows))
+        path = f"{self._directory}/part-{named}-{world.scheduler.random.getrandbits(64):016x}.parquet"
+        files.create(path, b"rows")
+        world.take_time()
+        world.scheduler.seam()
+        listed = {"path": f"file://{path}", "size": 4, "isDir": False, "modificationTime": 0, "blockReplication": 1,
+                  "blockSize": 4, "action": "add"}  # fmt: skip
+        content = b"\n".join([sink_entry_content(), json.dumps(listed).encode()])
+        name = str(number)
+        if (number + 1) % _INTERVAL == 0:
+            name, content = f"{number}.compact", self._compacted(number, content)
+        try:
+            files.create(f"{self._directory}/{SINK_LOG}/{name}", content)
+        except FileExistsError:
+            raise RuntimeError(f"Race while writing batch {number}") from None
+        world.scheduler.say(f"lists batch {number} of {self._directory}: {told(rows)}")
+        world.scheduler.seam()
+
+    def _compacted(self, number: int, content: bytes) -> bytes:
+        entries = self._entries()
+        lines: list[bytes] = []
+        for name in whole_log(entries, number - 1):
+            found = self._world.files.get(f"{self._directory}/{SINK_LOG}/{name}")
+            assert found is not None
+            lines += found[0].splitlines()[1:]
+        return b"\n".join([sink_entry_content(), *lines, *content.splitlines()[1:]])
+
+    def _entries(self) -> LogNames:
+        return log_names(self._world.files.names(f"{self._directory}/{SINK_LOG}"))
+
+
+def whole_log(entries: LogNames, end: int) -> Iterator[str]:
+    """Yield the names of the entries up to ``end``, as Spark reads them; raises UnreadableLog if one is missing."""
+    compacted = entries.last_compacted(end)
+    if compacted >= 0:
+        yield f"{compacted}.compact"
+    for number in range(compacted + 1, end + 1):
+        if number not in entries.plain:
+            raise UnreadableLog(f"batch {number} does not exist")
+        yield str(number)
+
+
+def rows_of(root: Any, spans: Iterable[Span]) -> list[int]:
+    """Return the rows of several segments of the output, as readers see them; raises UnreadableLog."""
+    rows: list[int] = []
+    for span in spans:
+        directory = root / span.version
+        if (directory / SINK_LOG).is_dir():
+            entries = log_names(each.name for each in (directory / SINK_LOG).iterdir())
+            # The real reader leaves a whole log to Spark.
+            whole = span.last is None or entries.newest <= span.last
+            if whole:
+                list(whole_log(entries, entries.newest))
+            for file in listed_files(directory, last=None if whole else span.last):
+                rows += map(int, filter(None, file.name.split("-")[1].split("_")))
+    return rows
+
+
+def rows_seen(root: Any) -> list[int]:
+    """Return the rows that readers of an output's directory see now, in order; raises UnreadableLog."""
+    claim = newest_epoch(root)
+    return rows_of(root, claim.spans) if claim is not None else []
+
+
+def compare_rows(
+    old: Sequence[int] | None, new: Sequence[int] | None, *, may_differ: Collection[str] = ()
+) -> OutputComparison:
+    """Compare two outputs as ``compare_frames``."""
+    del may_differ
+    if not old or not new:
+        return OutputComparison(comparable=False, why="an output has no batch yet")
+    return OutputComparison(
+        old_rows=len(old),
+        new_rows=len(new),
+        only_old=len(set(old) - set(new)),
+        only_new=len(set(new) - set(old)),
+    )

@@ -1,0 +1,210 @@
+"""What a query reads: a topic with one partition, or a directory of files. A row is the number of its arrival."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from harness.simulation.scheduler import Scheduler
+from streamkeeper.checkpoints.log_codec import (
+    LoggedFile,
+    entry_number,
+    log_offset,
+    source_entry_content,
+    source_entry_from,
+    whole,
+)
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import InputGone
+from streamkeeper.model.manifest import Source
+
+TOPIC = "events"
+DIRECTORY = "/simulated/input"
+_LOG = "sources/0"
+_INTERVAL = 10
+"""Spark's default interval of compaction."""
+
+Create = Callable[[str, bytes], None]
+"""Creates a file of the checkpoint."""
+
+
+class Topic:
+    """A topic with one partition, in which rows arrive one by one."""
+
+    source = Source(kind="kafka", location=TOPIC, options={"subscribe": TOPIC}, limits={}, schema="x bigint")
+    described = f"KafkaV2[Subscribe[{TOPIC}]]"
+
+    def __init__(self, scheduler: Scheduler, *, every_s: float) -> None:
+        self._scheduler, self._every_s = scheduler, every_s
+        self.until_s = float("inf")
+        self.most_rows = 7
+        """How many rows a batch takes at most."""
+        self.gap_s = 0.0
+        """How long nothing arrived, because the machines stood still."""
+
+    def close(self) -> None:
+        """Let no more rows arrive."""
+        self.until_s = self._scheduler.now_s
+
+    def end(self) -> int:
+        """How many rows have arrived."""
+        return int((min(self._scheduler.now_s, self.until_s) - self.gap_s) / self._every_s)
+
+    def has(self, row: int) -> bool:
+        """Whether a row can be read."""
+        return row < self.end()
+
+    def reader(self, tree: Tree, create: Create) -> TopicReader:
+        """Return what reads the topic for a run with this checkpoint."""
+        del tree, create
+        return TopicReader(self)
+
+
+class InputFiles(Topic):
+    """A directory in which files with one row each arrive."""
+
+    source = Source(kind="file", location=DIRECTORY, options={}, limits={}, schema="x bigint")
+    described = f"FileStreamSource[file:{DIRECTORY}]"
+
+    def __init__(self, scheduler: Scheduler, *, every_s: float) -> None:
+        super().__init__(scheduler, every_s=every_s)
+        self.removed: set[int] = set()
+        """The rows whose files were deleted."""
+        self.away: list[int] = []
+        """The rows from which on files are elsewhere for a while."""
+
+    def has(self, row: int) -> bool:
+        return super().has(row) and row not in self.removed and all(row < first for first in self.away)
+
+    def rows(self) -> Iterator[int]:
+        """The rows whose files exist."""
+        return filter(self.has, range(self.end()))
+
+    def reader(self, tree: Tree, create: Create) -> FileReader:
+        return FileReader(self, tree, create)
+
+    def stat(self, path: str) -> Any:
+        """As ``os.stat``, of which only the errors count."""
+        folder, _, name = path.rpartition("/")
+        if folder != DIRECTORY or not self.has(row_of(name)):
+            raise FileNotFoundError(2, "No such file or directory", path)
+
+    def listing(self) -> Iterator[tuple[str, int]]:
+        """Yield path and modification time in milliseconds."""
+        return ((path_of(row), _written_ms(row)) for row in self.rows())
+
+
+class TopicReader:
+    """Plans batches by offsets; a position is the number of rows before it."""
+
+    start = 0
+
+    def __init__(self, topic: Topic) -> None:
+        self._topic = topic
+
+    def latest(self, begin: int) -> int:
+        """Return the position at which a batch from ``begin`` ends."""
+        return min(self._topic.end(), begin + self._topic.most_rows)
+
+    def rows(self, begin: int, end: int) -> Sequence[int]:
+        """Return the rows between two positions."""
+        return range(begin, end)
+
+    def rows_to(self, end: int) -> Sequence[int]:
+        """Return the rows before a position."""
+        return range(end)
+
+    def offset(self, position: int) -> dict[str, Any]:
+        """Return a position as Spark writes it."""
+        return {TOPIC: {"0": position}}
+
+    def position(self, offset: str) -> int:
+        """Return the position that Spark has written."""
+        return int(json.loads(offset)[TOPIC]["0"])
+
+
+class FileReader:
+    """Spark's ``FileStreamSource``: lists new files in a log, and plans batches by the log's entries."""
+
+    start = -1
+
+    def __init__(self, files: InputFiles, tree: Tree, create: Create) -> None:
+        self._files, self._create = files, create
+        self._entries: dict[int, list[LoggedFile]] = {}
+        self._newest = -1
+        for name in tree.files(_LOG):
+            number = entry_number(name)
+            if number is not None:
+                self._newest = max(self._newest, number)
+                for file in whole(source_entry_from(tree.read(f"{_LOG}/{name}"), name), name):
+                    self._entries.setdefault(file.batch_id, [])
+                    if file not in self._entries[file.batch_id]:
+                        self._entries[file.batch_id].append(file)
+        self._seen = {row_of(file.path) for listed in self._entries.values() for file in listed}
+
+    def latest(self, begin: int) -> int:
+        """List new files, as many as a batch takes, and return the number of the newest entry."""
+        del begin
+        new = [row for row in self._files.rows() if row not in self._seen][: self._files.most_rows]
+        if new:
+            number = self._newest + 1
+            listed = [LoggedFile(f"file://{path_of(row)}", _written_ms(row), number) for row in new]
+            compacts = (number + 1) % _INTERVAL == 0
+            before = [file for each in sorted(self._entries) for file in self._entries[each]] if compacts else []
+            name = f"{number}.compact" if compacts else str(number)
+            self._create(f"{_LOG}/{name}", source_entry_content([*before, *listed]))
+            self._entries[number], self._newest = listed, number
+            self._seen |= set(new)
+        return self._newest
+
+    def rows(self, begin: int, end: int) -> Sequence[int]:
+        """Return the rows of the entries after ``begin``, up to ``end``."""
+        return [row_of(file.path) for number in range(begin + 1, end + 1) for file in self._entries.get(number, ())]
+
+    def rows_to(self, end: int) -> Sequence[int]:
+        """Return the rows up to a position, also those that another version has read."""
+        return sorted(
+            {row_of(file.path) for number in self._entries if number <= end for file in self._entries[number]}
+        )
+
+    def offset(self, position: int) -> dict[str, Any]:
+        """Return a position as Spark writes it."""
+        return {"logOffset": position}
+
+    def position(self, offset: str) -> int:
+        """Return the position that Spark has written."""
+        found = log_offset(offset)
+        assert found is not None
+        return found
+
+
+def check_batch(batch: Any, number: int) -> None:
+    """As ``batch_files.check_batch``: raises InputGone if the batch would lack files."""
+    if batch.missing:
+        raise InputGone(
+            f"batch {number} was stopped before it ran: {len(batch.missing)} of its files are missing", hint="none"
+        )
+
+
+def path_of(row: int) -> str:
+    """Return the path of a row's file."""
+    return f"{DIRECTORY}/{row:06d}.json"
+
+
+def row_of(path: str) -> int:
+    """Return the row of a file."""
+    return int(path.rpartition("/")[2].partition(".")[0])
+
+
+def told(rows: Iterable[int]) -> str:
+    """Return rows as text for a trace."""
+    there = list(rows)
+    if not there:
+        return "no row"
+    whole_range = there == list(range(there[0], there[-1] + 1))
+    return f"rows {there[0]} to {there[-1]}" if whole_range else f"rows {', '.join(map(str, there))}"
+
+
+def _written_ms(row: int) -> int:
+    return 1_700_000_000_000 + 1000 * row
