@@ -178,7 +178,7 @@ BUGS = (
     Bug(
         "uncut-files",
         "Readers of files still see the batches after the one at which a version was left.",
-        (Change("model.job_state", "JobState.serving", "last=heir.parent_batch", "last=None"),),
+        (Change("model.job_state", "JobState.spans", "last=heir.parent_batch", "last=None"),),
     ),
     Bug(
         "log-with-a-gap",

@@ -21,7 +21,8 @@ from harness.simulation.input import check_batch
 from harness.simulation.process_table import places
 from harness.simulation.processes import planned_queries, resume_once
 from harness.simulation.remembered import Remembered
-from harness.simulation.sink import TableWriter, answer, read_fences
+from harness.simulation.sink import TableWriter, answer, compute, read_fences
+from harness.simulation.state import export_state
 from harness.simulation.threads import InTurn, Queues, Threading
 from streamkeeper import clock, crash_points, lifecycle
 from streamkeeper.checkpoints import input_files, unread_files
@@ -40,7 +41,7 @@ from streamkeeper.driver import (
 )
 from streamkeeper.inspection import kafka_topics
 from streamkeeper.model import coding, job_state
-from streamkeeper.operations import deploy, drills, fleet_look, stopping, whereabouts
+from streamkeeper.operations import approval, deploy, drills, fleet_look, stopping, whereabouts
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor
@@ -249,6 +250,8 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(drills, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
     put(drills, "unpack_job", lambda *_: Path("/simulated/bundle"))
     put(drills, "ask_driver", lambda module, given, *_: [resume_once(stage.world, given[0])].__iter__())
+    put(approval, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
+    put(approval, "export_state", export_state)
     put(serving, "collect_regularly", lambda: None)
     put(source_looks.SourceLooks, "add", lambda *_: None)
 
@@ -263,7 +266,7 @@ def _place_files(put: Put, stage: _Stage) -> None:
     put(file, "_spark_sink", lambda batch, to, _: file_output.SparkFileSink(stage.world, batch.sparkSession, to))
     put(file, "read_spans", lambda _, root, spans, *given, **named: file_output.rows_of(root, spans))
     put(file, "compare_frames", file_output.compare_rows)
-    put(file, "compute", lambda _: None)
+    put(file, "compute", compute)
     put(file, "forget_schemas", lambda *_: None)
     put(file.FileSink, "check_columns", lambda *_: None)
     put(file.FileWriter, "_record_schema", lambda *_: None)

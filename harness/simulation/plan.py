@@ -49,8 +49,8 @@ class OutputKind(Enum):
 
 _OUTPUTS = (*(OutputKind.FILES, OutputKind.TABLE) * 2, *(OutputKind.FUNCTION, OutputKind.TABLE) * 2)
 """The output of each seed, in turn."""
-_FROM_FILES = 0.4
-"""The share of plans whose job reads files."""
+_FROM_FILES, _STATEFUL = 0.4, 0.4
+"""The shares of plans whose job reads files, and whose query keeps state."""
 _COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
 _WITHOUT_COPIES = 0.6
 """The share of plans in which no copy is put back."""
@@ -110,6 +110,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What the job writes to."""
     files: bool
     """Whether the job reads files; else it reads a topic."""
+    stateful: bool
+    """Whether its query keeps state."""
     lost: float
     """The share of calls to the store that fail, half of them after their effect."""
     unseen: float
@@ -167,6 +169,7 @@ def draw(seed: int) -> Plan:
         watches=watches,
         moves=tuple(moves),
         files=files,
+        stateful=chance.random() < _STATEFUL,
     )
 
 

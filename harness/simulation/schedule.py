@@ -17,6 +17,7 @@ from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.deploy import OnOpen
+from streamkeeper.operations.watching import ELSEWHERE_S
 from streamkeeper.registry.incidents import IncidentLog
 
 T = TypeVar("T")
@@ -263,13 +264,22 @@ class Schedule:
                 self._world.check_snapshots()
 
     def _watched(self) -> None:
-        """The watch lets a job run that should run, or has an open incident about it."""
+        """The watch lets a job run that should run, or has an open incident about it.
+
+        A job that only a machine without a watch can observe is reported later.
+        """
         self._until(self._scheduler.now_s + _WATCHED_S)
+        end = self._scheduler.now_s + (0.0 if len(self._watches) > 1 else ELSEWHERE_S)
+        while not self._is_cared_for():
+            if self._scheduler.now_s >= end:
+                raise Violation("the job should run and does not, and the watch has no open incident")
+            self._until(self._scheduler.now_s + _WATCHED_S)
+
+    def _is_cared_for(self) -> bool:
         state = self._world.state
         if not state.wanted or state.open_operation is not None or self._world.is_running(state.serving_instance):
-            return
-        if not IncidentLog(self._world.store_of(None), JOB).state().open:
-            raise Violation("the job should run and does not, and the watch has no open incident")
+            return True
+        return bool(IncidentLog(self._world.store_of(None), JOB).state().open)
 
     def _end_watches(self) -> None:
         for watch in self._watches:

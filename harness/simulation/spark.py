@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import GreenletExit
 
 from harness.simulation.scheduler import Process, Scheduler
+from harness.simulation.state import StateStore
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_offsets
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.model.faults import Fault
@@ -33,18 +34,23 @@ _PAUSE_S = 2.0
 class Frame:
     """A batch's rows, or the streaming frame of a query."""
 
-    def __init__(self, session: Session, planned: Sequence[int] = ()) -> None:
-        """``planned``: the rows of the batch. Spark lists their files now, and leaves missing ones out."""
-        self.sparkSession = session
+    def __init__(
+        self, session: Session, planned: Sequence[int] = (), *, add: Callable[[Sequence[int]], None] = lambda _: None
+    ) -> None:
+        """``planned``: the rows of the batch. Spark lists their files now, and leaves missing ones out.
+        ``add``: adds the rows to the state, each time the batch is computed.
+        """
+        self.sparkSession, self._add = session, add
         there = session.world.input.has if session is not None else lambda _: True
         self._rows = [row for row in planned if there(row)]
         self.missing = [row for row in planned if not there(row)]
 
     @property
     def rows(self) -> list[int]:
-        """The rows of the batch; a task fails on a file that was removed after the listing."""
+        """Compute the batch; a task fails on a file that was removed after the listing."""
         if self.sparkSession is not None and not all(map(self.sparkSession.world.input.has, self._rows)):
             raise RuntimeError("a task has failed: a file of the batch does not exist")
+        self._add(self._rows)
         return self._rows
 
     @property
@@ -151,6 +157,7 @@ class Run:
         self.id = self._world.open_checkpoint(self._tree)
         self._active, self._stopped, self._error, self._triggered = True, False, "", False
         self._input = self._world.input.reader(self._tree.fresh(), self._write)
+        self._state = StateStore(self._world, self._tree) if self._world.stateful else None
         self._next, self._begin = 0, self._input.start
         """The number of the next batch, and the position at which it begins."""
         self._open: int | None = None
@@ -215,7 +222,11 @@ class Run:
         self._tell("onQueryProgress", self._progress(number, begin, end))
 
     def _call_gate(self, number: int, rows: Sequence[int]) -> None:
-        self._in_python(lambda: self._gate(Frame(self._session, rows), number))
+        def add(computed: Sequence[int]) -> None:
+            if self._state is not None:
+                self._state.add(number, computed)
+
+        self._in_python(lambda: self._gate(Frame(self._session, rows, add=add), number))
 
     def _in_python(self, call: Callable[[], None]) -> None:
         """Call back into the driver's process, and wait for the answer: a process that has died gives none."""

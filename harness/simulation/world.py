@@ -21,6 +21,7 @@ from harness.simulation.rules import Rules
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler, Violation
 from harness.simulation.sink import Output, SimulatedFunction, SimulatedTable
+from harness.simulation.state import OPERATOR
 from harness.simulation.store import URL, Disk, SimulatedStore
 from harness.simulation.trees import Files, SimulatedTree
 from streamkeeper.checkpoints.claims import FOLDER
@@ -33,7 +34,7 @@ from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record, ReleaseRegistered
 from streamkeeper.model.journal_keys import journal_prefix
-from streamkeeper.model.manifest import Manifest, Source, StateColumn
+from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, Manifest, Source, StateColumn
 from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.installation import Installation
@@ -61,9 +62,13 @@ _SINKS: dict[OutputKind, Callable[[World], Sink]] = {
 class World:
     """The simulated installation with its job."""
 
-    def __init__(self, scheduler: Scheduler, *, output: OutputKind, files: bool = False) -> None:
-        """``files``: whether the input is a directory of files, instead of a topic."""
-        self.scheduler, self.kind = scheduler, output
+    def __init__(
+        self, scheduler: Scheduler, *, output: OutputKind, files: bool = False, stateful: bool = False
+    ) -> None:
+        """``files``: whether the input is a directory of files, instead of a topic. ``stateful``: whether the query
+        keeps state.
+        """
+        self.scheduler, self.kind, self.stateful = scheduler, output, stateful
         self.settings = Settings(store=URL, checkpoints=f"{ROOT}/checkpoints", jobs=f"{ROOT}/jobs", home=f"{ROOT}/home")
         self.files = Files(lambda: int(1e9 * scheduler.unix()))
         self._trees: dict[str, SimulatedTree] = {}
@@ -87,15 +92,17 @@ class World:
         self.covered = Covered()
         self._pids = 100
         self.table = Processes(self)
-        alike, opaque = (_manifest(self.sink, self.input.source, code) for code in "ab")
+        alike, opaque = (_manifest(self.sink, self.input.source, code, stateful=stateful) for code in "ab")
         self.manifests = {"r0001": {QUERY: alike}, "r0002": {QUERY: alike}, "r0003": {QUERY: opaque}}
 
     @classmethod
     @contextmanager
-    def opened(cls, seed: int, *, output: OutputKind = OutputKind.TABLE, files: bool = False) -> Iterator[World]:
+    def opened(
+        cls, seed: int, *, output: OutputKind = OutputKind.TABLE, files: bool = False, stateful: bool = False
+    ) -> Iterator[World]:
         """Yield a world with three registered releases, in which nothing runs yet."""
         scheduler = Scheduler(seed)
-        world = cls(scheduler, output=output, files=files)
+        world = cls(scheduler, output=output, files=files, stateful=stateful)
         with in_place(world):
             try:
                 for number in (1, 2, 3):
@@ -328,22 +335,26 @@ class World:
                     raise Violation(f"{snapshot.name} of batch {snapshot.batch} restores batch {batch}: {restored}")
 
 
-def _manifest(sink: Sink, source: Source, code: str) -> Manifest:
-    """Return the manifest of a query without state, whose keys a Python function with the digest ``code`` computes."""
+def _manifest(sink: Sink, source: Source, code: str, *, stateful: bool) -> Manifest:
+    """Return the manifest of a query with a Python function, whose digest is ``code``.
+
+    The function computes the keys: those of the state if there is state, else those of the output.
+    """
+    name = f"{BELOW_STATE if stateful else ABOVE_STATE}0 key"
     return Manifest(
         query=QUERY,
         spark_version="4.2.0",
         sources=(source,),
         watermarks=(),
-        operators=(),
+        operators=(OPERATOR,) if stateful else (),
         plan="~Project [x#0L]\n+- StreamingRelation Kafka, [x#0L]\nstructure 1",
         output_schema="x bigint",
         output_mode="append",
         trigger="5 seconds",
         sink=sink.describe(),
         confs={"spark.sql.shuffle.partitions": "2"},
-        functions={"above/0 key": code},
-        columns=(StateColumn(meaning="key(source 0.x)", type="bigint", name="k", functions=("above/0 key",)),),
+        functions={name: code},
+        columns=(StateColumn(meaning="key(source 0.x)", type="bigint", name="k", functions=(name,)),),
         output_shape=("source 0",),
     )
 
