@@ -43,6 +43,10 @@ def step(x):
     return x
 """
 
+RENAMED = """
+from steps_of_job import step as once
+from steps_of_job import once as twice
+"""
 OUTER = """
 import functools
 from functools import wraps
@@ -96,6 +100,7 @@ def has_effects(tmp_path: Path, text: str, loaded_as: str = "") -> bool:
         WRAPS.replace("    return wrapper", "    return function"),
         HOLDS.replace("self.calls = 0", "self.kept = {}"),
         HOLDS.replace("@Counted\n", "@Counted\n@Counted\n"),
+        WRAPS + RENAMED + "\ndef use(x):\n    return twice(x)\n",
     ],
 )
 def test_a_decorator_that_only_wraps_its_function_is_no_effect(tmp_path: Path, text: str) -> None:
@@ -159,6 +164,8 @@ def test_a_decorator_that_only_wraps_its_function_is_no_effect(tmp_path: Path, t
         WRAPS.replace("def step(x):\n", "def __getattr__(x):\n"),
         WRAPS + "\nKEPT = [step]\nKEPT[0](1)\n",
         WRAPS + "\nKEPT = sorted([1], key=step)\n",
+        WRAPS + RENAMED + "\nKEPT = sorted([1], key=once)\n",
+        WRAPS + RENAMED + "\nKEPT = sorted([1], key=twice)\n",
         WRAPS + "\ndef other(x=step(1)):\n    return x\n",
         WRAPS.replace(
             "@counted\ndef step(x):\n    return x\n",

@@ -42,7 +42,7 @@ class OwnDecorators:
         self._sources = FunctionSources()
         self._trees = trees
         self._stored: set[str] | None = None
-        self._used: set[str] | None = None
+        self._used: dict[ast.Module | None, set[str]] = {}
 
     def only_makes(self, found: object, name: str, tree: ast.Module) -> bool:
         """Whether a decorator only wraps its function, in an inner function or in an object of a plain class.
@@ -68,9 +68,9 @@ class OwnDecorators:
         """Whether a function of this name may run while the job's modules are imported. This is true for special names,
         and for names that code outside of function bodies contains.
         """
-        if self._used is None:
-            self._used = {used for each in self._trees() if each for used in _used_at_import(each)}
-        return is_special(name) or name in self._used or name in _used_at_import(tree)
+        if tree not in self._used:
+            self._used[tree] = _used_at_import([tree, *(each for each in self._trees() if each)])
+        return is_special(name) or name in self._used[tree]
 
     def _names_stored(self) -> set[str]:
         """Return the attributes that the job assigns anywhere, and ``*`` if it may assign any attribute."""
@@ -142,10 +142,14 @@ def _names_stored(trees: Iterable[ast.Module | None]) -> set[str]:
     return found
 
 
-def _used_at_import(tree: ast.Module) -> set[str]:
-    """Return the names, attributes and texts in all code of a module that is not in the body of a function."""
+def _used_at_import(trees: Iterable[ast.Module]) -> set[str]:
+    """Return the names, attributes and texts in all code of modules that is not in the body of a function.
+
+    A name that an import replaces by another one is included if the other one is.
+    """
     found: set[str] = set()
-    waiting: list[ast.AST] = [tree]
+    renamed: dict[str, set[str]] = {}
+    waiting: list[ast.AST] = list(trees)
     while waiting:
         node = waiting.pop()
         match node:
@@ -156,10 +160,12 @@ def _used_at_import(tree: ast.Module) -> set[str]:
             case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
                 found.add(name)
             case ast.alias(name=name, asname=str(other)) if name != other:
-                found.add(name)
+                renamed.setdefault(other, set()).add(name)
             case _:
                 pass
         waiting += ast.iter_child_nodes(node)
+    while more := {name for other in found & renamed.keys() for name in renamed[other]} - found:
+        found |= more
     return found
 
 
