@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from harness.simulation.input import told
+from harness.simulation.input import told, whole_log
 from streamkeeper.checkpoints.log_codec import LogNames, log_names, sink_entry_content
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.serving import Span
@@ -28,10 +28,6 @@ _INTERVAL = 10
 
 Copy = dict[str, bytes]
 """Path below the output's directory -> content."""
-
-
-class UnreadableLog(Exception):
-    """Spark's reader refuses a sink log that lacks a batch."""
 
 
 def disk_of(world_of: Callable[[], World]) -> dict[str, Any]:
@@ -143,19 +139,8 @@ class SparkFileSink:
         return log_names(self._world.files.names(f"{self._directory}/{SINK_LOG}"))
 
 
-def whole_log(entries: LogNames, end: int) -> Iterator[str]:
-    """Yield the names of the entries up to ``end``, as Spark reads them; raises UnreadableLog if one is missing."""
-    compacted = entries.last_compacted(end)
-    if compacted >= 0:
-        yield f"{compacted}.compact"
-    for number in range(compacted + 1, end + 1):
-        if number not in entries.plain:
-            raise UnreadableLog(f"batch {number} does not exist")
-        yield str(number)
-
-
 def rows_of(root: Any, spans: Iterable[Span]) -> list[int]:
-    """Return the rows of several segments of the output, as readers see them; raises UnreadableLog."""
+    """Return the rows of several segments of the output, as readers see them; raises IncompleteLog."""
     rows: list[int] = []
     for span in spans:
         directory = root / span.version
@@ -171,7 +156,7 @@ def rows_of(root: Any, spans: Iterable[Span]) -> list[int]:
 
 
 def rows_seen(root: Any) -> list[int]:
-    """Return the rows that readers of an output's directory see now, in order; raises UnreadableLog."""
+    """Return the rows that readers of an output's directory see now, in order; raises IncompleteLog."""
     claim = newest_epoch(root)
     return rows_of(root, claim.spans) if claim is not None else []
 

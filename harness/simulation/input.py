@@ -9,7 +9,8 @@ from typing import Any
 from harness.simulation.scheduler import Scheduler
 from streamkeeper.checkpoints.log_codec import (
     LoggedFile,
-    entry_number,
+    LogNames,
+    log_names,
     log_offset,
     source_entry_content,
     source_entry_from,
@@ -27,6 +28,10 @@ _INTERVAL = 10
 
 Create = Callable[[str, bytes], None]
 """Creates a file of the checkpoint."""
+
+
+class IncompleteLog(Exception):
+    """Spark refuses a log of files that lacks an entry."""
 
 
 class Topic:
@@ -107,6 +112,9 @@ class TopicReader:
         """Return the position at which a batch from ``begin`` ends."""
         return min(self._topic.end(), begin + self._topic.most_rows)
 
+    def request(self, begin: int, end: int) -> None:
+        """Request the input of the last batch, as Spark does at a start."""
+
     def rows(self, begin: int, end: int) -> Sequence[int]:
         """Return the rows between two positions."""
         return range(begin, end)
@@ -132,16 +140,17 @@ class FileReader:
     def __init__(self, files: InputFiles, tree: Tree, create: Create) -> None:
         self._files, self._create = files, create
         self._entries: dict[int, list[LoggedFile]] = {}
-        self._newest = -1
-        for name in tree.files(_LOG):
-            number = entry_number(name)
-            if number is not None:
-                self._newest = max(self._newest, number)
-                for file in whole(source_entry_from(tree.read(f"{_LOG}/{name}"), name), name):
-                    self._entries.setdefault(file.batch_id, [])
-                    if file not in self._entries[file.batch_id]:
-                        self._entries[file.batch_id].append(file)
+        names = log_names(tree.files(_LOG))
+        self._newest = names.newest
+        for name in whole_log(names, names.newest):
+            for file in whole(source_entry_from(tree.read(f"{_LOG}/{name}"), name), name):
+                self._entries.setdefault(file.batch_id, []).append(file)
         self._seen = {row_of(file.path) for listed in self._entries.values() for file in listed}
+
+    def request(self, begin: int, end: int) -> None:
+        """Request the input of the last batch, as Spark does at a start; raises IncompleteLog if it lacks an entry."""
+        if missing := [number for number in range(begin + 1, end + 1) if number > self._newest]:
+            raise IncompleteLog(f"entry {missing[0]} does not exist")
 
     def latest(self, begin: int) -> int:
         """List new files, as many as a batch takes, and return the number of the newest entry."""
@@ -195,6 +204,17 @@ def path_of(row: int) -> str:
 def row_of(path: str) -> int:
     """Return the row of a file."""
     return int(path.rpartition("/")[2].partition(".")[0])
+
+
+def whole_log(entries: LogNames, end: int) -> Iterator[str]:
+    """Yield the names of the entries up to ``end``, as Spark reads them; raises IncompleteLog if one is missing."""
+    compacted = entries.last_compacted(end)
+    if compacted >= 0:
+        yield f"{compacted}.compact"
+    for number in range(compacted + 1, end + 1):
+        if number not in entries.plain:
+            raise IncompleteLog(f"entry {number} does not exist")
+        yield str(number)
 
 
 def told(rows: Iterable[int]) -> str:

@@ -37,6 +37,11 @@ _THEMES: dict[str, dict[str, int]] = {
     "stops": {"deploy": 3, "stop": 10, "start": 6, "kill": 12, "boot": 4},
 }
 """Theme of a plan -> weights of what it is about, in place of those that are drawn."""
+_DAMAGES = {
+    "restores": {"deploy": 6, "backup": 14, "recover": 8, "stop": 3, "prune": 4, "damage": 12, "kill": 4},
+    "rebuilds": {"deploy": 14, "rollback": 6, "recover": 4, "backup": 4, "damage": 2, "kill": 6, "freeze": 4},
+}
+"""Themes about going back and beginning anew."""
 
 
 class OutputKind(Enum):
@@ -51,11 +56,13 @@ _OUTPUTS = (*(OutputKind.FILES, OutputKind.TABLE) * 2, *(OutputKind.FUNCTION, Ou
 """The output of each seed, in turn."""
 _FROM_FILES, _STATEFUL = 0.4, 0.4
 """The shares of plans whose job reads files, and whose query keeps state."""
+_SEVENTHS_OF_DAMAGES = (4, 5)
 _COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
 _WITHOUT_COPIES = 0.6
 """The share of plans in which no copy is put back."""
 _EMPHASIS = (0, 1, 1, 5)
 _STRATEGIES = {Strategy.AUTO: 4, Strategy.RESUME: 1, Strategy.HANDOFF: 2, Strategy.REBUILD: 2}
+_REBUILDS = {Strategy.AUTO: 1, Strategy.RESUME: 0, Strategy.HANDOFF: 3, Strategy.REBUILD: 6}
 FAULTS = {
     "kill": 4,
     "freeze": 2,
@@ -69,6 +76,7 @@ FAULTS = {
     "lost-output": 1,
     "suspend": 1,
     "drift": 1,
+    "damage": 0,
 }
 """Fault -> how often it is drawn.
 
@@ -77,6 +85,7 @@ FAULTS = {
 to the output take long. ``boot``: a machine restarts. ``suspend``: both machines stand still for days. ``drift``: the
 check finds another unknown change from then on. ``older-store``, ``older-checkpoint`` and ``older-output``: the store,
 all checkpoints or the output are replaced by a copy from before an earlier move. ``lost-output``: it is gone.
+``damage``: a file of the current checkpoint, or all of it, is deleted or cut short.
 """
 INPUT_FAULTS = ("removed-input", "moved-input")
 """Faults of a job that reads files. ``removed-input``: files whose batches are committed are deleted. ``moved-input``:
@@ -124,18 +133,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class _Weights:
     """How often each kind is drawn in one plan: some never and some often, so that plans differ."""
 
-    def __init__(self, chance: random.Random) -> None:
-        theme = chance.choice(list(_THEMES))
+    def __init__(self, chance: random.Random, seed: int) -> None:
+        themes = _DAMAGES if seed % 7 in _SEVENTHS_OF_DAMAGES else _THEMES
+        theme = chance.choice(list(themes))
         self.requests = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in REQUESTS.items()}
-        self.faults = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in FAULTS.items()}
+        self.faults = {kind: weight and weight * chance.choice(_EMPHASIS) for kind, weight in FAULTS.items()}
         for weights in (self.requests, self.faults):
-            weights.update({kind: _THEMES[theme][kind] for kind in weights if kind in _THEMES[theme]})
+            weights.update({kind: themes[theme][kind] for kind in weights if kind in themes[theme]})
         if chance.random() < _WITHOUT_COPIES:
             # After an older copy, most requests are refused.
             self.faults.update(dict.fromkeys(_COPIES, 0))
         self.requests["deploy"] = max(1, self.requests["deploy"])
         self.faults["kill"] = max(1, self.faults["kill"])
         asks = theme == "approvals"
+        self.rebuilds = theme == "rebuilds"
+        """Whether most deploys begin a new checkpoint version."""
         self.opaque = 0.9 if asks else chance.random()
         """The share of deploys of a release with an opaque change."""
         self.accepted = 0.1 if asks else 0.3
@@ -145,7 +157,7 @@ class _Weights:
 def draw(seed: int) -> Plan:
     """Return the plan of a seed."""
     chance = random.Random(f"plan {seed}")
-    weights = _Weights(chance)
+    weights = _Weights(chance, seed)
     unseen = chance.choice([0.0, 0.0, 0.02, 0.2])
     moves = []
     for _ in range(chance.randint(1, 5)):
@@ -184,7 +196,9 @@ def _request(chance: random.Random, weights: _Weights, pause_s: float, unseen: f
         "release": "r0003" if chance.random() < weights.opaque else chance.choice(["r0001", "r0002"]),
         "on_open": chance.choice(list(OnOpen)).value,
         "handover": chance.choice(list(Handover)).value,
-        "strategy": chance.choices(list(_STRATEGIES), list(_STRATEGIES.values()))[0].value,
+        "strategy": chance.choices(list(_STRATEGIES), list((_REBUILDS if weights.rebuilds else _STRATEGIES).values()))[
+            0
+        ].value,
     }
     return Move(
         pause_s=pause_s,

@@ -180,6 +180,11 @@ class Rules:
     def _note_versions(self, before: JobState, query: str, version: str) -> None:
         """Note which rows the appointed version may write again."""
         self._left |= {each.version for each in before.versions.get(query, ()) if each.version > version}
+        current = before.current_version(query)
+        returned = version in {on.get(query) for on in before.served.values()}
+        if current is not None and current.version != version and returned:
+            # A rollback that follows a rollback leaves an older version for the newer one that ran before.
+            self._left.add(current.version)
         self._left.discard(version)
         known = before.version(query, version)
         if known is not None and known.parent and known.parent_batch is not None and not known.serves:

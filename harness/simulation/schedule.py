@@ -193,6 +193,12 @@ class Schedule:
             back = Process("world", "-")
             self._scheduler.start(back, "world", files.away.clear, after_s=move.seconds)
 
+    def _damage(self, move: Move) -> None:
+        """Delete or cut short a file of the current checkpoint, or delete all of it."""
+        if what := self._world.damage(move.which):
+            self._scheduler.say(f"fault: {what}")
+            self._outdated = True
+
     def _older_store(self, move: Move) -> None:
         self._scheduler.say("fault: an older copy of the store is put back")
         self._world.put_back(_pick(self._copies, move.which))
@@ -252,16 +258,20 @@ class Schedule:
             # A person tries each recovery. Whatever is possible, no row may be written twice or left out.
             for number, action in enumerate(_MENDING):
                 self._follow(callers.recover(f"mend-last{number}", action))
-            self._until(self._scheduler.now_s + _CATCH_UP_S)
-            return
-        if last.refusal and self._world.state.serving_release:
+        elif last.refusal and self._world.state.serving_release:
             raise Violation(f"the job cannot be started again: {last.refusal}")
         self._world.input.close()
         if self._world.state.serving_release:
             self._catch_up()
-            if not self._outdated:
+            if not self._outdated or self._runs():
                 self._world.check_complete()
+            if not self._outdated:
                 self._world.check_snapshots()
+
+    def _runs(self) -> bool:
+        """Whether the current driver runs, and no operation is about to change that."""
+        state = self._world.state
+        return state.open_operation is None and self._world.is_running(state.serving_instance)
 
     def _watched(self) -> None:
         """The watch lets a job run that should run, or has an open incident about it.
@@ -291,7 +301,7 @@ class Schedule:
             end = self._scheduler.now_s + _CATCH_UP_S
             while self._scheduler.now_s < end and not self._world.is_complete():
                 self._until(self._scheduler.now_s + _LOOK_S)
-            if self._world.is_complete():
+            if self._world.is_complete() or (self._outdated and not self._runs()):
                 return
             self._follow(callers.start(f"start-watch{number}"))
 

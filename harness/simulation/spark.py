@@ -156,9 +156,9 @@ class Run:
         self.runId = str(uuid.UUID(int=self._scheduler.random.getrandbits(128)))
         self.id = self._world.open_checkpoint(self._tree)
         self._active, self._stopped, self._error, self._triggered = True, False, "", False
-        self._input = self._world.input.reader(self._tree.fresh(), self._write)
+        self._input: Any = None
         self._state = StateStore(self._world, self._tree) if self._world.stateful else None
-        self._next, self._begin = 0, self._input.start
+        self._next, self._begin = 0, 0
         """The number of the next batch, and the position at which it begins."""
         self._open: int | None = None
         """The end of the planned batch that has to run again; None without one."""
@@ -198,11 +198,14 @@ class Run:
 
     def _read_checkpoint(self) -> None:
         """Find out where to continue. As in Spark, a run reads this once and then relies on its memory."""
+        self._input = self._world.input.reader(self._tree.fresh(), self._write)
         planned, committed = last_planned(self._tree.fresh()), last_committed(self._tree.fresh())
         self._next = 0 if committed is None else committed + 1
         self._begin = self._end_of(committed)
-        if planned is not None and planned != committed:
-            self._next, self._open = planned, self._end_of(planned)
+        if planned is not None:
+            self._input.request(self._end_of(planned - 1 if planned else None), self._end_of(planned))
+            if planned != committed:
+                self._next, self._open = planned, self._end_of(planned)
 
     def _trigger(self) -> None:
         number = self._next

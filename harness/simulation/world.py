@@ -12,7 +12,7 @@ import msgspec
 
 from harness.simulation import file_output
 from harness.simulation.coverage import Covered
-from harness.simulation.input import InputFiles, Topic, told
+from harness.simulation.input import IncompleteLog, InputFiles, Topic, told
 from harness.simulation.patches import in_place
 from harness.simulation.plan import OutputKind
 from harness.simulation.process_table import Processes
@@ -52,6 +52,7 @@ ROOT = "/simulated"
 _ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
 
 
+_DAMAGED = ("offsets", "commits", "sources/0", "state/0/0")
 _SINKS: dict[OutputKind, Callable[[World], Sink]] = {
     OutputKind.TABLE: lambda world: SimulatedTable(world),
     OutputKind.FILES: lambda _: FileSink(file_output.PLACE),
@@ -223,15 +224,18 @@ class World:
             self.scheduler.sleep(left)
 
     def rows_committed(self) -> Sequence[int]:
-        """The rows up to the newest committed batch of the current checkpoint version."""
-        current = self.state.current_version(QUERY)
+        """The rows up to the newest committed batch of the current checkpoint version; none if it is damaged."""
+        current = None if self.rules.gap else self.state.current_version(QUERY)
         if current is None:
             return ()
         tree = self.tree_at(f"{self.settings.checkpoints}/{JOB}/{QUERY}/{current.version}").fresh()
-        reader, batch = self.input.reader(tree, lambda *_: None), last_committed(tree)
-        if batch is None:
+        try:
+            reader, batch = self.input.reader(tree, lambda *_: None), last_committed(tree)
+            if batch is None:
+                return ()
+            (end,) = read_offsets(tree, batch).ends.values()
+        except (IncompleteLog, StreamkeeperError):
             return ()
-        (end,) = read_offsets(tree, batch).ends.values()
         return reader.rows_to(reader.position(end))
 
     def suspend(self, seconds: float) -> None:
@@ -273,6 +277,27 @@ class World:
         else:
             self.output = deepcopy(copy) if copy is not None else Output()
 
+    def damage(self, which: float) -> str:
+        """Damage the current checkpoint; ``which``: from 0 to 1. Returns what was done; empty without a checkpoint."""
+        current = None if self.rules.gap else self.state.current_version(QUERY)
+        if current is None:
+            return ""
+        root = f"{self.settings.checkpoints}/{JOB}/{QUERY}/{current.version}"
+        tree = self.tree_at(root).fresh()
+        newest = {folder: max(tree.files(folder), key=_number, default="") for folder in _DAMAGED}
+        paths = [f"{folder}/{name}" for folder, name in newest.items() if name]
+        chosen = int(which * (2 * len(paths) + 1))
+        if chosen == 2 * len(paths):
+            for path in self.files.below(root):
+                self.files.remove(f"{root}/{path}")
+            self.files.drop_empty_folders(root)
+            return f"checkpoint {current.version} is deleted"
+        path = f"{root}/{paths[chosen // 2]}"
+        self.files.remove(path)
+        if chosen % 2:
+            self.files.create(path, b"v")
+        return f"{path} is {'cut short' if chosen % 2 else 'deleted'}"
+
     # What is compared
 
     def check_shown(self) -> None:
@@ -293,7 +318,7 @@ class World:
         asking, self.scheduler.current = self.scheduler.current, None
         try:
             return file_output.rows_seen(local_directory(file_output.PLACE))
-        except (file_output.UnreadableLog, StreamkeeperError):
+        except (IncompleteLog, StreamkeeperError):
             return None
         finally:
             self.scheduler.current = asking
@@ -333,6 +358,11 @@ class World:
                 restored = restore(catalogue, snapshot, target)
                 if (batch := last_committed(target.fresh())) != snapshot.batch:
                     raise Violation(f"{snapshot.name} of batch {snapshot.batch} restores batch {batch}: {restored}")
+
+
+def _number(name: str) -> int:
+    """The number in a file's name."""
+    return int("".join(filter(str.isdigit, name)) or -1)
 
 
 def _manifest(sink: Sink, source: Source, code: str, *, stateful: bool) -> Manifest:

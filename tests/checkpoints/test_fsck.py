@@ -13,11 +13,12 @@ from harness.checkpoint_files import OPERATOR, Tree, state_id
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.hdfs_tree import HdfsTree
+from streamkeeper.checkpoints.log_damage import commit_damage, offset_damage
 from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.shapes import SHAPES
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
-from streamkeeper.errors import NotFound
+from streamkeeper.errors import CheckpointChanged, NotFound
 from streamkeeper.model.damage import Damage
 from streamkeeper.model.finding import Severity, Verdict, verdict_of
 from tests.checkpoints.damaging import (
@@ -427,3 +428,10 @@ def test_checksums_are_missed_only_where_they_are_made(tmp_path: Path) -> None:
     assert [each.shape for each in examine(LocalTree(root))] == ["checksums-missing"]
     assert [each.shape for each in examine(Elsewhere(root))] == []
     assert (S3Tree.checksums, HdfsTree.checksums) == (False, False)
+
+
+def test_logs_that_vanish_during_the_check_are_a_change(tmp_path: Path) -> None:
+    """The checkpoint was deleted after its newest batches had been found; the next check tells that it is gone."""
+    assert [each.where for each in offset_damage(at(tmp_path), 7)] == ["offsets/6", "offsets/7"]
+    with pytest.raises(CheckpointChanged, match="commits/7 was removed during the check"):
+        list(commit_damage(at(tmp_path), 7))

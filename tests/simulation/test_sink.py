@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.simulation import file_output
+from harness.simulation.input import IncompleteLog
 from harness.simulation.plan import OutputKind
 from harness.simulation.sink import DATABASE, FunctionWriter, SimulatedTable, TableWriter
 from harness.simulation.spark import Frame
@@ -140,5 +141,5 @@ def test_the_reader_of_files_refuses_a_log_with_a_gap_as_spark_does(files: World
     root = local_directory(file_output.PLACE)
     assert file_output.rows_seen(root) == list(range(13 if missing == "9.compact" else 6))
     files.files.remove(f"{root}/v0001/_spark_metadata/{missing}")
-    with pytest.raises(file_output.UnreadableLog):
+    with pytest.raises(IncompleteLog):
         file_output.rows_seen(root)

@@ -26,7 +26,7 @@ from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.log_codec import Commit, Offsets, Trouble, log_names, query_id_from
 from streamkeeper.checkpoints.log_damage import commit_damage, offset_damage, order_damage, orphaned_checksums
 from streamkeeper.checkpoints.operator_metadata import operator_folders
-from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.checkpoints.shapes import CHECK_AGAIN, damage
 from streamkeeper.checkpoints.source_damage import (
     entries_beyond,
     repeated_offsets,
@@ -98,9 +98,7 @@ def examine(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
     try:
         return tuple(_examine(tree, stateful=stateful))
     except FileNotFoundError as error:
-        raise CheckpointChanged(
-            f"{error.filename} was removed during the check", hint="stop the query, then check again"
-        ) from error
+        raise CheckpointChanged(f"{error.filename} was removed during the check", hint=CHECK_AGAIN) from error
 
 
 def _examine(tree: Tree, *, stateful: bool) -> Iterator[Damage]:

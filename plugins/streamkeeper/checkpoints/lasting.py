@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamkeeper import clock
 from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.shapes import CHECK_AGAIN
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, NotFound
 from streamkeeper.model.damage import Damage
@@ -33,9 +34,7 @@ def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
             seen = {(damage.shape, damage.where) for damage in before or ()}
             return tuple(damage for damage in found if (damage.shape, damage.where) in seen)
         before = found
-    raise CheckpointChanged(
-        f"{tree.where('')} changed during each of {_LOOKS} checks", hint="stop the query, then check again"
-    )
+    raise CheckpointChanged(f"{tree.where('')} changed during each of {_LOOKS} checks", hint=CHECK_AGAIN)
 
 
 def lasting_damages(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from streamkeeper.checkpoints.gaps import Gaps, find_gaps
 from streamkeeper.checkpoints.layout import commit_in, numbered, offsets_in
 from streamkeeper.checkpoints.log_codec import Offsets, Trouble
-from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.checkpoints.shapes import CHECK_AGAIN, damage
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointChanged
 from streamkeeper.model.damage import Damage
 
 _CHECKSUM = re.compile(r"\.(\d+)\.crc")
@@ -44,7 +45,7 @@ def offset_damage(tree: Tree, planned: int) -> Iterator[Damage]:
             yield damage(_OFFSET_SHAPES[entry], f"offsets/{batch}", f"offsets/{batch} {entry.value}")
     yield from _fewer_sources(found)
     there = numbered(tree, "offsets")
-    older = range(min(there), planned - 1)
+    older = range(min(there, default=planned), planned - 1)
     gaps = find_gaps(older.start, older.stop, there)
     torn = [batch for batch in there if batch in older and isinstance(offsets_in(tree, batch), Trouble)]
     unusable = Gaps(sorted([*torn, *gaps.first]), len(torn) + gaps.count)
@@ -56,13 +57,15 @@ def commit_damage(tree: Tree, committed: int) -> Iterator[Damage]:
     """Report the commit of the last committed batch if it cannot be read. Report all missing earlier commits as one
     damage.
 
-    ``committed``: the last committed batch.
+    ``committed``: the last committed batch. Raises CheckpointChanged if its commit was removed meanwhile.
     """
     entry = commit_in(tree, committed)
+    if entry is Trouble.MISSING:
+        raise CheckpointChanged(f"{tree.where(f'commits/{committed}')} was removed during the check", hint=CHECK_AGAIN)
     if isinstance(entry, Trouble):
         yield damage(_COMMIT_SHAPES[entry], f"commits/{committed}", f"commits/{committed} {entry.value}")
     there = numbered(tree, "commits")
-    missing = find_gaps(min(there), committed, there)
+    missing = find_gaps(min(there, default=committed), committed, there)
     if missing.count:
         yield damage("commit-missing-in-the-middle", f"commits/{missing.first[0]}", f"missing: {missing}")
 

@@ -13,6 +13,8 @@ from streamkeeper.model.damage import Damage
 _RESTORE = "restore the checkpoint, or switch the query to a new checkpoint version"
 _REWIND = "restore the checkpoint, or rewind the sink to the checkpoint's last batch before a start"
 _NOTHING = "nothing to do"
+CHECK_AGAIN = "stop the query, then check again"
+"""The remedy if a checkpoint changes during a check."""
 
 
 class _Shape(msgspec.Struct, frozen=True):
