@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from harness.simulation.releases import JOB, QUERY
 from harness.simulation.scheduler import Process, Scheduler
-from harness.simulation.world import JOB, QUERY
 from streamkeeper.errors import OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import DeployRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from harness.simulation.scheduler import Scheduler
 from streamkeeper.checkpoints.log_codec import (
@@ -28,6 +28,31 @@ _INTERVAL = 10
 
 Create = Callable[[str, bytes], None]
 """Creates a file of the checkpoint."""
+
+
+class Reader(Protocol):
+    """Plans batches. A position is what an offset of the source means."""
+
+    start: int
+    """The position before the first row."""
+
+    def latest(self, begin: int) -> int:
+        """Return the position at which a batch from ``begin`` ends."""
+
+    def request(self, begin: int, end: int) -> None:
+        """Request the input of the last batch, as Spark does at a start; raises IncompleteLog if it lacks an entry."""
+
+    def rows(self, begin: int, end: int) -> Sequence[int]:
+        """Return the rows between two positions."""
+
+    def rows_to(self, end: int) -> Sequence[int]:
+        """Return the rows before a position, also those that another version has read."""
+
+    def offset(self, position: int) -> dict[str, Any]:
+        """Return a position as Spark writes it."""
+
+    def position(self, offset: str) -> int:
+        """Return the position that Spark has written."""
 
 
 class IncompleteLog(Exception):
@@ -60,8 +85,16 @@ class Topic:
         """Whether a row can be read."""
         return row < self.end()
 
-    def reader(self, tree: Tree, create: Create) -> TopicReader:
-        """Return what reads the topic for a run with this checkpoint."""
+    def stat(self, path: str) -> None:
+        """As ``os.stat`` of an input file, of which only the errors count; raises FileNotFoundError."""
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    def listing(self) -> Iterator[tuple[str, int]]:
+        """Yield path and modification time in milliseconds of each input file."""
+        return iter(())
+
+    def reader(self, tree: Tree, create: Create) -> Reader:
+        """Return what reads the input for a run with this checkpoint."""
         del tree, create
         return TopicReader(self)
 
@@ -86,17 +119,15 @@ class InputFiles(Topic):
         """The rows whose files exist."""
         return filter(self.has, range(self.end()))
 
-    def reader(self, tree: Tree, create: Create) -> FileReader:
+    def reader(self, tree: Tree, create: Create) -> Reader:
         return FileReader(self, tree, create)
 
-    def stat(self, path: str) -> Any:
-        """As ``os.stat``, of which only the errors count."""
+    def stat(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
         if folder != DIRECTORY or not self.has(row_of(name)):
             raise FileNotFoundError(2, "No such file or directory", path)
 
     def listing(self) -> Iterator[tuple[str, int]]:
-        """Yield path and modification time in milliseconds."""
         return ((path_of(row), _written_ms(row)) for row in self.rows())
 
 
@@ -109,26 +140,21 @@ class TopicReader:
         self._topic = topic
 
     def latest(self, begin: int) -> int:
-        """Return the position at which a batch from ``begin`` ends."""
         return min(self._topic.end(), begin + self._topic.most_rows)
 
     def request(self, begin: int, end: int) -> None:
-        """Request the input of the last batch, as Spark does at a start."""
+        """A topic has no log."""
 
     def rows(self, begin: int, end: int) -> Sequence[int]:
-        """Return the rows between two positions."""
         return range(begin, end)
 
     def rows_to(self, end: int) -> Sequence[int]:
-        """Return the rows before a position."""
         return range(end)
 
     def offset(self, position: int) -> dict[str, Any]:
-        """Return a position as Spark writes it."""
         return {TOPIC: {"0": position}}
 
     def position(self, offset: str) -> int:
-        """Return the position that Spark has written."""
         return int(json.loads(offset)[TOPIC]["0"])
 
 
@@ -148,7 +174,6 @@ class FileReader:
         self._seen = {row_of(file.path) for listed in self._entries.values() for file in listed}
 
     def request(self, begin: int, end: int) -> None:
-        """Request the input of the last batch, as Spark does at a start; raises IncompleteLog if it lacks an entry."""
         if missing := [number for number in range(begin + 1, end + 1) if number > self._newest]:
             raise IncompleteLog(f"entry {missing[0]} does not exist")
 
@@ -172,17 +197,14 @@ class FileReader:
         return [row_of(file.path) for number in range(begin + 1, end + 1) for file in self._entries.get(number, ())]
 
     def rows_to(self, end: int) -> Sequence[int]:
-        """Return the rows up to a position, also those that another version has read."""
         return sorted(
             {row_of(file.path) for number in self._entries if number <= end for file in self._entries[number]}
         )
 
     def offset(self, position: int) -> dict[str, Any]:
-        """Return a position as Spark writes it."""
         return {"logOffset": position}
 
     def position(self, offset: str) -> int:
-        """Return the position that Spark has written."""
         found = log_offset(offset)
         assert found is not None
         return found

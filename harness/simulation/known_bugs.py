@@ -186,19 +186,6 @@ BUGS = (
         (Change("sinks.sink_log", "newest_batch", "missing[0] - 1 if missing else entries.newest", "entries.newest"),),
     ),
     Bug(
-        "rebuild-without-files",
-        "A rebuild starts although input files that it has to read are missing.",
-        (
-            Change("operations.assessing", "gone_of_sources", "if not gone:", "if True:"),
-            Change("lifecycle.review", "reasons_to_review", "excess := found.exceeds(", "excess := (lambda *_: 0)("),
-        ),
-    ),
-    Bug(
-        "no-state-of-a-rerun",
-        "A batch that the files already have is not computed again, so that its state is not written.",
-        (Change("sinks.file", "FileWriter.write", "compute(batch)", "pass"),),
-    ),
-    Bug(
         "files-read-again",
         "A new version takes no file of the old one for read.",
         (

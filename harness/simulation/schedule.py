@@ -10,8 +10,9 @@ from harness.simulation.callers import Act, Caller, Watching
 from harness.simulation.coverage import kind_of
 from harness.simulation.input import InputFiles, told
 from harness.simulation.plan import REQUESTS, Move, OutputKind, Plan
+from harness.simulation.releases import JOB
 from harness.simulation.scheduler import Process, Violation
-from harness.simulation.world import JOB, World
+from harness.simulation.world import World
 from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import DeployRequest, Handover, Strategy

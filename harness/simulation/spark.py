@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit
 
+from harness.simulation.input import Reader
 from harness.simulation.scheduler import Process, Scheduler
 from harness.simulation.state import StateStore
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_offsets
@@ -156,7 +157,7 @@ class Run:
         self.runId = str(uuid.UUID(int=self._scheduler.random.getrandbits(128)))
         self.id = self._world.open_checkpoint(self._tree)
         self._active, self._stopped, self._error, self._triggered = True, False, "", False
-        self._input: Any = None
+        self._input: Reader
         self._state = StateStore(self._world, self._tree) if self._world.stateful else None
         self._next, self._begin = 0, 0
         """The number of the next batch, and the position at which it begins."""

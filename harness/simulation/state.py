@@ -50,7 +50,7 @@ class StateStore:
 
     def add(self, batch: int, rows: Sequence[int]) -> None:
         """Add the rows of a batch, which makes the version after it; a batch that runs again replaces its version."""
-        before = self._load(batch)
+        before = self.load(batch)
         if twice := set(before).intersection(rows):
             self._world.scheduler.break_rule(f"batch {batch} adds row {min(twice)} to a state that has it")
         after = tuple(sorted({*before, *rows}))
@@ -65,7 +65,7 @@ class StateStore:
             self._put(f"{_STORE}/{batch + 1}.snapshot", content)
         self._loaded = {batch: before, batch + 1: after}
 
-    def _load(self, version: int) -> tuple[int, ...]:
+    def load(self, version: int) -> tuple[int, ...]:
         """Return the rows in a version, from the newest snapshot and every change after it."""
         if version in self._loaded:
             return self._loaded[version]

@@ -17,25 +17,24 @@ from harness.simulation.patches import in_place
 from harness.simulation.plan import OutputKind
 from harness.simulation.process_table import Processes
 from harness.simulation.processes import run_driver, run_supervisor
+from harness.simulation.releases import JOB, QUERY, manifest, release
 from harness.simulation.rules import Rules
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler, Violation
 from harness.simulation.sink import Output, SimulatedFunction, SimulatedTable
-from harness.simulation.state import OPERATOR
+from harness.simulation.state import StateLost, StateStore
 from harness.simulation.store import URL, Disk, SimulatedStore
 from harness.simulation.trees import Files, SimulatedTree
 from streamkeeper.checkpoints.claims import FOLDER
 from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import RegistryDamaged, StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record, ReleaseRegistered
 from streamkeeper.model.journal_keys import journal_prefix
-from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, Manifest, Source, StateColumn
-from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
@@ -46,10 +45,8 @@ from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
 
-JOB, QUERY = "sales", "totals"
 ROOT = "/simulated"
 """Above every path; the real disk has no such folder."""
-_ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
 
 
 _DAMAGED = ("offsets", "commits", "sources/0", "state/0/0")
@@ -93,7 +90,7 @@ class World:
         self.covered = Covered()
         self._pids = 100
         self.table = Processes(self)
-        alike, opaque = (_manifest(self.sink, self.input.source, code, stateful=stateful) for code in "ab")
+        alike, opaque = (manifest(self.sink, self.input.source, code, stateful=stateful) for code in "ab")
         self.manifests = {"r0001": {QUERY: alike}, "r0002": {QUERY: alike}, "r0003": {QUERY: opaque}}
 
     @classmethod
@@ -107,7 +104,7 @@ class World:
         with in_place(world):
             try:
                 for number in (1, 2, 3):
-                    world.record(ReleaseRegistered(release=_release(number)))
+                    world.record(ReleaseRegistered(release=release(number)))
                 yield world
             finally:
                 scheduler.close()
@@ -246,7 +243,11 @@ class World:
     def put_back(self, copy: dict[str, bytes]) -> None:
         """Replace the store by a copy."""
         self.disk.put_back(copy)
-        self.rules.reset(self.state)
+        try:
+            self.rules.reset(self.state)
+        except RegistryDamaged:
+            # The copy was made after an earlier copy had left a gap.
+            self.rules.gap = True
 
     def copy_checkpoints(self) -> dict[str, bytes]:
         """Return path -> content of all checkpoints, without the claims beside them."""
@@ -358,40 +359,22 @@ class World:
                 restored = restore(catalogue, snapshot, target)
                 if (batch := last_committed(target.fresh())) != snapshot.batch:
                     raise Violation(f"{snapshot.name} of batch {snapshot.batch} restores batch {batch}: {restored}")
+                self._check_state(snapshot.name, target, snapshot.batch)
+
+    def _check_state(self, snapshot: str, restored: Tree, batch: int) -> None:
+        """The state in a restored snapshot has the rows up to its batch."""
+        if not self.stateful or batch < 0:
+            return
+        (end,) = read_offsets(restored.fresh(), batch).ends.values()
+        reader = self.input.reader(restored.fresh(), lambda *_: None)
+        try:
+            held = StateStore(self, restored).load(batch + 1)
+        except StateLost as error:
+            raise Violation(f"the state in {snapshot} cannot be loaded: {error}") from error
+        if held != tuple(reader.rows_to(reader.position(end))):
+            raise Violation(f"the state in {snapshot} has {told(held)}, and its batches another number")
 
 
 def _number(name: str) -> int:
     """The number in a file's name."""
     return int("".join(filter(str.isdigit, name)) or -1)
-
-
-def _manifest(sink: Sink, source: Source, code: str, *, stateful: bool) -> Manifest:
-    """Return the manifest of a query with a Python function, whose digest is ``code``.
-
-    The function computes the keys: those of the state if there is state, else those of the output.
-    """
-    name = f"{BELOW_STATE if stateful else ABOVE_STATE}0 key"
-    return Manifest(
-        query=QUERY,
-        spark_version="4.2.0",
-        sources=(source,),
-        watermarks=(),
-        operators=(OPERATOR,) if stateful else (),
-        plan="~Project [x#0L]\n+- StreamingRelation Kafka, [x#0L]\nstructure 1",
-        output_schema="x bigint",
-        output_mode="append",
-        trigger="5 seconds",
-        sink=sink.describe(),
-        confs={"spark.sql.shuffle.partitions": "2"},
-        functions={name: code},
-        columns=(StateColumn(meaning="key(source 0.x)", type="bigint", name="k", functions=(name,)),),
-        output_shape=("source 0",),
-    )
-
-
-def _release(number: int) -> Release:
-    content = ReleaseContent(
-        bundle=f"{number}" * 64, bundle_bytes=1, entry="sales.py", params={}, conf={}, environment=_ENVIRONMENT,
-        state_format="",
-    )  # fmt: skip
-    return Release(job=JOB, number=number, content=content)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.plan import OutputKind
 from harness.simulation.process_table import SimulatedProcessTable
+from harness.simulation.releases import JOB
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler
-from harness.simulation.world import JOB, World
+from harness.simulation.world import World
 from streamkeeper.model.control import LaunchMode, LaunchSpec
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.registry.control import Control
@@ -29,8 +29,8 @@ _LONGEST_S = 600.0
 class Drivers(World):
     """A world whose drivers only obey orders, as ``tests/runners/fake_driver.py``."""
 
-    def __init__(self, scheduler: Scheduler, *, output: OutputKind) -> None:
-        super().__init__(scheduler, output=output)
+    def __init__(self, scheduler: Scheduler, **kinds: Any) -> None:
+        super().__init__(scheduler, **kinds)
         self.orders: dict[str, list[str]] = {}
         self.started: list[Process] = []
         self.ready: dict[str, tuple[Process, Process]] = {}

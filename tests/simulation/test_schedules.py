@@ -21,20 +21,24 @@ BLOCK = 40
 LAST = 241
 SEEDS_OF_BUGS = {
     "unknown-is-the-end": 31,
-    "unknown-is-stopped": 13,
+    "unknown-is-stopped": 34,
     "no-proof": 29,
     "stale-journal": 7,
     "no-question": 1,
     "two-owners": 1,
     "no-fence": 1,
     "second-operation": 1,
-    "every-supervisor": 150,
+    "every-supervisor": 376,
     "drift-ignored": 79,
     "no-approval": 38,
-    "hold-ignored": 148,
-    "older-store": 785,
+    "hold-ignored": 49,
+    "older-store": 6999,
     "endless-fall-back": 1385,
     "forgotten-claims": 2501,
+    "uncut-files": 88,
+    "log-with-a-gap": 2546,
+    "files-read-again": 79,
+    "older-state": 1,
 }
 """Bug -> the first seed that finds it. The campaign ``bench.simulate --bug all`` looks for all."""
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.simulation.releases import QUERY
 from harness.simulation.scheduler import Process
 from harness.simulation.spark import Frame, Run, Session
-from harness.simulation.world import QUERY, World
+from harness.simulation.world import World
 from streamkeeper.checkpoints.trees import Tree
 from tests.contracts.source_contract import ROWS_A_BATCH, Batches, SourceContract
 
