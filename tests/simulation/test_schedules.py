@@ -33,7 +33,7 @@ SEEDS_OF_BUGS = {
     "no-approval": 38,
     "hold-ignored": 49,
     "older-store": 6999,
-    "endless-fall-back": 1385,
+    "endless-fall-back": 38221,
     "forgotten-claims": 2501,
     "uncut-files": 88,
     "log-with-a-gap": 2546,
