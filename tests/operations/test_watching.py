@@ -430,7 +430,7 @@ def test_a_job_of_another_machine_is_left_to_its_watch(house: House) -> None:
     before = house.index().rows[0]
     house.job.runner.elsewhere = "far-away"
     report = house.make(after_s=60, acts=True)
-    assert report.lines == ("1 jobs are left to the watch on far-away",)
+    assert report.lines == ("1 job is left to the watch on far-away",)
     kept = house.index().rows[0]
     assert replace(kept, memory=before.memory) == before
     assert (house.entries, house.told) == ([], [])

@@ -210,7 +210,8 @@ def _judge(
 
 def _tell_left(jobs: list[_Job]) -> list[str]:
     hosts = Counter(job.seen.elsewhere for job in jobs if job.left)
-    return [f"{count} jobs are left to the watch on {host}" for host, count in sorted(hosts.items())]
+    told = {host: "1 job is" if count == 1 else f"{count} jobs are" for host, count in hosts.items()}
+    return [f"{jobs_are} left to the watch on {host}" for host, jobs_are in sorted(told.items())]
 
 
 def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
