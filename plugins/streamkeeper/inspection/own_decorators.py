@@ -42,7 +42,7 @@ class OwnDecorators:
         self._sources = FunctionSources()
         self._trees = trees
         self._stored: set[str] | None = None
-        self._used: dict[ast.Module | None, set[str]] = {}
+        self._used: dict[ast.Module, set[str]] = {}
 
     def only_makes(self, found: object, name: str, tree: ast.Module) -> bool:
         """Whether a decorator only wraps its function, in an inner function or in an object of a plain class.
