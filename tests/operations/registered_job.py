@@ -43,6 +43,7 @@ from streamkeeper.runners.contract import Runner
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.sinks.file import EpochFile
 from streamkeeper.sinks.file_serving import create_epoch
+from streamkeeper.sinks.sink_log import continue_log
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.local import LocalStore
 from tests.compatibility.manifests import STATEFUL
@@ -184,9 +185,7 @@ class Registered:
 
     def write_files(self, batch: int, *, version: str = "v0001") -> None:
         """Let the files' own sink log say that it holds a batch."""
-        log = self.output / version / "_spark_metadata"
-        log.mkdir(parents=True, exist_ok=True)
-        (log / str(batch)).write_text("v1")
+        continue_log(self.output / version, batch)
         create_epoch(self.output, EpochFile(epoch=1, owner=f"{JOB}/{QUERY}", version="v0001", file_format="parquet"))
 
     def commit(self, batch: int) -> None:

@@ -26,6 +26,7 @@ from streamkeeper.registry.installations import open_installation
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.sink_log import continue_log
 from streamkeeper.sinks.table import TableSink, TableWriter
 from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -220,8 +221,7 @@ def test_files_and_their_epoch_log_are_an_output(lost: Lost, tmp_path: Path) -> 
     for epoch, serving in ((3, (Span("v0001"),)), (4, (Span("v0000", 5), Span("v0001")))):
         context = SinkContext(job=JOB, query=QUERY, version="v0001", epoch=epoch, serving=serving, installation=lost.id)
         FileSink(str(output)).open(context).raise_fence()
-    (output / "v0001" / "_spark_metadata").mkdir(parents=True)
-    (output / "v0001" / "_spark_metadata" / "7").write_text("v1")
+    continue_log(output / "v0001", 7)
     done = lost.rebuild(output=str(output))
     assert done.exit_code == 0, done.output
     assert lost.state.spans(QUERY, "v0001") == (Span("v0000", 5), Span("v0001"))
