@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamkeeper.errors import Fenced, InvalidInput
+from streamkeeper.errors import Fenced, InvalidInput, OutputLost
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter, newest_epoch, read_serving
@@ -109,9 +109,12 @@ def test_bounded_span_keeps_its_partition_columns(spark: SparkSession, tmp_path:
 
 
 def test_log_that_is_not_seeded_cannot_be_read(output: Output) -> None:
-    """Negative control: without its batch 0 Spark's reader refuses a version whose first batch is 1."""
+    """Negative control: without its batch 0 Spark's reader refuses a version whose first batch is 1, and so does the
+    writer after Spark has listed that batch.
+    """
     second = output.writer("v0002", 2)
-    output.write(second, 1, "e3")
+    with pytest.raises(OutputLost):
+        output.write(second, 1, "e3")
     with pytest.raises(Exception, match="(?i)batch|metadata"):
         _ = output.ids
 
