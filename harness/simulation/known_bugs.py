@@ -183,7 +183,14 @@ BUGS = (
     Bug(
         "log-with-a-gap",
         "A batch that Spark lists after a gap in the log of an older copy counts as the output's newest.",
-        (Change("sinks.sink_log", "newest_batch", "missing[0] - 1 if missing else entries.newest", "entries.newest"),),
+        (
+            Change(
+                "sinks.sink_log",
+                "newest_batch",
+                "missing - 1 if missing is not None else entries.newest",
+                "entries.newest",
+            ),
+        ),
     ),
     Bug(
         "files-read-again",

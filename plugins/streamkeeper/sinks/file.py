@@ -271,7 +271,7 @@ class FileWriter(SinkWriter):
         sink = _spark_sink(batch, self._target, self._sink)
         self.check_fence()
         sink.addBatch(batch_id, batch._jdf)
-        # An older copy of the directory may have been put back meanwhile: then this batch follows a gap.
+        # If an older copy of the directory was put back during the write, this batch follows a gap.
         refuse_older_copy(str(self._root), self._context.version, batch_id, self.last_batch())
         self._held = batch_id
 

@@ -27,9 +27,8 @@ def newest_batch(directory: Path) -> int | None:
     read such a log, so they do not count.
     """
     entries = _entries(directory)
-    start = entries.last_compacted(entries.newest)
-    missing = find_gaps(start + 1, entries.newest + 1, entries.plain).first
-    newest = missing[0] - 1 if missing else entries.newest
+    missing = _first_missing(entries, entries.newest)
+    newest = missing - 1 if missing is not None else entries.newest
     return newest if newest >= 0 else None
 
 
@@ -41,13 +40,10 @@ def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
     to ``last`` from later ones.
     """
     entries = _entries(directory)
-    end = entries.newest if last is None else last
-    compacted = entries.last_compacted(end)
-    later = sorted(number for number in entries.plain if compacted < number <= end)
     if last is not None and entries.numbers:
-        _check_whole(directory, entries, later, last)
+        _check_whole(directory, entries, last)
     files: dict[Path, None] = {}
-    for name in [*([f"{compacted}.compact"] if compacted >= 0 else []), *map(str, later)]:
+    for name in _names_to(entries, entries.newest if last is None else last):
         found = sink_entry_from((directory / SINK_LOG / name).read_bytes())
         if isinstance(found, Trouble):
             raise InvalidInput(f"{directory / SINK_LOG / name} is not a sink log of a known version: it {found.value}")
@@ -95,21 +91,17 @@ def continue_log(directory: Path, batch_id: int) -> None:
 
 def _compacted(directory: Path, end: int) -> bytes:
     """Return one entry with all lines of the batches before ``end``."""
-    entries = _entries(directory)
-    start = entries.last_compacted(end - 1)
-    names = [f"{start}.compact"] if start >= 0 else []
-    names += map(str, sorted(number for number in entries.plain if start < number < end))
+    names = _names_to(_entries(directory), end - 1)
     lines = [line for name in names for line in (directory / SINK_LOG / name).read_bytes().splitlines()[1:]]
     return b"\n".join([sink_entry_content(), *lines])
 
 
-def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int) -> None:
+def _check_whole(directory: Path, entries: LogNames, last: int) -> None:
     """Raise InvalidInput unless the entries to read have all batches up to ``last``.
 
     A missing batch is only in a later compacted entry, or nowhere.
     """
-    compacted, known = entries.last_compacted(last), min(last, entries.newest)
-    if len(later) == known - compacted and later == list(range(compacted + 1, known + 1)):
+    if _first_missing(entries, min(last, entries.newest)) is None:
         return
     beyond = next((number for number in entries.compacted if number > last), None)
     reason = "it has gaps" if beyond is None else f"it was compacted at batch {beyond}"
@@ -117,6 +109,21 @@ def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int
         f"the sink log of {directory} cannot separate the batches up to {last} from later ones: {reason}",
         hint="rebuild the output, or read the whole directory, which may also contain rows of later batches",
     )
+
+
+def _names_to(entries: LogNames, end: int) -> list[str]:
+    """Return the names of the entries that contain the batches up to ``end``: the last compacted one and each later
+    one.
+    """
+    compacted = entries.last_compacted(end)
+    later = sorted(number for number in entries.plain if compacted < number <= end)
+    return [*([f"{compacted}.compact"] if compacted >= 0 else []), *map(str, later)]
+
+
+def _first_missing(entries: LogNames, end: int) -> int | None:
+    """Return the first batch up to ``end`` that is neither compacted nor in an entry of its own; None without one."""
+    missing = find_gaps(entries.last_compacted(end) + 1, end + 1, entries.plain).first
+    return missing[0] if missing else None
 
 
 def _entries(directory: Path) -> LogNames:
