@@ -42,7 +42,7 @@ class OwnDecorators:
         self._sources = FunctionSources()
         self._trees = trees
         self._stored: set[str] | None = None
-        self._used: dict[ast.Module, set[str]] = {}
+        self._used: set[str] | None = None
 
     def only_makes(self, found: object, name: str, tree: ast.Module) -> bool:
         """Whether a decorator only wraps its function, in an inner function or in an object of a plain class.
@@ -68,9 +68,9 @@ class OwnDecorators:
         """Whether a function of this name may run while the job's modules are imported. This is true for special names,
         and for names that code outside of function bodies contains.
         """
-        if tree not in self._used:
-            self._used[tree] = _used_at_import([tree, *(each for each in self._trees() if each)])
-        return is_special(name) or name in self._used[tree]
+        if self._used is None:
+            self._used = _used_at_import(each for each in self._trees() if each)
+        return is_special(name) or name in self._used or name in _used_at_import([tree])
 
     def _names_stored(self) -> set[str]:
         """Return the attributes that the job assigns anywhere, and ``*`` if it may assign any attribute."""
