@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from harness.simulation.input import told, whole_log
+from harness.simulation.file_log import compacts, entry_name, whole_log
+from harness.simulation.input import told
 from streamkeeper.checkpoints.log_codec import LogNames, log_names, sink_entry_content
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.serving import Span
@@ -23,11 +24,6 @@ if TYPE_CHECKING:
     from harness.simulation.world import World
 
 PLACE = "/simulated/output"
-_INTERVAL = 10
-"""Spark's default interval of compaction."""
-
-Copy = dict[str, bytes]
-"""Path below the output's directory -> content."""
 
 
 def disk_of(world_of: Callable[[], World]) -> dict[str, Any]:
@@ -116,11 +112,10 @@ class SparkFileSink:
         listed = {"path": f"file://{path}", "size": 4, "isDir": False, "modificationTime": 0, "blockReplication": 1,
                   "blockSize": 4, "action": "add"}  # fmt: skip
         content = b"\n".join([sink_entry_content(), json.dumps(listed).encode()])
-        name = str(number)
-        if (number + 1) % _INTERVAL == 0:
-            name, content = f"{number}.compact", self._compacted(number, content)
+        if compacts(number):
+            content = self._compacted(number, content)
         try:
-            files.create(f"{self._directory}/{SINK_LOG}/{name}", content)
+            files.create(f"{self._directory}/{SINK_LOG}/{entry_name(number)}", content)
         except FileExistsError:
             raise RuntimeError(f"Race while writing batch {number}") from None
         world.scheduler.say(f"lists batch {number} of {self._directory}: {told(rows)}")

@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
+from harness.simulation.file_log import IncompleteLog, compacts, entry_name, whole_log
 from harness.simulation.scheduler import Scheduler
 from streamkeeper.checkpoints.log_codec import (
     LoggedFile,
-    LogNames,
     log_names,
     log_offset,
     source_entry_content,
@@ -23,8 +23,6 @@ from streamkeeper.model.manifest import Source
 TOPIC = "events"
 DIRECTORY = "/simulated/input"
 _LOG = "sources/0"
-_INTERVAL = 10
-"""Spark's default interval of compaction."""
 
 Create = Callable[[str, bytes], None]
 """Creates a file of the checkpoint."""
@@ -53,10 +51,6 @@ class Reader(Protocol):
 
     def position(self, offset: str) -> int:
         """Return the position that Spark has written."""
-
-
-class IncompleteLog(Exception):
-    """Spark refuses a log of files that lacks an entry."""
 
 
 class Topic:
@@ -184,10 +178,10 @@ class FileReader:
         if new:
             number = self._newest + 1
             listed = [LoggedFile(f"file://{path_of(row)}", _written_ms(row), number) for row in new]
-            compacts = (number + 1) % _INTERVAL == 0
-            before = [file for each in sorted(self._entries) for file in self._entries[each]] if compacts else []
-            name = f"{number}.compact" if compacts else str(number)
-            self._create(f"{_LOG}/{name}", source_entry_content([*before, *listed]))
+            before = (
+                [file for each in sorted(self._entries) for file in self._entries[each]] if compacts(number) else []
+            )
+            self._create(f"{_LOG}/{entry_name(number)}", source_entry_content([*before, *listed]))
             self._entries[number], self._newest = listed, number
             self._seen |= set(new)
         return self._newest
@@ -226,17 +220,6 @@ def path_of(row: int) -> str:
 def row_of(path: str) -> int:
     """Return the row of a file."""
     return int(path.rpartition("/")[2].partition(".")[0])
-
-
-def whole_log(entries: LogNames, end: int) -> Iterator[str]:
-    """Yield the names of the entries up to ``end``, as Spark reads them; raises IncompleteLog if one is missing."""
-    compacted = entries.last_compacted(end)
-    if compacted >= 0:
-        yield f"{compacted}.compact"
-    for number in range(compacted + 1, end + 1):
-        if number not in entries.plain:
-            raise IncompleteLog(f"entry {number} does not exist")
-        yield str(number)
 
 
 def told(rows: Iterable[int]) -> str:

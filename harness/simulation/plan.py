@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.request import Handover, Strategy
+from streamkeeper.model.request import Handover
 from streamkeeper.operations.deploy import OnOpen
 
 REQUESTS = {
@@ -41,7 +41,7 @@ _DAMAGES = {
     "restores": {"deploy": 6, "backup": 14, "recover": 8, "stop": 3, "prune": 4, "damage": 12, "kill": 4},
     "rebuilds": {"deploy": 14, "rollback": 6, "recover": 4, "backup": 4, "damage": 2, "kill": 6, "freeze": 4},
 }
-"""Themes about going back and beginning anew."""
+"""Themes about going back and beginning anew, which two of seven seeds draw. Only they have ``damage``."""
 
 
 class OutputKind(Enum):
@@ -61,8 +61,9 @@ _COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
 _WITHOUT_COPIES = 0.6
 """The share of plans in which no copy is put back."""
 _EMPHASIS = (0, 1, 1, 5)
-_STRATEGIES = {Strategy.AUTO: 4, Strategy.RESUME: 1, Strategy.HANDOFF: 2, Strategy.REBUILD: 2}
-_REBUILDS = {Strategy.AUTO: 1, Strategy.RESUME: 0, Strategy.HANDOFF: 3, Strategy.REBUILD: 6}
+_STRATEGIES = {"auto": 4, "resume": 1, "handoff": 2, "rebuild": 2}
+_REBUILDS = {"auto": 1, "resume": 0, "handoff": 3, "rebuild": 6}
+"""Strategy of a deploy -> how often it is drawn; in the theme ``rebuilds``, most begin a new checkpoint version."""
 FAULTS = {
     "kill": 4,
     "freeze": 2,
@@ -137,6 +138,7 @@ class _Weights:
         themes = _DAMAGES if seed % 7 in _SEVENTHS_OF_DAMAGES else _THEMES
         theme = chance.choice(list(themes))
         self.requests = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in REQUESTS.items()}
+        # A fault without a weight takes no chance, so that it changes no other plan.
         self.faults = {kind: weight and weight * chance.choice(_EMPHASIS) for kind, weight in FAULTS.items()}
         for weights in (self.requests, self.faults):
             weights.update({kind: themes[theme][kind] for kind in weights if kind in themes[theme]})
@@ -146,8 +148,7 @@ class _Weights:
         self.requests["deploy"] = max(1, self.requests["deploy"])
         self.faults["kill"] = max(1, self.faults["kill"])
         asks = theme == "approvals"
-        self.rebuilds = theme == "rebuilds"
-        """Whether most deploys begin a new checkpoint version."""
+        self.strategies = _REBUILDS if theme == "rebuilds" else _STRATEGIES
         self.opaque = 0.9 if asks else chance.random()
         """The share of deploys of a release with an opaque change."""
         self.accepted = 0.1 if asks else 0.3
@@ -196,9 +197,7 @@ def _request(chance: random.Random, weights: _Weights, pause_s: float, unseen: f
         "release": "r0003" if chance.random() < weights.opaque else chance.choice(["r0001", "r0002"]),
         "on_open": chance.choice(list(OnOpen)).value,
         "handover": chance.choice(list(Handover)).value,
-        "strategy": chance.choices(list(_STRATEGIES), list((_REBUILDS if weights.rebuilds else _STRATEGIES).values()))[
-            0
-        ].value,
+        "strategy": _kind(chance, weights.strategies),
     }
     return Move(
         pause_s=pause_s,

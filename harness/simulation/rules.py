@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.simulation.input import told
+from harness.simulation.plan import OutputKind
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.control import control_key
@@ -147,7 +148,7 @@ class Rules:
             earlier = written.setdefault(row, [])
             if all(self._is_given_up(*each) for each in earlier):
                 earlier.clear()
-            if earlier and self._world.sink.kind == "table":
+            if earlier and self._world.kind is OutputKind.TABLE:
                 self._break(f"row {row} was written by batches {earlier}, and now by {(version, batch)}")
             done = [each for each in earlier if self._is_committed(*each)]
             if done:
@@ -192,10 +193,8 @@ class Rules:
 
     def _drifts_asked(self, before: JobState, operation: str) -> int:
         report, scheduler = before.operations[operation].report, self._world.scheduler
-        # The rule itself takes no time: without a current actor, no other one runs while it reads.
-        asking, scheduler.current = scheduler.current, None
-        shown = read_assessment(self._world.store_of(None), self._job, report) if report else None
-        scheduler.current = asking
+        with scheduler.in_no_time():
+            shown = read_assessment(self._world.store_of(None), self._job, report) if report else None
         findings = [each for judged in shown.queries.values() for each in judged.findings] if shown is not None else []
         return sum(each.rule.startswith(DRIFT) for each in findings)
 

@@ -73,6 +73,12 @@ class Files:
             if found is not None
         }
 
+    def clear(self, root: str) -> None:
+        """Remove every file below ``root``, and the folders."""
+        for path in self.below(root):
+            self.remove(f"{root}/{path}")
+        self.drop_empty_folders(root)
+
     def drop_empty_folders(self, root: str) -> None:
         """Remove every folder without files, including the root."""
         for folder in sorted(self._folders, key=len, reverse=True):

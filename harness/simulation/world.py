@@ -12,7 +12,8 @@ import msgspec
 
 from harness.simulation import file_output
 from harness.simulation.coverage import Covered
-from harness.simulation.input import IncompleteLog, InputFiles, Topic, told
+from harness.simulation.file_log import IncompleteLog
+from harness.simulation.input import InputFiles, Topic, told
 from harness.simulation.patches import in_place
 from harness.simulation.plan import OutputKind
 from harness.simulation.process_table import Processes
@@ -220,19 +221,27 @@ class World:
         if left > 0:
             self.scheduler.sleep(left)
 
+    def _current_checkpoint(self) -> str:
+        """The directory of the current checkpoint version; empty without one, or if the journal has a gap."""
+        current = None if self.rules.gap else self.state.current_version(QUERY)
+        return f"{self.settings.checkpoints}/{JOB}/{QUERY}/{current.version}" if current is not None else ""
+
     def rows_committed(self) -> Sequence[int]:
         """The rows up to the newest committed batch of the current checkpoint version; none if it is damaged."""
-        current = None if self.rules.gap else self.state.current_version(QUERY)
-        if current is None:
+        root = self._current_checkpoint()
+        if not root:
             return ()
-        tree = self.tree_at(f"{self.settings.checkpoints}/{JOB}/{QUERY}/{current.version}").fresh()
+        tree = self.tree_at(root).fresh()
         try:
-            reader, batch = self.input.reader(tree, lambda *_: None), last_committed(tree)
-            if batch is None:
-                return ()
-            (end,) = read_offsets(tree, batch).ends.values()
+            batch = last_committed(tree)
+            return self._rows_to(tree, batch) if batch is not None else ()
         except (IncompleteLog, StreamkeeperError):
             return ()
+
+    def _rows_to(self, tree: Tree, batch: int) -> Sequence[int]:
+        """The rows up to a planned batch of a checkpoint."""
+        reader = self.input.reader(tree, lambda *_: None)
+        (end,) = read_offsets(tree, batch).ends.values()
         return reader.rows_to(reader.position(end))
 
     def suspend(self, seconds: float) -> None:
@@ -270,9 +279,7 @@ class World:
     def put_back_output(self, copy: Any) -> None:
         """Replace the output by a copy; None: by nothing."""
         if self.kind is OutputKind.FILES:
-            for path in self.files.below(file_output.PLACE):
-                self.files.remove(f"{file_output.PLACE}/{path}")
-            self.files.drop_empty_folders(file_output.PLACE)
+            self.files.clear(file_output.PLACE)
             for path, content in (copy or {}).items():
                 self.files.create(f"{file_output.PLACE}/{path}", content)
         else:
@@ -280,19 +287,16 @@ class World:
 
     def damage(self, which: float) -> str:
         """Damage the current checkpoint; ``which``: from 0 to 1. Returns what was done; empty without a checkpoint."""
-        current = None if self.rules.gap else self.state.current_version(QUERY)
-        if current is None:
+        root = self._current_checkpoint()
+        if not root:
             return ""
-        root = f"{self.settings.checkpoints}/{JOB}/{QUERY}/{current.version}"
         tree = self.tree_at(root).fresh()
         newest = {folder: max(tree.files(folder), key=_number, default="") for folder in _DAMAGED}
         paths = [f"{folder}/{name}" for folder, name in newest.items() if name]
         chosen = int(which * (2 * len(paths) + 1))
         if chosen == 2 * len(paths):
-            for path in self.files.below(root):
-                self.files.remove(f"{root}/{path}")
-            self.files.drop_empty_folders(root)
-            return f"checkpoint {current.version} is deleted"
+            self.files.clear(root)
+            return f"{root} is deleted"
         path = f"{root}/{paths[chosen // 2]}"
         self.files.remove(path)
         if chosen % 2:
@@ -315,14 +319,11 @@ class World:
 
     def _files_seen(self) -> list[int] | None:
         """The rows that readers of files see; None if they cannot be read."""
-        # Reading takes no time: without a current actor, no other one runs meanwhile.
-        asking, self.scheduler.current = self.scheduler.current, None
         try:
-            return file_output.rows_seen(local_directory(file_output.PLACE))
+            with self.scheduler.in_no_time():
+                return file_output.rows_seen(local_directory(file_output.PLACE))
         except (IncompleteLog, StreamkeeperError):
             return None
-        finally:
-            self.scheduler.current = asking
 
     def _rows_seen(self) -> Container[int]:
         if self.kind is OutputKind.FILES:
@@ -365,14 +366,12 @@ class World:
         """The state in a restored snapshot has the rows up to its batch."""
         if not self.stateful or batch < 0:
             return
-        (end,) = read_offsets(restored.fresh(), batch).ends.values()
-        reader = self.input.reader(restored.fresh(), lambda *_: None)
         try:
             held = StateStore(self, restored).load(batch + 1)
         except StateLost as error:
             raise Violation(f"the state in {snapshot} cannot be loaded: {error}") from error
-        if held != tuple(reader.rows_to(reader.position(end))):
-            raise Violation(f"the state in {snapshot} has {told(held)}, and its batches another number")
+        if held != tuple(rows := self._rows_to(restored.fresh(), batch)):
+            raise Violation(f"the state in {snapshot} has {told(held)}, and its batches have {told(rows)}")
 
 
 def _number(name: str) -> int:

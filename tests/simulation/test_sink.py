@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.simulation import file_output
-from harness.simulation.input import IncompleteLog
+from harness.simulation.file_log import IncompleteLog
 from harness.simulation.plan import OutputKind
 from harness.simulation.sink import DATABASE, FunctionWriter, SimulatedTable, TableWriter
 from harness.simulation.spark import Frame
