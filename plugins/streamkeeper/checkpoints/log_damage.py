@@ -57,7 +57,7 @@ def commit_damage(tree: Tree, committed: int) -> Iterator[Damage]:
     """Report the commit of the last committed batch if it cannot be read. Report all missing earlier commits as one
     damage.
 
-    ``committed``: the last committed batch. Raises CheckpointChanged if its commit was removed meanwhile.
+    ``committed``: the last committed batch. Raises CheckpointChanged if its commit was removed during the check.
     """
     entry = commit_in(tree, committed)
     if entry is Trouble.MISSING:
