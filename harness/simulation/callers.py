@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.simulation.releases import JOB, QUERY
 from harness.simulation.scheduler import Process, Scheduler
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import DeployRequest
@@ -180,11 +181,13 @@ def save() -> Act:
     return act
 
 
-def clean() -> Act:
+def clean(world: World) -> Act:
     """Remove old snapshots and old batches, by the strictest policy that a user can choose."""
 
     def act(site: Installation) -> Any:
+        before = world.rules.state
         run = plan_prune(site, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
+        world.rules.pruned({tree_at(plan.directory).name for plan in run.directories if plan.files}, before)
         return prune(site.snapshots, run, site)
 
     return act

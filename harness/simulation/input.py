@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.simulation.file_log import IncompleteLog, compacts, entry_name, whole_log
@@ -46,6 +46,9 @@ class Reader(Protocol):
     def rows_to(self, end: int) -> Sequence[int]:
         """Return the rows before a position, also those that another version has read."""
 
+    def clean(self, end: int) -> Sequence[int]:
+        """Delete what a committed batch has read, if a cleaner is on; return the rows."""
+
     def offset(self, position: int) -> dict[str, Any]:
         """Return a position as Spark writes it."""
 
@@ -87,20 +90,22 @@ class Topic:
         """Yield path and modification time in milliseconds of each input file."""
         return iter(())
 
-    def reader(self, tree: Tree, create: Create) -> Reader:
-        """Return what reads the input for a run with this checkpoint."""
-        del tree, create
+    def reader(self, tree: Tree, create: Create, options: Mapping[str, str] | None = None) -> Reader:
+        """Return what reads the input for a run with this checkpoint; ``options`` are in the place of the query's."""
+        del tree, create, options
         return TopicReader(self)
 
 
 class InputFiles(Topic):
     """A directory in which files with one row each arrive."""
 
-    source = Source(kind="file", location=DIRECTORY, options={}, limits={}, schema="x bigint")
     described = f"FileStreamSource[file:{DIRECTORY}]"
 
-    def __init__(self, scheduler: Scheduler, *, every_s: float) -> None:
+    def __init__(self, scheduler: Scheduler, *, every_s: float, cleaner: bool = False) -> None:
+        """``cleaner``: whether the query deletes the files that it has read."""
         super().__init__(scheduler, every_s=every_s)
+        options = {"cleansource": "delete"} if cleaner else {}
+        self.source = Source(kind="file", location=DIRECTORY, options=options, limits={}, schema="x bigint")
         self.removed: set[int] = set()
         """The rows whose files were deleted."""
         self.away: list[int] = []
@@ -113,8 +118,8 @@ class InputFiles(Topic):
         """The rows whose files exist."""
         return filter(self.has, range(self.end()))
 
-    def reader(self, tree: Tree, create: Create) -> Reader:
-        return FileReader(self, tree, create)
+    def reader(self, tree: Tree, create: Create, options: Mapping[str, str] | None = None) -> Reader:
+        return FileReader(self, tree, create, self.source.options | dict(options or {}))
 
     def stat(self, path: str) -> None:
         folder, _, name = path.rpartition("/")
@@ -145,6 +150,10 @@ class TopicReader:
     def rows_to(self, end: int) -> Sequence[int]:
         return range(end)
 
+    def clean(self, end: int) -> Sequence[int]:
+        """A topic has no cleaner."""
+        return ()
+
     def offset(self, position: int) -> dict[str, Any]:
         return {TOPIC: {"0": position}}
 
@@ -157,8 +166,9 @@ class FileReader:
 
     start = -1
 
-    def __init__(self, files: InputFiles, tree: Tree, create: Create) -> None:
+    def __init__(self, files: InputFiles, tree: Tree, create: Create, options: Mapping[str, str]) -> None:
         self._files, self._create = files, create
+        self._cleans = options.get("cleansource", "off") != "off"
         self._entries: dict[int, list[LoggedFile]] = {}
         names = log_names(tree.files(_LOG))
         self._newest = names.newest
@@ -194,6 +204,11 @@ class FileReader:
         return sorted(
             {row_of(file.path) for number in self._entries if number <= end for file in self._entries[number]}
         )
+
+    def clean(self, end: int) -> Sequence[int]:
+        rows = self.rows(end - 1, end) if self._cleans else ()
+        self._files.removed |= set(rows)
+        return rows
 
     def offset(self, position: int) -> dict[str, Any]:
         return {"logOffset": position}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import sys
@@ -9,18 +10,19 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
 
 @dataclass(frozen=True)
 class Change:
-    """A text of one function, and the wrong text in its place."""
+    """A text of one function or of one dictionary, and the wrong text in its place."""
 
     module: str
     """Module below ``streamkeeper``."""
     function: str
-    """``function`` or ``Class.method``."""
+    """``function``, ``Class.method``, or the name of a dictionary of the module."""
     right: str
     wrong: str
 
@@ -168,6 +170,29 @@ BUGS = (
         ),
     ),
     Bug(
+        "older-generation",
+        "A generation of a driver claims the output after a newer one, and runs beside it.",
+        (
+            Change(
+                "runners.supervisor",
+                "Supervisor._claim",
+                "if record not in self._after_the_outage(self._control.processes):",
+                "if False:",
+            ),
+            Change(
+                "driver.epoch",
+                "claim_epoch",
+                "newest.instance == instance and newest.generation > generation",
+                "False",
+            ),
+        ),
+    ),
+    Bug(
+        "cleaner-in-a-drill",
+        "A drill deletes the input files that its clone has read.",
+        (Change("inspection.clones", "OPTIONS", '"cleanSource": "off", ', ""),),
+    ),
+    Bug(
         "first-batch-again",
         "A query is started in a checkpoint that is older than its record.",
         (
@@ -229,19 +254,33 @@ def _put(stack: ExitStack, change: Change) -> None:
     for part in path:
         owner = getattr(owner, part)
     real = getattr(owner, function)
-    source = textwrap.dedent(inspect.getsource(real))
+    source = textwrap.dedent(_assignment(module, function) if type(real) is dict else inspect.getsource(real))
     if source.count(change.right) != 1:
         found = source.count(change.right)
         raise ValueError(f"{change.module}.{change.function} has the text {change.right!r} {found} times")
     made: dict[str, Any] = {}
     exec(compile(source.replace(change.right, change.wrong), f"<{function}>", "exec"), vars(module), made)
     wrong = made[function]
+    if type(real) is dict:
+        stack.enter_context(patch.dict(real, wrong, clear=True))
+        return
     stack.enter_context(patch.object(owner, function, wrong))
     if owner is module:
         for other, attribute in _users(real):
             stack.enter_context(patch.object(other, attribute, wrong))
         for table, key in _tables(real):
             stack.enter_context(patch.dict(table, {key: wrong}))
+
+
+def _assignment(module: ModuleType, name: str) -> str:
+    """The statement of a module that creates one of its dictionaries."""
+    source = inspect.getsource(module)
+    for statement in ast.parse(source).body:
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(to, ast.Name) and to.id == name for to in statement.targets
+        ):
+            return ast.get_source_segment(source, statement) or ""
+    return ""
 
 
 def _users(real: Any) -> list[tuple[Any, str]]:

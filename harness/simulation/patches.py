@@ -15,11 +15,11 @@ from unittest.mock import patch
 
 from greenlet import GreenletExit
 
-from harness.simulation import file_output
+from harness.simulation import clones, file_output
 from harness.simulation.coverage import DECIDING
 from harness.simulation.input import check_batch
 from harness.simulation.process_table import places
-from harness.simulation.processes import planned_queries, resume_once
+from harness.simulation.processes import planned_queries
 from harness.simulation.remembered import Remembered
 from harness.simulation.sink import TableWriter, answer, compute, read_fences
 from harness.simulation.state import export_state
@@ -39,7 +39,7 @@ from streamkeeper.driver import (
     wakeups,
     warm_up,
 )
-from streamkeeper.inspection import kafka_topics
+from streamkeeper.inspection import drill, input_look, kafka_topics
 from streamkeeper.model import coding, job_state
 from streamkeeper.operations import approval, deploy, drills, fleet_look, stopping, whereabouts
 from streamkeeper.registry import control, journal
@@ -249,7 +249,10 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(fleet_look, "ThreadPoolExecutor", InTurn)
     put(drills, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
     put(drills, "unpack_job", lambda *_: Path("/simulated/bundle"))
-    put(drills, "ask_driver", lambda module, given, *_: [resume_once(stage.world, given[0])].__iter__())
+    put(drills, "ask_driver", lambda module, given, *_: [clones.resume_once(stage.world, given[0])].__iter__())
+    put(drill, "run_next", clones.run_next)
+    put(drill, "read_all_state", clones.read_all_state)
+    put(input_look, "unseen_by", lambda _: {})
     put(approval, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
     put(approval, "export_state", export_state)
     put(serving, "collect_regularly", lambda: None)

@@ -42,6 +42,22 @@ _DAMAGES = {
     "rebuilds": {"deploy": 14, "rollback": 6, "recover": 4, "backup": 4, "damage": 2, "kill": 6, "freeze": 4},
 }
 """Themes about going back and beginning anew, which two of seven seeds draw. Only they have ``damage``."""
+_LIVING = {
+    "handovers": {
+        "deploy": 16,
+        "rollback": 6,
+        "answer": 6,
+        "prune": 4,
+        "kill": 1,
+        "boot": 0,
+        "suspend": 0,
+        "caller": 2,
+    },
+    "cleaned": {"deploy": 8, "rollback": 4, "backup": 10, "drill": 10, "prune": 4, "kill": 2, "boot": 1},
+}
+"""Themes about drivers that run when they are replaced or copied, which one of seven seeds draws. In ``cleaned`` the
+job deletes the files that it has read.
+"""
 
 
 class OutputKind(Enum):
@@ -56,7 +72,7 @@ _OUTPUTS = (*(OutputKind.FILES, OutputKind.TABLE) * 2, *(OutputKind.FUNCTION, Ou
 """The output of each seed, in turn."""
 _FROM_FILES, _STATEFUL = 0.4, 0.4
 """The shares of plans whose job reads files, and whose query keeps state."""
-_SEVENTHS_OF_DAMAGES = (4, 5)
+_BY_SEVENTH = {3: _LIVING, 4: _DAMAGES, 5: _DAMAGES}
 _COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
 _WITHOUT_COPIES = 0.6
 """The share of plans in which no copy is put back."""
@@ -120,6 +136,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What the job writes to."""
     files: bool
     """Whether the job reads files; else it reads a topic."""
+    cleaner: bool = False
+    """Whether the job deletes the files that it has read."""
     stateful: bool
     """Whether its query keeps state."""
     lost: float
@@ -135,8 +153,8 @@ class _Weights:
     """How often each kind is drawn in one plan: some never and some often, so that plans differ."""
 
     def __init__(self, chance: random.Random, seed: int) -> None:
-        themes = _DAMAGES if seed % 7 in _SEVENTHS_OF_DAMAGES else _THEMES
-        theme = chance.choice(list(themes))
+        themes = _BY_SEVENTH.get(seed % 7, _THEMES)
+        self.theme = theme = chance.choice(list(themes))
         self.requests = {kind: weight * chance.choice(_EMPHASIS) for kind, weight in REQUESTS.items()}
         # A fault without a weight takes no chance, so that it changes no other plan.
         self.faults = {kind: weight and weight * chance.choice(_EMPHASIS) for kind, weight in FAULTS.items()}
@@ -159,7 +177,7 @@ def draw(seed: int) -> Plan:
     """Return the plan of a seed."""
     chance = random.Random(f"plan {seed}")
     weights = _Weights(chance, seed)
-    unseen = chance.choice([0.0, 0.0, 0.02, 0.2])
+    unseen = chance.choice([0.0, 0.0, 0.02, 0.2] if weights.theme != "handovers" else [0.0, 0.05, 0.2])
     moves = []
     for _ in range(chance.randint(1, 5)):
         moves.append(_request(chance, weights, chance.choice([2.0, 30.0]) * chance.random(), unseen))
@@ -170,7 +188,8 @@ def draw(seed: int) -> Plan:
                 _request(chance, weights, pause_s, unseen) if is_request else _fault(chance, weights.faults, pause_s)
             )
     lost, watches = chance.choice([0.0, 0.0, 0.01, 0.05]), chance.choice([(), ("m1",), ("m1", "m2")])
-    files = chance.random() < _FROM_FILES
+    cleaner = weights.theme == "cleaned"
+    files = chance.random() < _FROM_FILES or cleaner
     for _ in range(chance.choice([0, 1, 3]) if files else 0):
         fault = _fault(chance, dict.fromkeys(INPUT_FAULTS, 1), 12.0 * chance.random())
         moves.insert(chance.randint(1, len(moves)), fault)
@@ -182,6 +201,7 @@ def draw(seed: int) -> Plan:
         watches=watches,
         moves=tuple(moves),
         files=files,
+        cleaner=cleaner,
         stateful=chance.random() < _STATEFUL,
     )
 

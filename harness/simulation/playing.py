@@ -32,7 +32,8 @@ class Told:
 def play(plan: Plan) -> Told:
     """Play a plan, and return what it showed."""
     told = Told(plan)
-    with World.opened(plan.seed, output=plan.output, files=plan.files, stateful=plan.stateful) as world:
+    inputs = {"files": plan.files, "cleaner": plan.cleaner}
+    with World.opened(plan.seed, output=plan.output, stateful=plan.stateful, **inputs) as world:
         world.covered = told.covered
         schedule = Schedule(world, plan)
         try:
@@ -70,7 +71,8 @@ def _simpler(plan: Plan) -> list[Plan]:
 def timeline(told: Told) -> str:
     """Return a schedule as text that a person can follow: its moves, and who did what at which second."""
     plan = told.plan
-    job = f"from {'files' if plan.files else 'a topic'} to {plan.output.value}{', with state' if plan.stateful else ''}"
+    given = f"files{', which it deletes' if plan.cleaner else ''}" if plan.files else "a topic"
+    job = f"from {given} to {plan.output.value}{', with state' if plan.stateful else ''}"
     lines = [f"seed {plan.seed}, {job}: {told.broken or 'holds'}"]
     lines += [f"  move {number}: {_told_move(move)}" for number, move in enumerate(told.plan.moves, 1)]
     lines += [f"{event.at:9.2f} s  {event.actor:32} {event.what}" for event in told.trace]

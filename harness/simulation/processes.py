@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 from harness.simulation.rules import DRIFT
 from harness.simulation.scheduler import Process
 from harness.simulation.spark import Frame, Session
-from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.main import Driver
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import LaunchSpec
-from streamkeeper.model.drill import DrillAnswer, DrillRequest
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.registry.control import Control
@@ -119,14 +116,3 @@ def planned_queries(world: World, session: Session, spec: LaunchSpec) -> dict[st
         name: PlannedQuery(query=Query(name, frame, sink=world.sink), manifest=manifest, confs={})
         for name, manifest in world.manifests[spec.release].items()
     }
-
-
-def resume_once(world: World, request: bytes) -> bytes:
-    """The driver of a drill: it looks for the snapshot's batch in the restored checkpoint."""
-    asked = from_json(request, DrillRequest, where="the request")
-    tree = world.tree_at(asked.checkpoint, lasting=False)
-    world.scheduler.sleep(1.0 + 3.0 * world.scheduler.random.random())
-    committed = last_committed(tree.fresh())
-    if committed != asked.batch:
-        return to_json(DrillAnswer(ok=False, message=f"the checkpoint ends at batch {committed}, not {asked.batch}"))
-    return to_json(DrillAnswer(ok=True, message="it resumed", batch=asked.batch + 1))

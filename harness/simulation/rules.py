@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.simulation.input import told
 from harness.simulation.plan import OutputKind
+from harness.simulation.releases import QUERY
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.control import control_key
@@ -38,8 +39,11 @@ class Rules:
 
     def __init__(self, world: World, job: str) -> None:
         self._world, self._job = world, job
-        self._state = JobState(job=job)
+        self.state = JobState(job=job)
+        """The job's state after the newest entry of the journal."""
         self._put_back = False
+        self.replaced = False
+        """Whether files of checkpoints, or the store, were replaced or damaged."""
         self.gap = False
         """Whether the journal lacks entries, because an older copy was put in its place during a write."""
         self._inside: dict[str, Any] = {}
@@ -57,7 +61,7 @@ class Rules:
 
     def reset(self, state: JobState) -> None:
         """Continue from another journal, after an older copy of the store was put back."""
-        self._state, self._put_back = state, True
+        self.state, self._put_back, self.replaced = state, True, True
 
     def entry(self, key: str, value: bytes) -> None:
         """Check a new entry of the journal."""
@@ -65,7 +69,7 @@ class Rules:
             entry = from_json(value, Entry, where=key)
         except StreamkeeperError as error:
             return self._break(f"the journal holds an unreadable entry: {error}")
-        before, record = self._state, entry.record
+        before, record = self.state, entry.record
         if self.gap or (self._put_back and entry.number > before.number + 1):
             # A writer had looked at the store just before the copy was put in its place. Every reader then refuses.
             self.gap = True
@@ -91,7 +95,7 @@ class Rules:
                 self._break(f"the watch starts {record.operation}, although a person has stopped the job")
         elif isinstance(record, EpochClaimed):
             self._must_be_the_owner(record, before)
-        self._state = fold(before, entry)
+        self.state = fold(before, entry)
 
     def held(self, key: str) -> None:
         """Check a replaced value: a hold is of a snapshot that exists."""
@@ -112,7 +116,7 @@ class Rules:
         driver, now = current.process, self._world.scheduler.now_s
         if now - driver.answered_s > _ASKED_WITHIN_S:
             self._break(f"{driver.name} admits a batch {now - driver.answered_s:.0f} s after the store's answer")
-        if driver.name.partition("/")[0] == self._state.shadow:
+        if driver.name.partition("/")[0] == self.state.shadow:
             # A shadow writes beside the current driver, into a table of its own.
             return
         for other in self._inside.values():
@@ -125,6 +129,26 @@ class Rules:
         current = self._world.scheduler.current
         if current is not None:
             self._inside.pop(current.process.name, None)
+
+    def cleaned(self, rows: Sequence[int]) -> None:
+        """Check input files that a driver has deleted: the current checkpoint has committed their batches."""
+        self._world.scheduler.say(f"deletes the files of {told(rows)}")
+        lost = [row for row in rows if row not in self._world.rows_committed()]
+        if lost and not self.replaced:
+            self._break(f"the files of {told(lost)} are deleted, and their batches are not committed")
+
+    def pruned(self, versions: Collection[str], before: JobState) -> None:
+        """Check the checkpoint versions of which a prune removes batches: while an operation is open, it may return to
+        every version but the current one.
+
+        ``before``: the state when the prune began to plan.
+        """
+        opened, now = before.open_operation, self.state.open_operation
+        if opened is None or now is None or opened.operation != now.operation:
+            return
+        current = {each.version for state in (before, self.state) if (each := state.current_version(QUERY))}
+        if others := sorted(set(versions) - current):
+            self._break(f"a prune removes batches of {others[0]} beside the open operation {now.operation}")
 
     def sole_writer(self, run: Any, path: str) -> None:
         """No two living JVMs write the same checkpoint."""

@@ -104,7 +104,7 @@ class Schedule:
         self._request(callers.save(), machine=move.machine)
 
     def _prune(self, move: Move) -> None:
-        self._request(callers.clean(), machine=move.machine)
+        self._request(callers.clean(self._world), machine=move.machine)
 
     def _drill(self, move: Move) -> None:
         self._request(callers.try_out(), machine=move.machine)

@@ -158,7 +158,7 @@ class Run:
         self.id = self._world.open_checkpoint(self._tree)
         self._active, self._stopped, self._error, self._triggered = True, False, "", False
         self._input: Reader
-        self._state = StateStore(self._world, self._tree) if self._world.stateful else None
+        self._state = self._open_state() if self._world.stateful else None
         self._next, self._begin = 0, 0
         """The number of the next batch, and the position at which it begins."""
         self._open: int | None = None
@@ -199,7 +199,7 @@ class Run:
 
     def _read_checkpoint(self) -> None:
         """Find out where to continue. As in Spark, a run reads this once and then relies on its memory."""
-        self._input = self._world.input.reader(self._tree.fresh(), self._write)
+        self._input = self._world.input.reader(self._tree.fresh(), self._write, self._options())
         planned, committed = last_planned(self._tree.fresh()), last_committed(self._tree.fresh())
         self._next = 0 if committed is None else committed + 1
         self._begin = self._end_of(committed)
@@ -218,12 +218,25 @@ class Run:
                 self._tell("onQueryIdle", SimpleNamespace(runId=lambda: SimpleNamespace(toString=lambda: self.runId)))
                 return
             self._write(f"offsets/{number}", self._plan(end))
+            # As in Spark, once the next batch is planned.
+            self._cleaned(self._input.clean(self._begin))
         begin = self._begin
         self._call_gate(number, self._input.rows(begin, end))
         self._world.check_shown()
         self._write(f"commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
         self._begin, self._next, self._open = end, number + 1, None
         self._tell("onQueryProgress", self._progress(number, begin, end))
+
+    def _open_state(self) -> StateStore:
+        return StateStore(self._world, self._tree)
+
+    def _options(self) -> dict[str, str]:
+        """The source's options in the place of the query's own."""
+        return {}
+
+    def _cleaned(self, rows: Sequence[int]) -> None:
+        if rows:
+            self._world.rules.cleaned(rows)
 
     def _call_gate(self, number: int, rows: Sequence[int]) -> None:
         def add(computed: Sequence[int]) -> None:

@@ -61,18 +61,16 @@ _SINKS: dict[OutputKind, Callable[[World], Sink]] = {
 class World:
     """The simulated installation with its job."""
 
-    def __init__(
-        self, scheduler: Scheduler, *, output: OutputKind, files: bool = False, stateful: bool = False
-    ) -> None:
-        """``files``: whether the input is a directory of files, instead of a topic. ``stateful``: whether the query
-        keeps state.
+    def __init__(self, scheduler: Scheduler, *, output: OutputKind, files: bool, cleaner: bool, stateful: bool) -> None:
+        """``files``: whether the input is a directory of files, instead of a topic. ``cleaner``: whether Spark deletes
+        the files of committed batches. ``stateful``: whether the query keeps state.
         """
         self.scheduler, self.kind, self.stateful = scheduler, output, stateful
         self.settings = Settings(store=URL, checkpoints=f"{ROOT}/checkpoints", jobs=f"{ROOT}/jobs", home=f"{ROOT}/home")
         self.files = Files(lambda: int(1e9 * scheduler.unix()))
         self._trees: dict[str, SimulatedTree] = {}
         self.disk, self.output = Disk(), Output()
-        self.input: Topic = (InputFiles if files else Topic)(scheduler, every_s=2.0)
+        self.input = InputFiles(scheduler, every_s=2.0, cleaner=cleaner) if files else Topic(scheduler, every_s=2.0)
         self.sink: Sink = _SINKS[output](self)
         self.boots = {"m1": "-:m1-0:4026531836:0", "m2": "-:m2-0:4026531836:0"}
         self.lost = 0.0
@@ -97,11 +95,17 @@ class World:
     @classmethod
     @contextmanager
     def opened(
-        cls, seed: int, *, output: OutputKind = OutputKind.TABLE, files: bool = False, stateful: bool = False
+        cls,
+        seed: int,
+        *,
+        output: OutputKind = OutputKind.TABLE,
+        files: bool = False,
+        cleaner: bool = False,
+        stateful: bool = False,
     ) -> Iterator[World]:
         """Yield a world with three registered releases, in which nothing runs yet."""
         scheduler = Scheduler(seed)
-        world = cls(scheduler, output=output, files=files, stateful=stateful)
+        world = cls(scheduler, output=output, files=files, cleaner=cleaner, stateful=stateful)
         with in_place(world):
             try:
                 for number in (1, 2, 3):
@@ -265,6 +269,7 @@ class World:
 
     def put_back_checkpoints(self, copy: dict[str, bytes]) -> None:
         """Replace the files of all checkpoints by those of a copy."""
+        self.rules.replaced = True
         for path in self.copy_checkpoints():
             self.files.remove(f"{self.settings.checkpoints}/{path}")
         for path, content in copy.items():
@@ -290,6 +295,7 @@ class World:
         root = self._current_checkpoint()
         if not root:
             return ""
+        self.rules.replaced = True
         tree = self.tree_at(root).fresh()
         newest = {folder: max(tree.files(folder), key=_number, default="") for folder in _DAMAGED}
         paths = [f"{folder}/{name}" for folder, name in newest.items() if name]

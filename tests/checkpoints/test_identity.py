@@ -36,6 +36,14 @@ def test_a_newest_commit_that_a_crash_took_is_no_loss(tmp_path: Path) -> None:
     assert find_loss(at(tmp_path), KNOWN).endswith("is at batch 5, but batch 7 was committed")
 
 
+def test_a_newest_commit_without_its_plan_is_a_loss(tmp_path: Path) -> None:
+    """Such a commit remains if an older copy was put back beneath a running driver; the message says what is wrong."""
+    Tree(tmp_path, "hdfs", batches=8)
+    (tmp_path / "offsets" / "7").unlink()
+    told = find_loss(at(tmp_path), KNOWN)
+    assert told.endswith("has the commit of batch 7, but its newest plan is of batch 6")
+
+
 def test_half_a_version_that_was_never_begun_is_no_loss(tmp_path: Path) -> None:
     """What a dead writer has left without metadata is made whole by the next one."""
     known = KnownCheckpoint(series="sales/totals", version="v0002", query_id=QUERY_ID)

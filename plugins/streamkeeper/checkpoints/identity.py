@@ -38,6 +38,9 @@ def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
     if known.committed is None:
         return ""
     planned, committed = _or_none_yet(last_planned(tree)), _or_none_yet(last_committed(tree))
+    if planned < known.committed <= committed:
+        plan = f"batch {planned}" if planned >= 0 else "no batch"
+        return f"{where} has the commit of batch {committed}, but its newest plan is of {plan}"
     if planned < known.committed or committed < known.committed - 1:
         stands = f"is at batch {committed}" if committed >= 0 else "has no committed batch"
         return f"{where} {stands}, but batch {known.committed} was committed"
