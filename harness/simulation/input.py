@@ -176,6 +176,8 @@ class FileReader:
             for file in whole(source_entry_from(tree.read(f"{_LOG}/{name}"), name), name):
                 self._entries.setdefault(file.batch_id, []).append(file)
         self._seen = {row_of(file.path) for listed in self._entries.values() for file in listed}
+        self._first = 0
+        """Every file before this row is listed."""
 
     def request(self, begin: int, end: int) -> None:
         if missing := [number for number in range(begin + 1, end + 1) if number > self._newest]:
@@ -184,7 +186,10 @@ class FileReader:
     def latest(self, begin: int) -> int:
         """List new files, as many as a batch takes, and return the number of the newest entry."""
         del begin
-        new = [row for row in self._files.rows() if row not in self._seen][: self._files.most_rows]
+        while self._first in self._seen:
+            self._first += 1
+        rows = filter(self._files.has, range(self._first, self._files.end()))
+        new = [row for row in rows if row not in self._seen][: self._files.most_rows]
         if new:
             number = self._newest + 1
             listed = [LoggedFile(f"file://{path_of(row)}", _written_ms(row), number) for row in new]

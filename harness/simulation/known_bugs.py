@@ -171,13 +171,10 @@ BUGS = (
     ),
     Bug(
         "older-generation",
-        "A generation of a driver claims the output after a newer one, and runs beside it.",
+        "A second supervisor takes the next generation, and the older one claims the output again.",
         (
             Change(
-                "runners.supervisor",
-                "Supervisor._claim",
-                "if record not in self._after_the_outage(self._control.processes):",
-                "if False:",
+                "runners.supervisor", "Supervisor.run", "generation = 0", "generation = len(self._control.processes())"
             ),
             Change(
                 "driver.epoch",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -25,8 +26,8 @@ from harness.simulation.sink import TableWriter, answer, compute, read_fences
 from harness.simulation.state import export_state
 from harness.simulation.threads import InTurn, Queues, Threading
 from streamkeeper import clock, crash_points, lifecycle
-from streamkeeper.checkpoints import input_files, unread_files
-from streamkeeper.checkpoints.log_codec import batch_number
+from streamkeeper.checkpoints import input_files, publishing, unread_files
+from streamkeeper.checkpoints.log_codec import batch_number, sink_entry_from
 from streamkeeper.driver import (
     comparing,
     ending,
@@ -35,17 +36,28 @@ from streamkeeper.driver import (
     queries,
     serving,
     source_looks,
+    spans,
     taking_over,
     wakeups,
     warm_up,
 )
 from streamkeeper.inspection import drill, input_look, kafka_topics
 from streamkeeper.model import coding, job_state
-from streamkeeper.operations import approval, deploy, drills, fleet_look, stopping, whereabouts
+from streamkeeper.operations import (
+    approval,
+    deploy,
+    downstream,
+    drills,
+    fleet_look,
+    journal_entries,
+    stopping,
+    whereabouts,
+)
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor
 from streamkeeper.sinks import fences, file, file_answer, file_schemas, file_serving, sink_log, table
+from streamkeeper.snapshots import capture
 
 if TYPE_CHECKING:
     from harness.simulation.scheduler import Scheduler
@@ -63,6 +75,8 @@ _PACE = (
 """Pauses between two looks at an unchanged world, in virtual seconds, and entries between two copies of the state: most
 of a schedule's time was spent on looks that show nothing new, and no journal reached a hundred entries.
 """
+_ALLOCATIONS = 200_000
+"""How many new objects there may be before Python looks for cycles."""
 _THREADED = ("control", "gate", "lease", "progress", "queries", "spans", "comparing")
 
 
@@ -163,7 +177,7 @@ def installed() -> Iterator[_Stage]:
         yield _installed[-1]
         return
     stage = _Stage()
-    with ExitStack() as stack:
+    with ExitStack() as stack, _seldom_collected():
 
         def put(owner: Any, name: str, value: Any) -> None:
             stack.enter_context(patch.object(owner, name, value))
@@ -181,6 +195,7 @@ def installed() -> Iterator[_Stage]:
             # They look at files of this installation, which do not change meanwhile.
             ("read_environment", _REAL, cache(read_environment)),
             ("batch_number", _REAL, lru_cache(4096)(batch_number)),
+            ("sink_entry_from", _REAL, lru_cache(4096)(sink_entry_from)),
         )
         for name, below, value in functions:
             for module in _with(name, below):
@@ -190,6 +205,19 @@ def installed() -> Iterator[_Stage]:
         _installed.append(stage)
         stack.callback(_installed.clear)
         yield stage
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let Python look for cycles seldom in this block: that took an eighth of a schedule's time."""
+    thresholds = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(_ALLOCATIONS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
 
 
 @contextmanager
@@ -246,7 +274,9 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     _place_input(put, stage)
     put(fences, "_read_tables", lambda place: read_fences(stage.world, place))
     put(kafka_topics, "reads_all_of", lambda *_: True)
-    put(fleet_look, "ThreadPoolExecutor", InTurn)
+    for module in (capture, downstream, fleet_look, input_files, journal_entries, publishing):
+        put(module, "ThreadPoolExecutor", InTurn)
+    put(spans, "time", SimpleNamespace(thread_time=lambda: 0.0))
     put(drills, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
     put(drills, "unpack_job", lambda *_: Path("/simulated/bundle"))
     put(drills, "ask_driver", lambda module, given, *_: [clones.resume_once(stage.world, given[0])].__iter__())
@@ -278,7 +308,6 @@ def _place_files(put: Put, stage: _Stage) -> None:
 def _place_input(put: Put, stage: _Stage) -> None:
     """Let checks of input files see the simulated ones."""
     put(input_files, "os", SimpleNamespace(stat=lambda path: stage.world.input.stat(path)))
-    put(input_files, "ThreadPoolExecutor", InTurn)
     put(unread_files, "_files", lambda *_, **__: stage.world.input.listing())
 
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from heapq import heappop, heappush
-from threading import get_ident
 from typing import Any
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -95,13 +94,7 @@ class Scheduler:
         self._count = 0
         self._until_s, self._most_steps = 0.0, 0
         self._hub = getcurrent()
-        self._thread = get_ident()
         self._draw = self.random.random
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether a real thread calls, such as one of a pool: it runs to its end within one step."""
-        return get_ident() != self._thread
 
     # The clock
 
@@ -119,8 +112,6 @@ class Scheduler:
 
     def sleep(self, seconds: float) -> None:
         """Let the current actor sleep; outside of an actor, let the time pass."""
-        if self.elsewhere:
-            return
         if self.current is None:
             self.now_s += max(0.0, seconds)
             return
@@ -145,8 +136,6 @@ class Scheduler:
 
     def seam(self) -> None:
         """A point at which other actors may run, and at which a fault may strike. Returns at a later time."""
-        if get_ident() != self._thread:
-            return
         if self.over:
             raise GreenletExit
         if (actor := self.current) is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -24,7 +23,6 @@ class Disk:
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
         self._keys: list[str] = []
-        self._creating = threading.Lock()
         self.on_create: Callable[[str, bytes], None] = lambda key, value: None
         self.on_replace: Callable[[str], None] = lambda key: None
         self.on_drop: Callable[[str], None] = lambda key: None
@@ -41,10 +39,9 @@ class Disk:
 
     def create(self, key: str, value: bytes) -> bool:
         """Set a value that does not exist yet; return whether it did not."""
-        with self._creating:
-            if key in self._values:
-                return False
-            self.put(key, value)
+        if key in self._values:
+            return False
+        self.put(key, value)
         self.on_create(key, value)
         return True
 
@@ -132,17 +129,18 @@ class SimulatedStore(Store):
         process = self._process
         if process is not None and process.blind_until > self._scheduler.now_s:
             raise StoreUnavailable(f"simulated: {process.name} cannot reach the store ({call} {key})")
-        if self._lost() and self._fails():
+        if self._fails():
             raise StoreUnavailable(f"simulated: no answer to {call} {key}")
 
     def _after(self, call: str, key: str) -> None:
-        if self._lost() and self._fails():
+        if self._fails():
             self._scheduler.say(f"the answer to {call} {key} is lost")
             raise StoreUnavailable(f"simulated: the answer to {call} {key} is lost")
         if self._process is not None:
             self._process.answered_s = self._scheduler.now_s
 
     def _fails(self) -> bool:
-        if self._scheduler.elsewhere or self._scheduler.current is None:
+        lost = self._lost()
+        if not lost or self._scheduler.current is None:
             return False
-        return self._scheduler.random.random() < self._lost() / 2
+        return self._scheduler.random.random() < lost / 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from typing import Any
 
 from harness.simulation.scheduler import Actor, Scheduler
@@ -186,7 +187,7 @@ class InTurn:
     """Stands for ``ThreadPoolExecutor``: the calls run one after another, in the actor that waits for them."""
 
     def __init__(self, workers: int = 1, **_: Any) -> None:
-        del workers
+        """As in ``concurrent.futures``."""
 
     def __enter__(self) -> InTurn:
         return self
@@ -197,3 +198,12 @@ class InTurn:
     def map(self, call: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
         """As in ``concurrent.futures``."""
         return map(call, *items)
+
+    def submit(self, call: Callable[..., Any], *given: Any) -> Future[Any]:
+        """As in ``concurrent.futures``; the call has ended when this returns."""
+        done: Future[Any] = Future()
+        try:
+            done.set_result(call(*given))
+        except Exception as error:
+            done.set_exception(error)
+        return done

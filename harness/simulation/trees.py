@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +27,6 @@ class Files:
         self._folders: dict[str, dict[str, tuple[bytes, Stamp] | None]] = {}
         """Folder -> name -> content; None for a folder."""
         self._inodes = 0
-        self._creating = threading.Lock()
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, sorted, with ``/`` after those of folders."""
@@ -48,14 +46,13 @@ class Files:
     def create(self, path: str, content: bytes) -> None:
         """Create a file and the missing folders above it; raises FileExistsError and NotADirectoryError."""
         folder, _, name = path.rpartition("/")
-        with self._creating:
-            inside = self._make(folder)
-            if name in inside:
-                raise FileExistsError(path)
-            self._inodes += 1
-            now = self._now_ns()
-            stamp = Stamp(size=len(content), modified=now, changed=now, tag=f"0.{self._inodes:x}")
-            inside[name] = (content, stamp)
+        inside = self._make(folder)
+        if name in inside:
+            raise FileExistsError(path)
+        self._inodes += 1
+        now = self._now_ns()
+        stamp = Stamp(size=len(content), modified=now, changed=now, tag=f"0.{self._inodes:x}")
+        inside[name] = (content, stamp)
 
     def remove(self, path: str) -> None:
         """Remove a file that exists."""

@@ -133,6 +133,17 @@ def test_looking_for_orders_costs_one_request(control: Control, store: CountingS
     assert store.requests == 2
 
 
+def test_looking_for_records_costs_one_request(control: Control, store: CountingStore) -> None:
+    """A deploy looks at its instances every second: manifests are large, and most instances have no exit record."""
+    assert control.records() == frozenset()
+    control.write_launch(launch())
+    control.write_manifests({})
+    control.send(CommandKind.DRAIN, "deploy-1")
+    store.requests = 0
+    assert control.records() == {"launch.json", "manifests.json", "commands/000001.json"}
+    assert store.requests == 1
+
+
 def test_sender_that_loses_a_number_takes_the_next() -> None:
     """Two operations that order at the same moment get two numbers."""
     store = MemoryStore()

@@ -327,13 +327,19 @@ class Deploy:
 
     def _look(self, instance: str) -> Seen:
         control = Control(self.site.store, self.job, instance)
-        sent = frozenset(command.kind for command in control.commands(0) if command.operation == self.operation)
+        # In this order, because a supervisor records the end of its driver before it ends itself.
+        liveness, status, records = (
+            self.site.runner.observe(self.job, instance),
+            control.find_status(),
+            control.records(),
+        )
+        commands = control.commands(0) if any(name.startswith("commands/") for name in records) else ()
         return Seen(
-            liveness=self.site.runner.observe(self.job, instance),
-            status=control.find_status(),
-            exit=control.read_exit(),
-            described=control.read_manifests() is not None,
-            sent=sent,
+            liveness=liveness,
+            status=status,
+            exit=control.read_exit() if "exit.json" in records else None,
+            described="manifests.json" in records,
+            sent=frozenset(command.kind for command in commands if command.operation == self.operation),
         )
 
     def _carry_out(self, decision: Decision) -> None:

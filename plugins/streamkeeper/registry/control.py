@@ -200,6 +200,11 @@ class Control:
             crash_point(f"command.{kind.value}.after")
             return command
 
+    def records(self) -> frozenset[str]:
+        """Return the names of the records that exist, such as ``exit.json``. Costs one list request and no read."""
+        folder = self._key("")
+        return frozenset(key.removeprefix(folder) for key in self._store.list(folder))
+
     def commands(self, after: int) -> list[Command]:
         """Return the commands with a number above ``after``, in order. Costs one list request and one read per
         command."""
