@@ -410,7 +410,7 @@ def test_what_is_safe_is_a_note_and_the_rest_stops_a_deploy() -> None:
     assert first.reference == "measured: ckpt_commit_empty"
     assert (second.severity, second.hint, second.reference) == (
         Severity.NOTE,
-        "harmless by itself",
+        "no action is needed for this alone",
         "measured: ckpt_crc_files_gone",
     )
     assert (verdict_of([first, second]), verdict_of([second])) == (Verdict.REFUSE, Verdict.RESUME)

@@ -136,8 +136,8 @@ def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("sink", "told"),
     [
-        ("table", "If it does not, switch with `--strategy rebuild`: a new checkpoint version reads the input again"),
-        ("foreach", "If it does not, revert the change; or switch with accept_state_loss"),
+        ("table", "If not, switch with `--strategy rebuild`: a new checkpoint version reads the input again"),
+        ("foreach", "If not, revert the change; or switch with accept_state_loss"),
     ],
 )
 def test_code_that_a_person_may_approve_names_the_switch_as_well(sink: str, told: str) -> None:

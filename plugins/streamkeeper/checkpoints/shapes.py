@@ -79,7 +79,8 @@ _SHAPES = {
     ),
     "open-batch": _Shape(
         "Spark runs the planned batch again, under its id and with its offsets, as after any crash",
-        hint="nothing to do: a sink that records batch ids skips a batch that it already has",
+        hint="nothing to do: a sink that records batch ids skips a batch that it already has; a function may "
+        "receive it again",
         safe=True,
     ),
     "last-commit-missing": _Shape(

@@ -57,12 +57,12 @@ def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
 
 
 def _hint(damage: Damage) -> str:
-    """The hint; ``harmless by itself`` covers this damage only, the whole verdict may still require an approval."""
+    """The hint. It covers this damage alone; the whole verdict may still require an approval."""
     if damage.shape in _AMBIGUOUS:
         return f"{APPROVE}: {_ASKED}"
     if damage.hint.startswith(_RESTORE):
         return f"{damage.hint}: streamkeeper recover lists what each option loses or duplicates"
-    return re.sub(f"^{NOTHING_TO_DO}", "harmless by itself", damage.hint)
+    return re.sub(f"^{NOTHING_TO_DO}", "no action is needed for this alone", damage.hint)
 
 
 def _severity(damage: Damage) -> Severity:

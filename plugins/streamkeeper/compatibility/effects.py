@@ -94,7 +94,8 @@ BREAKING: dict[str, str] = {
     "aggregate-function-changed": "Spark would reject the state, or the new function would continue from values of "
     "the old one: {name} would be wrong",
     "aggregate-input-changed": "{name} of {groups} would combine old values with values of the new expression",
-    "aggregate-type-changed": "Spark would reject or misread the stored values of {name}, because their type differs",
+    "aggregate-type-changed": "Spark would reject or misread the stored values of {name}, because they have another "
+    "type or precision",
     "aggregate-added": "Spark would reject the state, or read the stored value of one aggregate as another's",
     "aggregate-removed": "Spark would reject the state, or read the stored value of one aggregate as another's",
     "aggregates-reordered": "Spark would reject the state, or continue each aggregate from the stored value of another",
@@ -196,7 +197,7 @@ OPAQUE: dict[str, str] = {
 FATAL: dict[str, str] = {
     "source-cannot-be-replayed": "rows would be lost after a crash, because this source cannot be read a second time",
     "plan-not-deterministic": "the query that runs would differ from the one that was checked",
-    "fails-on-the-last-batch": "the first batch would fail, and so would every restart",
+    "fails-on-the-last-batch": "the first batch of the new release would fail, and so would every restart",
     "fails-inside-spark": "the first batch would fail, and so would every restart",
     "sink-column-missing": "the first batch with rows would fail, and so would every restart: the function reads a "
     "column that the query does not produce",

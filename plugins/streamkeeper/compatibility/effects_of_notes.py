@@ -86,7 +86,7 @@ NOTES: dict[str, str] = {
     "output-column-nullability-changed": "the same rows would be written; only whether the column may be null differs",
     "trigger-changed": "batches would start at other times; the same rows would be written",
     "setting-pinned": "no effect: the value in the checkpoint applies until there is a new checkpoint version",
-    "setting-changed": "new rows would be computed with the new value; rows already written stay as they are",
+    "setting-changed": "Spark would run with the new value from now on; rows already written stay as they are",
     "ansi-mode-changed": "errors would become null from now on; rows already written stay as they are",
     "time-zone-changed": "new rows would be computed in the new time zone; rows already written stay as they are",
     "tuning-changed": "batches would run faster, slower or at other times; the same rows would be written",

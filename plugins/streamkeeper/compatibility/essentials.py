@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from streamkeeper.compatibility.code_changes import code_change
+from streamkeeper.compatibility.code_changes import NO_PART, code_change
 from streamkeeper.compatibility.function_sinks import sink_function_called
 from streamkeeper.compatibility.python_code import function_called
 from streamkeeper.compatibility.rule import note
@@ -30,7 +30,12 @@ def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Yield a note for each part whose digest differs although its normal form is equal in both manifests."""
     for name in _differing(old, new):
         if new.essentials[name].startswith(LOCAL_NAMES):
-            yield note("local-variables-renamed", function_called(name, new), "only names of local variables differ")
+            changed = code_change(name, old, new)
+            told = f": {changed.evidence}" if changed.evidence != NO_PART else ""
+            found = note(
+                "local-variables-renamed", function_called(name, new), f"only names of local variables differ{told}"
+            )
+            yield msgspec.structs.replace(found, line=changed.line)
         else:
             yield note("rows-reordered", "rows created in the job's code", "the same rows in another order")
     for name in _rewritten(old, new):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.effects import NO_ACTION
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, is_stateful, note
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
@@ -28,9 +29,13 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if not is_stateful(old, new) or (once and {before, after} == {"append", "update"}):
         yield note("output-mode-changed", "output mode", evidence, hint="no action is needed")
     elif before in _WHOLE and after in _WHOLE:
-        hint = "no action is needed. Update mode writes the results of changed groups only"
         measured = "agg_mode_update_to_complete, agg_mode_complete_to_update"
-        yield note("output-mode-changed", "output mode", evidence, measured, hint)
+        effect = (
+            "each batch would write the results of all groups, also of unchanged ones"
+            if after == "complete"
+            else "each batch would write only the groups that changed; the other results in the output stay valid"
+        )
+        yield note("output-mode-changed", "output mode", evidence, measured, _hint_for(new), effect)
     elif (before, after) == ("append", "complete") and not any(operator.may_have_evicted for operator in old.operators):
         hint = "no action is needed: no group has been evicted so far, so all are still in the state"
         yield note("output-mode-changed", "output mode", evidence, "win_mode_append_to_complete", hint)
@@ -49,6 +54,12 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     else:
         effect = "groups that append mode has already written and evicted would be missing from the output"
         yield breaking("output-mode-changed", "output mode", evidence, effect=effect)
+
+
+def _hint_for(new: Manifest) -> str:
+    if new.sink.kind == "foreach":
+        return "check that the sink function replaces the earlier result of a group"
+    return f"{NO_ACTION}: the output keeps one result per group"
 
 
 RULES: tuple[Rule, ...] = (output_mode_changed,)

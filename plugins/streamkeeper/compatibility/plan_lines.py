@@ -12,13 +12,19 @@ _NODES = {
     "RepartitionByExpression": "repartition",
     "Repartition": "repartition",
     "Filter": "where",
+    "Generate": "",
     "Aggregate": "aggregate",
-    "Generate": "explode",
     "ArrowEvalPython": "run Python",
     "BatchEvalPython": "run Python",
     "Sort": "order by",
     "Union": "union",
+    "SortWithin": "sort within partitions by",
 }
+_GENERATED = re.compile(
+    r"Generate (?P<made>.*), \[[\d, ]*\], (?P<outer>true|false), (?:\w+, )?\[(?P<columns>[^\[\]]*)\]"
+)
+"""Spark's generator, the columns that it does not pass on, whether it keeps rows without a result, and its results."""
+_SORTED = re.compile(r"Sort (?P<by>.*), (?P<all>true|false)")
 _PYTHON_RESULTS = re.compile(r", \[pythonUDF[^\[\]]*\](?:, \d+)?$")
 """Spark's columns for the results of Python functions, and the way it runs them."""
 _READS = ("StreamingRelation", "StreamingDataSource", "FileSource[", "DataSource")
@@ -51,10 +57,15 @@ def plan_line(line: str, *, schemas: bool = False) -> Term:
     if text == _BY_POSITION:
         return leaf("union")
     name, _, rest = text.partition(" ")
+    if found := _GENERATED.fullmatch(text):
+        rest = f"{'outer ' if found['outer'] == 'true' else ''}{found['made']} as {found['columns']}"
+    elif found := _SORTED.fullmatch(text):
+        name, rest = name if found["all"] == "true" else "SortWithin", found["by"]
     try:
         text_of = _PYTHON_RESULTS.sub("", _BATCH_TIME.sub("current_timestamp()", rest))
         told = by_brackets(_fields(text_of)) if schemas else _without_schemas(by_brackets(text_of))
-        return Term(f"{_NODES.get(name, name)} ", (told,), "")
+        word = _NODES.get(name, name)
+        return Term(f"{word} " if word else "", (told,), "")
     except (ValueError, RecursionError):
         return leaf(text)
 

@@ -32,8 +32,8 @@ _WRAPPER = "transformWithStateUDF"
 _PROCESSOR = "StatefulProcessor"
 _HEADER = re.compile(r"^class \w+\(([^()]*)\):", re.MULTILINE)
 _APPROVE_MEANING = (
-    f"{APPROVE}. Approve if the new code finds the stored values and gives them the same meaning. If it does not, "
-    f"{NEW_CHECKPOINT}"
+    f"{APPROVE}. Approve if the new code can use what the old code has stored, and if results may combine values of "
+    f"the old code with values of the new code. If not, {NEW_CHECKPOINT}"
 )
 
 

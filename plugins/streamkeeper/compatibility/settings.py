@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from streamkeeper.compatibility.effects import NO_ACTION
 from streamkeeper.compatibility.rule import (
     APPROVE,
     Rule,
@@ -145,7 +146,7 @@ def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
 def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Finding:
     """A result that was null until now may later stop the query, on rows that no rehearsal has read."""
     if not errors:
-        return note(rule, key, evidence, hint="the query keeps no state")
+        return note(rule, key, evidence, hint=f"{NO_ACTION}: the query keeps no state")
     hint = f"{APPROVE}; try_divide, try_cast and similar functions return null as before" if key == ANSI else APPROVE
     reference = "measured: conf_ansi_on_stateless_fails"
     return Finding(rule=rule, severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint, reference=reference)

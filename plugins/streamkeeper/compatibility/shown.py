@@ -146,9 +146,25 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
             if shown := [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]:
                 return f"{_pair(*map(_quoted, shown[0]))}{_more(len(shown) - 1, 'line')}"
         return SAME_WORDS
+    if same := _same_nodes(before, after):
+        rest = [
+            [line for line in side if line not in paired] for side, paired in zip((before, after), same, strict=True)
+        ]
+        return f"{lines_change(*rest)}; {lines_change(*same)}"
     had, has = ([_line_alone(plan_line(line)) for line in side] for side in (before, after))
     sides = [line for line in had if line not in has], [line for line in has if line not in had]
     return _pair(_counted(sides[0]), _counted(sides[1])) or _pair(_counted(had), _counted(has))
+
+
+def _same_nodes(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]] | None:
+    """The lines of the kinds of nodes of which both plans have equally many; None if these are all lines or none."""
+    kinds = [[line.removeprefix("~").partition(" ")[0] for line in side] for side in (before, after)]
+    both = {kind for kind in kinds[0] if kinds[0].count(kind) == kinds[1].count(kind)}
+    same = [
+        [line for line, kind in zip(side, of, strict=True) if kind in both]
+        for side, of in zip((before, after), kinds, strict=True)
+    ]
+    return (same[0], same[1]) if both and [len(before), len(after)] != [len(side) for side in same] else None
 
 
 def expression(meaning: str, names: Names = NO_NAMES) -> str:

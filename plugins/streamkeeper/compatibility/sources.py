@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from streamkeeper.compatibility.effects import NO_ACTION
 from streamkeeper.compatibility.nested_fields import changed_fields, come_or_go_alone, uses_a_field
 from streamkeeper.compatibility.rule import (
     AS_NEW_QUERY,
@@ -224,7 +225,7 @@ def _option_changed(
         return breaking("source-selection-changed", where, evidence, measured, NEW_QUERY)
     if is_stateful(old, new):
         return breaking("source-reading-changed", where, evidence)
-    return note("source-reading-changed", where, evidence, hint="the query keeps no state")
+    return note("source-reading-changed", where, evidence, hint=f"{NO_ACTION}: the query keeps no state")
 
 
 def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told_by_sums: bool) -> Finding:

@@ -211,7 +211,8 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
     gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
     rule = "changed" if gone and come else "added" if come else "removed" if gone else "reordered"
     suffix = f"s-{rule}" if rule == "reordered" else f"-{rule}"
-    evidence = expressions_change(*((gone, come) if gone or come else (had, has)), named=named)
+    both = (gone, come) if gone or come else (had, has)
+    evidence = expressions_change(*both, "stored columns" if rule == "reordered" else "", named=named)
     yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type")
 
 

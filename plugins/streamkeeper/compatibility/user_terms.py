@@ -37,6 +37,8 @@ _STEP = re.compile(rf"\.({_NAME})$")
 _LABELLED = re.compile(r"(left|right|branch \d+): ")
 _JOINED = re.compile(r"join (?P<kind>\w+) on (?=.)")
 _WORDED = re.compile(r"(?:where|generate(?: outer)?|group by|expand) (?=.)")
+_ALL_ROWS = "group by ()"
+"""An aggregate without groups, whose function already says so."""
 _EXPLODED = re.compile(r"Explode\((.*)\)", re.DOTALL)
 _SUBQUERY = re.compile(r"scalarsubquery\(plan=plan\((?P<plan>.*)\)\)", re.DOTALL)
 _STRUCT_FIELD = re.compile(r"<\"(?:[^\"\\]|\\.)*\">")
@@ -105,7 +107,8 @@ class _Reader:
         for by in ("; ", " and ", " or "):
             parts = split(text, by)
             if len(parts) > 1:
-                return Term("", tuple(map(self.read, parts)), by)
+                told = [part for part in parts if part != _ALL_ROWS]
+                return Term("", tuple(map(self.read, told)), by)
         if found := _STRUCT_FIELD.match(text):
             name, inner = text[2 : found.end() - 2], self.read(text[found.end() :])
             return inner if str(inner).endswith(name) and not self._types else Term("", (inner,), "", f" as {name}")
