@@ -78,7 +78,7 @@ def _operator(seen: Listed, operator: str, batch: int, counted: int) -> Iterator
     wanted = max(known, max(there, default=0) + 1)
     missing = find_gaps(0, wanted, there)
     if missing.count:
-        evidence = f"missing: {missing} of {wanted}"
+        evidence = f"missing partitions of the state: {missing} of {wanted}"
         yield damage("state-partition-missing", f"{operator}/{missing.first[0]}", evidence)
     state = StateFiles(seen)
     for partition in sorted(there):

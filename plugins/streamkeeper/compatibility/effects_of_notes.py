@@ -25,7 +25,7 @@ NOTES: dict[str, str] = {
     "malformed-rows-dropped": "malformed rows would be dropped from now on, without an error or a count",
     "source-option-spelled-out": "no effect: the option states a default that already applies",
     "source-columns-added": "new rows would have the new columns; rows read before are not read again",
-    "source-columns-removed": "the column would no longer be read; no state is computed from it",
+    "source-columns-removed": "what was removed would no longer be read; no state is computed from it",
     "source-columns-reordered": "no effect: columns are read by name",
     "source-column-widened": "the same values would be read into a wider type",
     "source-fields-changed": "new rows would have the changed fields; no state is computed from them",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.effects import NO_ACTION
 from streamkeeper.compatibility.rule import NEW_QUERY, breaking, note
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
@@ -29,7 +30,7 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
     elif before.kind == after.kind == "kafka" and after.catches_up:
         yield note("topics-named-otherwise", where, change(was, now, "location"), "kafka_pattern")
     elif after.catches_up:
-        hint = "every file there that was not read yet is new enough to be read"
+        hint = f"{NO_ACTION}: every file there that was not read yet is new enough to be read"
         measured = "src_glob_path_changed, src_path_to_parent"
         yield note("source-location-changed", where, change(was, now, "location"), measured, hint)
     elif before.kind == "kafka" and _keeps_topics(was, now):

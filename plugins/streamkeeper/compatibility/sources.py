@@ -218,7 +218,7 @@ def _option_changed(
     if key in _UPKEEP or (key.startswith("kafka.") and key not in _SELECTING):
         return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
     if key in _FINDING and caught_up:
-        hint = "all of these files are new enough to be read"
+        hint = f"{NO_ACTION}: all of these files are new enough to be read"
         return note("source-selection-changed", where, evidence, "src_path_to_parent", hint)
     if key in _SELECTING or key in _FRAMING:
         measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
@@ -235,7 +235,7 @@ def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told
         if not used:
             return note("source-column-widened", where, evidence, "src_schema_widened")
         if widened and told_by_sums:
-            hint = "the numbers are the same; what the state keeps of them is compared by its own rules"
+            hint = f"{NO_ACTION}: the numbers are the same, and other rules compare what the state keeps of them"
             return note("source-column-widened", where, evidence, "src_schema_widened", hint)
     return breaking("source-column-type-changed", where, evidence, "src_schema_wrong_type")
 

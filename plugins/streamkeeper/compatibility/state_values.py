@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
-from streamkeeper.compatibility.effects import GROUPS, NAME, effect_of
+from streamkeeper.compatibility.effects import GROUPS, IF_INTENDED, NAME, NO_ACTION, effect_of
 from streamkeeper.compatibility.function_names import Named, names_of_both
 from streamkeeper.compatibility.rule import (
     NOT_NULL,
@@ -24,6 +24,7 @@ from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
 _MOST_NAMES = 2
+_OLD_RESULTS = f"{IF_INTENDED}: groups without new rows keep their old result in the output"
 _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
 
 _SOURCE_COLUMN = re.compile(r"source \d+\.\w+")
@@ -113,10 +114,10 @@ def _one_aggregate(
             where,
             evidence,
             "tws_field_renamed_unsafe",
-            "no code of the query reads these fields by name",
+            f"{NO_ACTION}: no code of the query reads these fields by name",
         )
     elif _kept_alike(function, other) and _same_buffer(before, after):
-        hint = "groups without new rows keep their old result in the output" if output_mode == "update" else ""
+        hint = _OLD_RESULTS if output_mode == "update" else ""
         yield note("aggregate-function-changed", where, evidence, "agg_stddev_to_variance, agg_list_to_set", hint)
     elif (function, other) == ("first", "last") and _same_buffer(before, after) and output_mode == "update":
         yield note(
@@ -126,12 +127,12 @@ def _one_aggregate(
             "agg_first_to_last",
         )
     elif before.type == after.type and _field_widened(before.meaning, after.meaning):
-        hint = "values that did not fit the narrower type were null until now and are counted from now on"
+        hint = f"{IF_INTENDED}: values that did not fit the narrower type were null, and are counted from now on"
         yield note("aggregated-field-widened", where, evidence, "real_schema_used_widened", hint)
     elif before.type == after.type and _AT_THE_END.sub(r"\1\2", before.meaning) == _AT_THE_END.sub(
         r"\1\2", after.meaning
     ):
-        hint = "groups without new rows keep their old result in the output" if output_mode == "update" else ""
+        hint = _OLD_RESULTS if output_mode == "update" else ""
         yield note("percentile-changed", where, evidence, "real_rule_percentile_point", hint)
     elif function != other:
         measured = "agg_sum_to_max_long, agg_max_to_min, agg_set_to_list_k2, agg_count_to_countdistinct_hll"

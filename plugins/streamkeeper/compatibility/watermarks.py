@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from streamkeeper.compatibility.effects import IF_INTENDED, NO_ACTION
 from streamkeeper.compatibility.rule import Rule, breaking, is_stateful, note, same_kinds
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
@@ -48,7 +49,7 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     evidence = _evidence(old.watermarks, new.watermarks)
     if not is_stateful(old, new):
-        hint = "the query keeps no state: a watermark has no effect"
+        hint = f"{NO_ACTION}: the query keeps no state, so a watermark has no effect"
         yield note("watermark-changed", "watermarks", evidence, hint=hint)
     elif not same_kinds(old, new):
         effect = "the effect of the watermark depends on the changed operators: see their findings"
@@ -56,7 +57,7 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     elif old.format < 2 or new.format < 2:
         yield breaking("watermark-changed", "watermarks", evidence)
     elif new.output_mode == old.output_mode == "complete":
-        hint = "in complete mode no group is evicted and no row is late"
+        hint = f"{NO_ACTION}: in complete mode no group is evicted and no row is late"
         yield note("watermark-changed", "watermarks", evidence, hint=hint)
     else:
         yield from _compared(old, new, evidence)
@@ -82,10 +83,10 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
         if any(operator.may_have_evicted for operator in judged):
             yield breaking("watermark-removed", "watermarks", evidence, "win_wm_removed_late")
         elif judged:
-            hint = "no group has been evicted so far, and none will be: the state grows with every new group"
+            hint = f"{IF_INTENDED}: no group is ever evicted, so the state grows with every new group"
             yield note("watermark-removed", "watermarks", evidence, "win_removed_update", hint)
         else:
-            hint = "no state depends on it"
+            hint = f"{NO_ACTION}: no state depends on it"
             yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint)
     elif [delay.column for delay in before] != [delay.column for delay in after]:
         yield breaking("watermark-column-changed", "watermarks", evidence)
@@ -118,10 +119,10 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
     if any(operator.may_have_evicted or operator.kind == _WITHIN for operator in judged):
         yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
     elif judged:
-        hint = "no group has been evicted so far; rows that are late by the current watermark stay late"
+        hint = f"{NO_ACTION}: no group has been evicted so far, and rows that are late now stay late"
         yield note("watermark-delay-increased", "watermarks", evidence, "win_delay_up", hint)
     else:
-        hint = "no state depends on it"
+        hint = f"{NO_ACTION}: no state depends on it"
         yield note("watermark-delay-increased", "watermarks", evidence, hint=hint)
 
 
