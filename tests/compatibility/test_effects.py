@@ -95,7 +95,7 @@ def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
     fees = StateColumn(meaning="sum(source 0.tax)", type="bigint", name="fees")
     new = changed(new, columns=(STATEFUL.columns[0], fees))
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
-    assert finding.effect == "fees of open windows would combine old values with values of the new expression"
+    assert finding.effect == "`fees` of open windows would combine old values with values of the new expression"
     assert finding.where.endswith(", column fees")
 
 
@@ -173,7 +173,7 @@ def test_beside_sources_that_forbid_a_switch_no_switch_is_recommended(rule: str,
     layout = {**old.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
     new = changed(old, functions={f"{BELOW_STATE}count": "b"}, confs=layout, sources=(changed(named[0], **other),))
     hints = {each.rule: each.hint for each in assess({"q": old}, {"q": new}).queries["q"].findings}
-    assert hints.pop(rule).startswith("no switch is possible, so the deploy is refused: re")
+    assert hints.pop(rule).startswith("a new checkpoint version is not possible either, so the deploy is refused: re")
     assert set(hints) == {"code-in-state-changed", "checkpoint-layout-changed"}
     assert set(hints.values()) == {f"the deploy is refused because of {rule}: follow the hint of that finding first"}
 

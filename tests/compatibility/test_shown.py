@@ -47,7 +47,7 @@ def market(countries: str) -> str:
             market(COUNTRIES),
             market(f'{COUNTRIES}, "US"'),
             '`case when country in (…) then "europe" else "abroad" end` → '
-            '`case when country in (…, "US") then "europe" else "abroad" end`',
+            '`case when country in (…, "US") then "europe" else "abroad" end` (added: `"US"`)',
         ),
         (
             f"sum({ORDER}.qty:integer)",

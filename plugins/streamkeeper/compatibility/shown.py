@@ -9,7 +9,7 @@ from itertools import zip_longest
 from streamkeeper.compatibility.function_names import NO_NAMES, UNNAMED, Named, Names
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.sql_words import without_digests
-from streamkeeper.compatibility.terms import CUT, Term, leaf, pieces, short, text_pieces
+from streamkeeper.compatibility.terms import CUT, Term, leaf, only_part, pieces, short, text_pieces
 from streamkeeper.compatibility.user_terms import Detail, term_of, type_term
 
 WIDTH = 72
@@ -30,6 +30,8 @@ OTHERWISE = " (defined differently)"
 SAME_WORDS = "the plans differ in a detail that their text does not show"
 OTHER_WINDOW = " (another gap, offset or time column)"
 _REMARKS = (OTHERWISE, OTHER_WINDOW)
+_PART = re.compile(r"(.*)( \((?:added|removed): `.*`\))", re.DOTALL)
+"""An expression, and the part that only it or only the other one has."""
 _ARGUMENT = re.compile(r"\b([A-Za-z]\w*)=(\w+)")
 _FUNCTION = re.compile(r"(?:, evalType=\w+)?, func=(\d+)")
 """What follows the type of a Python function's results."""
@@ -78,6 +80,8 @@ def _pair(before: str, after: str, noun: str = "") -> str:
 
 def _quoted(text: str) -> str:
     """A text in backticks, with a remark about it outside of them; empty for an empty text."""
+    if found := _PART.fullmatch(text):
+        return f"`{found[1]}`{found[2]}"
     for remark in _REMARKS:
         if text.endswith(remark):
             return f"`{text.removesuffix(remark)}`{remark}"
@@ -185,13 +189,20 @@ def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED
             typed = _with_types(before), _with_types(after)
             if _RAW_TYPE in f"{left}{right}" and typed[0] != typed[1] and typed != (before, after):
                 return _changed(*typed, width, named)
-            return pieces(left, right, width)
+            return _with_part(*pieces(left, right, width), only_part(left, right))
     same = expression(before, named.before)
     if same.startswith("window("):
         return same, f"{same}{OTHER_WINDOW}"
     if _ROWS in same:
         return same, same.replace(_ROWS, f"other {_ROWS}", 1)
     return _by_argument(same, before, after, named)
+
+
+def _with_part(before: str, after: str, part: tuple[str, str] | None) -> tuple[str, str]:
+    """Two shortened expressions, with the part that only one of them has: otherwise it might have replaced another."""
+    if part is None or CUT not in f"{before}{after}" or len(part[1]) > _SEVERAL:
+        return before, after
+    return before, f"{after} ({part[0]}: `{part[1]}`)"
 
 
 def _by_argument(same: str, before: str, after: str, named: Named) -> tuple[str, str]:

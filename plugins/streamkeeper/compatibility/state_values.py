@@ -86,7 +86,9 @@ def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, ne
             place = f"{where}, column {names}" if names else where
             told = _one_aggregate(place, left, right, new.output_mode, named)
             for found in with_line(told, old, new, [left.meaning], [right.meaning]):
-                effect = effect_of(found.rule, found.severity, groups=_groups(after), name=names or NAME)
+                effect = effect_of(
+                    found.rule, found.severity, groups=_groups(after), name=f"`{names}`" if names else NAME
+                )
                 yield msgspec.structs.replace(found, effect=found.effect or effect)
 
 

@@ -116,6 +116,19 @@ def pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
     return text_pieces(str(before), str(after), width)
 
 
+def only_part(before: Term, after: Term) -> tuple[str, str] | None:
+    """Return ``added`` or ``removed`` and the part, if two terms differ only in one part that the other one lacks."""
+    while before.frame == after.frame and before.parts:
+        changed = [pair for pair in _aligned(before.parts, after.parts) if pair[0] != pair[1]]
+        if len(changed) != 1:
+            return None
+        left, right = changed[0]
+        if left is None or right is None:
+            return ("removed" if right is None else "added"), str(left or right)
+        before, after = left, right
+    return None
+
+
 def _pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
     whole = str(before), str(after)
     if max(map(len, whole)) <= width:

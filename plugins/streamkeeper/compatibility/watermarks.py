@@ -17,6 +17,7 @@ from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, Watermark
 
 _WITHIN = "deduplicate-within-watermark"
+_UNUSED = "no effect: no stateful operator uses this watermark"
 
 
 def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
@@ -70,7 +71,8 @@ def _evidence(before: Sequence[str], after: Sequence[str]) -> str:
     if differing and sorted(before) == sorted(after):
         return change(list(before), list(after), "column and delay, in the order of the streams")
     sides = ([was for was, _ in differing], [now for _, now in differing]) if differing else (before, after)
-    return change(list(sides[0]), list(sides[1]), "column and delay")
+    # Two streams may have the same watermark.
+    return change(list(dict.fromkeys(sides[0])), list(dict.fromkeys(sides[1])), "column and delay")
 
 
 def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
@@ -81,13 +83,15 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
     elif len(before) > len(after):
         judged = [operator for operator in old.operators if evicts(operator, before)]
         if any(operator.may_have_evicted for operator in judged):
-            yield breaking("watermark-removed", "watermarks", evidence, "win_wm_removed_late")
+            yield breaking(
+                "watermark-removed", "watermarks", evidence, "win_wm_removed_late", effect=_effect_on(judged)
+            )
         elif judged:
             hint = f"{IF_INTENDED}: no group is ever evicted, so the state grows with every new group"
             yield note("watermark-removed", "watermarks", evidence, "win_removed_update", hint)
         else:
             hint = f"{NO_ACTION}: no state depends on it"
-            yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint)
+            yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint, _UNUSED)
     elif [delay.column for delay in before] != [delay.column for delay in after]:
         yield breaking("watermark-column-changed", "watermarks", evidence)
     elif _waits_longer(old, new):
@@ -101,6 +105,13 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
             evidence,
             hint="no action is needed, because the column and the delay are the same",
         )
+
+
+def _effect_on(judged: Sequence[Operator]) -> str:
+    """The effect on deduplications, which have keys instead of groups; empty for that of other operators."""
+    if not all(operator.kind in (_WITHIN, "deduplicate") for operator in judged):
+        return ""
+    return "a late row whose key was already evicted would be written again"
 
 
 def _waits_longer(old: Manifest, new: Manifest) -> bool:
@@ -117,13 +128,14 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
     """
     judged = [operator for operator in old.operators if evicts(operator, old.delays) or operator.kind == "deduplicate"]
     if any(operator.may_have_evicted or operator.kind == _WITHIN for operator in judged):
-        yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
+        measured = "win_delay_up_late"
+        yield breaking("watermark-delay-increased", "watermarks", evidence, measured, effect=_effect_on(judged))
     elif judged:
         hint = f"{NO_ACTION}: no group has been evicted so far, and rows that are late now stay late"
         yield note("watermark-delay-increased", "watermarks", evidence, "win_delay_up", hint)
     else:
         hint = f"{NO_ACTION}: no state depends on it"
-        yield note("watermark-delay-increased", "watermarks", evidence, hint=hint)
+        yield note("watermark-delay-increased", "watermarks", evidence, hint=hint, effect=_UNUSED)
 
 
 def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:

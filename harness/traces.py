@@ -1,0 +1,135 @@
+"""Event traces of real runs and of simulated ones, in one form: who created which record or file after which other.
+
+A trace is read from what a run has left: every record of a store and every file of a checkpoint is created once, so its
+time of change says when. The events of a run are compared by *actor*, because the order of events of two actors means
+nothing: the entries of an operation, the records and entries of an instance, the files and entries of a checkpoint
+version. What has changed since its creation (``status.json``, ``history.json``) has no event.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+Follows = frozenset[tuple[str, str]]
+"""Pairs of events of one actor, each of which came directly after the other."""
+BEGIN, END = "begin", "end"
+_REPLACED = ("status.json", "history.json", "evidence.json")
+_JOURNAL, _CONTROL = "registry/{job}/journal/", "control/{job}/"
+_LOGS = ("offsets", "commits")
+
+
+class Event(NamedTuple):
+    """One creation. ``actor`` has the kind first, such as ``instance deploy-1-candidate``."""
+
+    actor: str
+    what: str
+
+
+class Created(NamedTuple):
+    """A record of the store, or a file of a checkpoint: its key or path, and its content."""
+
+    path: str
+    content: bytes
+
+
+def events_of(created: Iterable[Created], job: str, checkpoints: str) -> Iterator[Event]:
+    """Yield the events of a job, in the order in which its records and files were created.
+
+    ``checkpoints``: what the paths of its checkpoint versions begin with, with a slash at the end. Files of other jobs
+    and other records are skipped.
+    """
+    journal, control = _JOURNAL.format(job=job), _CONTROL.format(job=job)
+    for path, content in created:
+        if path.startswith(journal):
+            yield from _entry(msgspec.json.decode(content)["record"])
+        elif path.startswith(control):
+            yield from _record(path.removeprefix(control), content)
+        elif path.startswith(checkpoints):
+            yield from _file(path.removeprefix(checkpoints))
+
+
+def follows(events: Iterable[Event]) -> Follows:
+    """Return which event came directly after which other one of the same actor; an event has the actor's kind."""
+    last: dict[str, str] = {}
+    pairs = set()
+    for actor, what in events:
+        kind = actor.partition(" ")[0]
+        now = f"{kind}: {what}"
+        pairs.add((last.get(actor, f"{kind}: {BEGIN}"), now))
+        last[actor] = now
+    return frozenset(pairs)
+
+
+def runs_of(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """Return operation -> the events of a real run: the operation's own, and those of its instances and of the
+    checkpoint versions that they opened while it was open.
+    """
+    runs: dict[str, list[Event]] = defaultdict(list)
+    owner: dict[str, str] = {}
+    current = ""
+    for event in events:
+        kind, _, name = event.actor.partition(" ")
+        if kind == "operation":
+            current = name
+            runs[name].append(event)
+        elif kind == "instance":
+            owner.setdefault(name, current)
+            runs[owner[name]].append(event)
+        elif current:
+            runs[current].append(event)
+    return dict(runs)
+
+
+def read_created(store: Path, checkpoints: Path, job: str) -> list[Created]:
+    """Return what a finished run has created below a local store and a directory of checkpoints, oldest first.
+
+    The paths of checkpoints begin with ``checkpoints/``.
+    """
+    found: list[tuple[int, Created]] = []
+    for root, prefix, below in ((store, "", ("registry", "control")), (checkpoints, "checkpoints/", (job,))):
+        for folder in below:
+            for file in (root / folder).rglob("*"):
+                if file.is_file() and not file.name.startswith("."):
+                    path = f"{prefix}{file.relative_to(root).as_posix()}"
+                    content = file.read_bytes() if not prefix else b""
+                    found.append((file.stat().st_mtime_ns, Created(path, content)))
+    return [created for _, created in sorted(found, key=lambda each: each[0])]
+
+
+def _entry(record: dict[str, Any]) -> Iterator[Event]:
+    what = record["type"]
+    if what in ("step-begun", "step-done"):
+        what = f"{what} {record['step']}"
+    elif what == "operation-finished":
+        what = f"{what} {record['outcome']}"
+    elif what == "instance-planned":
+        what = f"{what} {record['role']}"
+    if operation := record.get("operation"):
+        yield Event(f"operation {operation}", what)
+    if instance := record.get("instance"):
+        yield Event(f"instance {instance}", what)
+    if what in ("checkpoint-version-created", "epoch-claimed", "handed-off"):
+        yield Event(f"version {record['query']}/{record['version']}", what)
+
+
+def _record(path: str, content: bytes) -> Iterator[Event]:
+    instance, _, name = path.partition("/")
+    if name.startswith("commands/"):
+        yield Event(f"instance {instance}", f"command {msgspec.json.decode(content)['kind']}")
+    elif name.startswith("process-"):
+        yield Event(f"instance {instance}", "process")
+    elif "/" not in name and name not in _REPLACED:
+        yield Event(f"instance {instance}", name)
+
+
+def _file(path: str) -> Iterator[Event]:
+    parts = path.split("/")
+    if len(parts) == 4 and parts[3] == "metadata":
+        yield Event(f"version {parts[1]}/{parts[2]}", "metadata")
+    elif len(parts) == 5 and parts[3] in _LOGS and parts[4].isdecimal():
+        yield Event(f"version {parts[1]}/{parts[2]}", parts[3])
