@@ -17,7 +17,7 @@ import msgspec
 
 Follows = frozenset[tuple[str, str]]
 """Pairs of events of one actor, each of which came directly after the other."""
-BEGIN, END = "begin", "end"
+BEGIN = "begin"
 _REPLACED = ("status.json", "history.json", "evidence.json")
 _JOURNAL, _CONTROL = "registry/{job}/journal/", "control/{job}/"
 _LOGS = ("offsets", "commits")
@@ -40,7 +40,7 @@ class Created(NamedTuple):
 def events_of(created: Iterable[Created], job: str, checkpoints: str) -> Iterator[Event]:
     """Yield the events of a job, in the order in which its records and files were created.
 
-    ``checkpoints``: what the paths of its checkpoint versions begin with, with a slash at the end. Files of other jobs
+    ``checkpoints``: the path of the job's checkpoints, with a slash at the end. Files of other jobs
     and other records are skipped.
     """
     journal, control = _JOURNAL.format(job=job), _CONTROL.format(job=job)
@@ -129,7 +129,7 @@ def _record(path: str, content: bytes) -> Iterator[Event]:
 
 def _file(path: str) -> Iterator[Event]:
     parts = path.split("/")
-    if len(parts) == 4 and parts[3] == "metadata":
-        yield Event(f"version {parts[1]}/{parts[2]}", "metadata")
-    elif len(parts) == 5 and parts[3] in _LOGS and parts[4].isdecimal():
-        yield Event(f"version {parts[1]}/{parts[2]}", parts[3])
+    if len(parts) == 3 and parts[2] == "metadata":
+        yield Event(f"version {parts[0]}/{parts[1]}", "metadata")
+    elif len(parts) == 4 and parts[2] in _LOGS and parts[3].isdecimal():
+        yield Event(f"version {parts[0]}/{parts[1]}", parts[2])

@@ -120,7 +120,11 @@ def test_damage_says_what_a_start_would_do_and_never_that_nothing_is_to_be_done(
 @pytest.mark.parametrize(
     ("old", "sink", "told"),
     [
-        (STATEFUL, "table", "reads the input again from where this one began, and takes over when it has caught up"),
+        (
+            STATEFUL,
+            "table",
+            "reads the input again from where the current one began, builds the output anew, and takes over",
+        ),
         (STATELESS, "table", "continues at the same offsets and reads no input again"),
         (STATEFUL, "foreach", "accept_state_loss"),
     ],

@@ -83,5 +83,5 @@ def test_a_filter_above_that_is_written_into_the_same_node_is_told() -> None:
     new = changed(renamed, output_rows=(*(STATEFUL.output_rows or ()), "lessthan(3:long, s)"))
     (finding,) = find_changes(STATEFUL, new)
     assert finding.rule == "above-state-changed"
-    assert "groups without new rows keep their old result in the output" in finding.effect
+    assert "a result that is not written again stays in the output" in finding.effect
     assert [each.rule for each in find_changes(STATEFUL, renamed)] == ["rewritten-below-state"]

@@ -34,9 +34,9 @@ from streamkeeper.model.manifest import Manifest, Operator
 from streamkeeper.model.spark_confs import Role, role
 
 _ABOVE = {
-    "update": "each group's result would be computed by the new expressions from its next row on; groups without new "
-    "rows keep their old result in the output",
-    "complete": "the next batch would write every group again, computed by the new expressions",
+    "update": "each group's result would be computed by the changed query from its next row on; a result that is not "
+    "written again stays in the output as it is",
+    "complete": "the next batch would write every group again, computed by the changed query",
 }
 _ID = re.compile(r"#\d+L?")
 _WATERMARK_MARK = re.compile(r"-T\d+ms")

@@ -93,7 +93,7 @@ def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             lenient = LENIENT.get(key, ("", ""))[1]
             yield _without_state(rule, key, evidence, errors=lenient == before or (key == ANSI and after == "true"))
         elif proof := next((entry for entry in PROOFS if entry.holds(key, old, new)), None):
-            yield note(rule, key, evidence, proof.measured, hint=proof.name)
+            yield note(rule, key, evidence, proof.measured, hint=f"{NO_ACTION}: {proof.name}")
         else:
             yield breaking(rule, key, evidence)
 
@@ -267,7 +267,7 @@ _PYTHON_LEGACY = tuple(SQL + prefix for prefix in ("legacy.execution.py", "legac
 
 PROOFS = (
     Proof(
-        "rows that cannot be computed or read were an error until now and are skipped from now on",
+        "until now such a row stopped the query, so the state contains none",
         lambda key: key in LENIENT,
         {"errors until now": _errors_until_now},
         "conf_ansi_off_agg, conf_ansi_off_overflow, conf_ansi_off_divide",

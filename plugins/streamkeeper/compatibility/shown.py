@@ -147,7 +147,8 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
                 (plan_line(left, schemas=schemas), plan_line(right, schemas=schemas))
                 for left, right in zip(before, after, strict=True)
             ]
-            if shown := [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]:
+            changed = [pair for pair in pairs if pair[0] != pair[1]]
+            if shown := [_with_part(*pieces(*pair, WIDTH), only_part(*pair)) for pair in changed]:
                 return f"{_pair(*map(_quoted, shown[0]))}{_more(len(shown) - 1, 'line')}"
         return SAME_WORDS
     if same := _same_nodes(before, after):

@@ -126,7 +126,17 @@ def only_part(before: Term, after: Term) -> tuple[str, str] | None:
         if left is None or right is None:
             return ("removed" if right is None else "added"), str(left or right)
         before, after = left, right
-    return None
+    return None if before.parts or after.parts else _only_text(str(before), str(after))
+
+
+def _only_text(before: str, after: str) -> tuple[str, str] | None:
+    """As ``only_part``, for an element of a list within the text, such as a field of a struct."""
+    start, end = _shared(before, after)
+    gone, come = before[start : len(before) - end], after[start : len(after) - end]
+    text = come or gone
+    if (gone and come) or not (text.startswith(",") or text.endswith(",")):
+        return None
+    return "added" if come else "removed", text.strip(", ")
 
 
 def _pieces(before: Term, after: Term, width: int) -> tuple[str, str]:

@@ -93,7 +93,8 @@ class _Reader:
     def read(self, text: str) -> Term:
         """An expression, or one of its parts; raises ValueError for any other text."""
         if found := _LABELLED.match(text):
-            return Term(f"{found[1]}: ", (self.read(text[found.end() :]),), "")
+            side = found[1] if found[1].startswith("branch") else f"{found[1]} side"
+            return Term(f"{side}: ", (self.read(text[found.end() :]),), "")
         if found := _JOINED.match(text):
             kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found["kind"]).lower()
             return Term(f"{kind} join on ", (self.read(text[found.end() :]),), "")

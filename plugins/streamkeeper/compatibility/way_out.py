@@ -16,8 +16,8 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.sink_capabilities import capabilities_of
 
 READS_AGAIN = (
-    "switch: a new checkpoint version reads the input again from where this one began, and takes over when it has "
-    "caught up; or revert the change"
+    "switch: a new checkpoint version reads the input again from where the current one began, builds the output anew, "
+    "and takes over when it has caught up; or revert the change"
 )
 GOES_ON = (
     "switch: a new checkpoint version continues at the same offsets and reads no input again; or revert the change"
