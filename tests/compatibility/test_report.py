@@ -23,8 +23,8 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
         " would reject the state, or the new function would continue from values of the old one: results would be"
         " wrong\n           change:     `sum(x)` → `max(x)`\n           how to fix: switch: a new checkpoint version"
         " reads the input again from where the current one began, builds the output anew, and takes over when it"
-        " has caught up; or revert the change\n  note     trigger-changed: trigger\n           on resume:  batches would"
-        " start at other times; the same rows would be written\n           change:     `5 seconds` → `1 second`\n"
+        " has caught up; or revert the change\n  note     trigger-changed: trigger\n           on resume:  batches"
+        " would start at other times; the same rows would be written\n           change:     `5 seconds` → `1 second`\n"
         "           note:       no action is needed if this is intended\n"
     )
 
