@@ -6,6 +6,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from hashlib import sha256
 
@@ -16,6 +17,9 @@ from harness.simulation import known_bugs
 from harness.simulation.known_bugs import BUGS, Bug, Change, put_back
 from harness.simulation.plan import FAULTS, INPUT_FAULTS, REQUESTS, OutputKind, draw
 from harness.simulation.playing import Told, play, shrink, timeline
+from harness.simulation.world import World
+from streamkeeper import clock
+from streamkeeper.driver import epoch
 
 BLOCK = 40
 LAST = 241
@@ -134,3 +138,27 @@ def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
         assert run.returncode == 0, run.stderr[-2000:]
         told.append(run.stdout.split())
     assert told[0] == told[1] == [digest(play(draw(seed))) for seed in (3, 24, 66)]
+
+
+def test_a_thread_of_another_test_is_left_alone() -> None:
+    """It sleeps in real time and passes a failpoint while a schedule is played, and disturbs neither."""
+    seen: list[BaseException] = []
+    playing = threading.Event()
+
+    def go_on() -> None:
+        try:
+            while not playing.wait(0.001):
+                clock.sleep(0.001)
+                epoch.crash_point("driver.claim.before")
+        except BaseException as error:
+            seen.append(error)
+
+    alone = digest(play(draw(3)))
+    with World.opened(3):
+        other = threading.Thread(target=go_on)
+        other.start()
+        beside = digest(play(draw(3)))
+    playing.set()
+    other.join()
+    assert not seen
+    assert beside == alone
