@@ -49,6 +49,7 @@ from streamkeeper.operations import (
     downstream,
     drills,
     fleet_look,
+    input_access,
     journal_entries,
     stopping,
     whereabouts,
@@ -314,7 +315,8 @@ def _place_input(put: Put, stage: _Stage) -> None:
 def _place_machines(put: Put, stage: _Stage) -> None:
     """Let supervisors, runners and operations see the machine on which they run."""
     put(supervisor, "Signals", lambda: _Signals(stage.scheduler.sleep))
-    put(whereabouts, "this_machine", lambda: SimpleNamespace(host=stage.world.here, shares_disk=lambda *_: True))
+    for module in (input_access, whereabouts):
+        put(module, "this_machine", lambda: SimpleNamespace(host=stage.world.here, shares_disk=lambda *_: True))
     put(supervisor, "why_gone", lambda _: "")
     for owner, name, value in places(lambda: stage.world.table):
         put(owner, name, value)
