@@ -47,6 +47,8 @@ SEEDS_OF_BUGS = {
     "prune-beside-an-operation": 5666,
     "older-generation": 59,
     "cleaner-in-a-drill": 45,
+    "young-packs": 66705,
+    "first-batch-again": 2726,
 }
 """Bug -> a seed that finds it. The campaign ``bench.simulate --bug all`` looks for all."""
 
