@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.checkout import read_origin
 from harness.places import ROOT
-from harness.traces import Event, events_of, follows, read_created, runs_of
+from harness.traces import Follows, events_of, read_created, runs_of
 
 RESULTS = ROOT / "bench" / "results" / "real-traces.jsonl"
 
@@ -32,19 +32,18 @@ def main() -> int:
         home = bed / "home"
         for job in sorted(path.name for path in (home / "store" / "registry").iterdir()):
             created = read_created(home / "store", home / "checkpoints", job)
-            for operation, events in runs_of(events_of(created, job, f"checkpoints/{job}/")).items():
+            for operation, pairs in runs_of(events_of(created, job, f"checkpoints/{job}/")).items():
                 run = f"{bed.name}/{job}/{operation}"
-                if run not in known and _has_ended(events):
-                    line = {**origin, "run": run, "events": len(events), "follows": sorted(follows(events))}
-                    lines.append(json.dumps(line))
+                if run not in known and _has_ended(pairs):
+                    lines.append(json.dumps({**origin, "run": run, "follows": sorted(pairs)}))
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
     chosen.results.write_text("\n".join(lines) + "\n")
     print(f"{len(lines)} runs")
     return 0
 
 
-def _has_ended(events: list[Event]) -> bool:
-    return any(event.what.startswith("operation-finished") for event in events)
+def _has_ended(pairs: Follows) -> bool:
+    return any(after.startswith("operation: operation-finished") for _, after in pairs)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ BEGIN = "begin"
 _REPLACED = ("status.json", "history.json", "evidence.json")
 _JOURNAL, _CONTROL = "registry/{job}/journal/", "control/{job}/"
 _LOGS = ("offsets", "commits")
+_OF_A_QUERY = ("checkpoint-version-created", "epoch-claimed", "handed-off", "start-offsets-known")
 
 
 class Event(NamedTuple):
@@ -55,34 +56,36 @@ def events_of(created: Iterable[Created], job: str, checkpoints: str) -> Iterato
 
 def follows(events: Iterable[Event]) -> Follows:
     """Return which event came directly after which other one of the same actor; an event has the actor's kind."""
-    last: dict[str, str] = {}
-    pairs = set()
-    for actor, what in events:
-        kind = actor.partition(" ")[0]
-        now = f"{kind}: {what}"
-        pairs.add((last.get(actor, f"{kind}: {BEGIN}"), now))
-        last[actor] = now
-    return frozenset(pairs)
+    return frozenset(pair for _, pair in _pairs(events))
 
 
-def runs_of(events: Iterable[Event]) -> dict[str, list[Event]]:
-    """Return operation -> the events of a real run: the operation's own, and those of its instances and of the
-    checkpoint versions that they opened while it was open.
+def runs_of(events: Iterable[Event]) -> dict[str, Follows]:
+    """Return operation -> what came directly after what in a real run: in the operation, in the instances that it
+    started, and in the checkpoint versions while it was the newest operation.
     """
-    runs: dict[str, list[Event]] = defaultdict(list)
+    runs: dict[str, set[tuple[str, str]]] = defaultdict(set)
     owner: dict[str, str] = {}
-    current = ""
-    for event in events:
+    newest = ""
+    for event, pair in _pairs(events):
         kind, _, name = event.actor.partition(" ")
         if kind == "operation":
-            current = name
-            runs[name].append(event)
-        elif kind == "instance":
-            owner.setdefault(name, current)
-            runs[owner[name]].append(event)
-        elif current:
-            runs[current].append(event)
-    return dict(runs)
+            newest = name
+        run = owner.setdefault(name, newest) if kind == "instance" else newest
+        if run:
+            runs[run].add(pair)
+    return {run: frozenset(pairs) for run, pairs in runs.items()}
+
+
+def _pairs(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[str, str]]]:
+    last: dict[str, str] = {}
+    for event in events:
+        kind = event.actor.partition(" ")[0]
+        now = f"{kind}: {event.what}"
+        before = last.get(event.actor, f"{kind}: {BEGIN}")
+        last[event.actor] = now
+        # A job with several queries has such an entry for each of them.
+        if before != now or event.what not in _OF_A_QUERY:
+            yield event, (before, now)
 
 
 def read_created(store: Path, checkpoints: Path, job: str) -> list[Created]:
