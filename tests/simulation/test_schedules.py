@@ -21,8 +21,8 @@ from harness.simulation.world import World
 from streamkeeper import clock
 from streamkeeper.driver import epoch
 
-BLOCK = 40
-LAST = 241
+BLOCK = 100
+LAST = 2001
 SEEDS_OF_BUGS = {
     "unknown-is-proof": 3440,
     "unknown-is-the-end": 15,
