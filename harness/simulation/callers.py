@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _RETRY_S = 5.0
 _PASS_S = 30.0
 _LOOKS = 8
+CATCH_UP_S, APPROVE_S = 300.0, 200.0
+"""How long a dual run may take to catch up, and how long a question stays open."""
 
 Act = Callable[["Installation"], Any]
 """A request, made by a process that sees the installation."""
@@ -154,7 +156,9 @@ def resume(operation: str) -> Act:
 
 
 def recover(operation: str, action: RecoveryAction) -> Act:
-    """Recover the job; a person accepts that rows are written again, but no loss."""
+    """Recover the job; a person accepts that rows are written again, but no loss. A rebuild whose input is deleted
+    meanwhile never catches up, and ends at its deadline.
+    """
     asked = Asked(
         job=JOB,
         action=action,
@@ -163,6 +167,8 @@ def recover(operation: str, action: RecoveryAction) -> Act:
         requested_by="ada",
         accepted_by="eve",
         accept_replay=True,
+        catch_up_s=CATCH_UP_S,
+        approve_s=APPROVE_S,
         probation_batches=1,
     )
 

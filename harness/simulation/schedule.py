@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from harness.simulation import callers
-from harness.simulation.callers import Act, Caller, Watching
+from harness.simulation.callers import APPROVE_S, CATCH_UP_S, Act, Caller, Watching
 from harness.simulation.coverage import kind_of
 from harness.simulation.input import InputFiles, told
 from harness.simulation.plan import REQUESTS, Move, OutputKind, Plan
@@ -27,8 +27,6 @@ _FIRST_S = 40.0
 """How long the first deploy may take, without faults; virtual seconds, as all times here."""
 _QUIET_S = 1500.0
 """How long everything may take to end after the last fault; longer than every deadline of an operation."""
-_CATCH_UP_S = 300.0
-_APPROVE_S = 200.0
 _WATCHED_S = 120.0
 _MENDING = (RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REPLAN, RecoveryAction.REBUILD)
 _STARTS = 3
@@ -77,7 +75,7 @@ class Schedule:
     def _deploy(self, move: Move) -> None:
         given = move.request
         handover, strategy = Handover(given["handover"]), Strategy(given["strategy"])
-        self._open("op", move, release=given["release"], catch_up_s=_CATCH_UP_S, handover=handover, strategy=strategy)
+        self._open("op", move, release=given["release"], catch_up_s=CATCH_UP_S, handover=handover, strategy=strategy)
 
     def _rollback(self, move: Move) -> None:
         self._open("back", move, rollback=True)
@@ -89,7 +87,7 @@ class Schedule:
             reason="simulated",
             requested_by="ada",
             probation_batches=1,
-            approve_s=_APPROVE_S,
+            approve_s=APPROVE_S,
             accept_risk=move.request["accept_risk"],
             **fields,
         )
@@ -299,7 +297,7 @@ class Schedule:
 
     def _catch_up(self) -> None:
         for number in range(_STARTS):
-            end = self._scheduler.now_s + _CATCH_UP_S
+            end = self._scheduler.now_s + CATCH_UP_S
             while self._scheduler.now_s < end and not self._world.is_complete():
                 self._until(self._scheduler.now_s + _LOOK_S)
             if self._world.is_complete() or (self._outdated and not self._runs()):
