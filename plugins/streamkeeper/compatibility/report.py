@@ -97,9 +97,7 @@ def sentence(verdict: Verdict) -> str:
         case Verdict.BACKUP:
             return "Spark accepts the change, but no check proves state and output right: snapshot, then approval"
         case Verdict.SWITCH:
-            return (
-                "the state, the offsets or the output do not fit the change: a new checkpoint version replaces this one"
-            )
+            return "the state, the offsets or the output do not fit the change: this checkpoint cannot be continued"
         case Verdict.REFUSE:
             return "no deploy of this candidate is safe: nothing is changed"
         case _:

@@ -111,7 +111,11 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
         elif fills_nulls(before, after):
             rule, measured = f"{noun}{NULL_REPLACED}", "agg_key_nullable_to_notnull"
         elif _bare(before.type) != _bare(after.type):
-            rule, measured = f"{noun}-type-changed", "agg_key_widen, agg_key_type_int_to_string, agg_collation"
+            measured = "agg_key_widen, agg_key_type_int_to_string, agg_collation"
+            types = change(_bare(before.type), _bare(after.type), "type")
+            told = f"{expression_change(before.meaning, after.meaning, named=named)}; {types}"
+            yield breaking(f"{noun}-type-changed", where, told, measured)
+            return
         else:
             rule, measured = (
                 f"{noun}-changed",
