@@ -258,7 +258,7 @@ def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
     assert look.replay is not None
     chosen = (look.replay.snapshot, look.replay.verified, look.replay.batches)
     assert chosen == (("s0001", True, 1) if there else ("s0002", False, 0))
-    assert ("s0002 (batch 8, never drilled)" if there else "s0001 (batch 7, verified)") in look.passed_over[0]
+    assert ("s0002 (batch 8, not verified by a drill)" if there else "s0001 (batch 7, verified)") in look.passed_over[0]
     named = diagnose_job(job.site, JOB, snapshots={QUERY: "s0001"}).option(RESTORE)
     assert named.snapshots == {QUERY: "s0001"}
     assert named.asks is not there

@@ -275,7 +275,7 @@ def _evidence(at: RecoveryLook) -> Iterator[str]:
             if harm.shape != "open-batch"
         )
         if query.replay is not None:
-            known = "verified" if query.replay.verified else "never drilled"
+            known = "verified" if query.replay.verified else "not verified by a drill"
             yield f"query {query.query}: snapshot {query.replay.snapshot}, batch {query.replay.batch}, {known}"
         yield from (f"query {query.query}: {told}" for told in (query.input_unchecked, *query.passed_over) if told)
 

@@ -84,7 +84,7 @@ def choose_replay(
     chosen = newest if drilled is None or (drilled.gone and not newest.gone) else drilled
     for other in (newest, drilled):
         if other is not None and other is not chosen:
-            known = "verified" if other.verified else "never drilled"
+            known = "verified" if other.verified else "not verified by a drill"
             also = "is also available; use `--snapshot` to select it"
             told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) {also}"
             passed.insert(0, told)
