@@ -284,3 +284,35 @@ def test_a_rules_own_sentence_stays() -> None:
     own = Finding(rule="window-changed", severity=Severity.BREAKING, where="w", evidence="e", effect="its own")
     bare = Finding(rule="window-changed", severity=Severity.BREAKING, where="w", evidence="e")
     assert [each.effect for each in effects.with_effects([own, bare])] == ["its own", BREAKING["window-changed"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("string collate UTF8_LCASE", "; type: `string` → `string collate UTF8_LCASE`"),
+        ('{"type":"struct","fields":[{"name":"a"}]}', "; type: `string` → `struct`"),
+    ],
+)
+def test_a_key_of_another_type_shows_the_type(kind: str, told: str) -> None:
+    """An expression does not name the collation that it gives; the fields of a struct are left out."""
+    keys = (StateColumn(meaning="collate(source 0.k, resolvedcollation())", type=kind),)
+    (finding,) = assess({"q": STATEFUL}, {"q": with_operator(STATEFUL, key_columns=keys)}).queries["q"].findings
+    assert finding.rule == "grouping-key-type-changed"
+    assert finding.evidence.endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("mode", "sink", "told"),
+    [
+        ("complete", "table", "each batch would write the results of all groups"),
+        ("complete", "foreach", "check that the sink function replaces the earlier result of a group"),
+        ("update", "table", "each batch would write only the groups that changed"),
+    ],
+)
+def test_another_output_mode_says_which_groups_are_written(mode: str, sink: str, told: str) -> None:
+    """A function that appends would otherwise write unchanged groups again and again."""
+    before = "update" if mode == "complete" else "complete"
+    old = changed(STATEFUL, output_mode=before, sink=changed(STATEFUL.sink, kind=sink))
+    found = assess({"q": old}, {"q": changed(old, output_mode=mode)}).queries["q"].findings
+    (finding,) = [each for each in found if each.rule == "output-mode-changed"]
+    assert told in f"{finding.effect}: {finding.hint}"

@@ -332,3 +332,21 @@ def test_schemas_of_state_read_as_sql_types() -> None:
     """A state that code keeps has fields of types only: their names are not stored."""
     before, after = '{"struct":[["long",true]]}', '{"struct":[["long",true],[{"struct":[["string",false]]},true]]}'
     assert schema_change(before, after) == "`struct<long>` → `struct<long, struct<string not null>>`"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            ["Generate explode(array(x, y)), [1, 2], false, [x]", "Project [k, x, y]"],
+            ["Project [k, x]"],
+            "removed: `explode(array(x, y)) as x`; `select [k, x, y]` → `select [k, x]`",
+        ),
+        ([], ["Generate explode(tags), [0], true, a, [tag]"], "added: `outer explode(tags) as tag`"),
+        ([], ["Sort [x ASC NULLS FIRST], false"], "added: `sort within partitions by [x ASC NULLS FIRST]`"),
+        (["Project [k, x]"], ["Filter (x > 1)"], "`select [k, x]` → `where (x > 1)`"),
+    ],
+)
+def test_plans_of_different_length_are_compared_node_by_node(before: list[str], after: list[str], told: str) -> None:
+    """Generators and sorts read as in SQL, without Spark's own arguments."""
+    assert lines_change(before, after) == told

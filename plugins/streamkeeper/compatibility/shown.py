@@ -104,6 +104,12 @@ def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named =
     return _pair(f"`{_type(before[1])}`", f"`{_type(after[1])}`", f"type of `{left}`")
 
 
+def type_change(before: str, after: str) -> str:
+    """Return the evidence of a changed type; empty if both are structs, whose fields are not shown."""
+    left, right = f"`{_type(before)}`", f"`{_type(after)}`"
+    return _pair(left, right, "type") if left != right else ""
+
+
 def schema_change(before: str, after: str) -> str:
     """Return the evidence of a changed schema of state; both schemas are JSON."""
     left, right = pieces(type_term(before), type_term(after), WIDTH)

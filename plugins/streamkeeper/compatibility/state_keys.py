@@ -14,6 +14,7 @@ from streamkeeper.compatibility.shown import (
     change,
     expression_change,
     expressions_change,
+    type_change,
     typed_change,
 )
 from streamkeeper.compatibility.window_words import window_change
@@ -112,9 +113,8 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
             rule, measured = f"{noun}{NULL_REPLACED}", "agg_key_nullable_to_notnull"
         elif _bare(before.type) != _bare(after.type):
             measured = "agg_key_widen, agg_key_type_int_to_string, agg_collation"
-            types = change(_bare(before.type), _bare(after.type), "type")
-            told = f"{expression_change(before.meaning, after.meaning, named=named)}; {types}"
-            yield breaking(f"{noun}-type-changed", where, told, measured)
+            told = expression_change(before.meaning, after.meaning, named=named), type_change(before.type, after.type)
+            yield breaking(f"{noun}-type-changed", where, "; ".join(filter(None, told)), measured)
             return
         else:
             rule, measured = (
