@@ -225,7 +225,10 @@ class Rules:
     def _must_be_approved(self, record: InstanceAppointed, before: JobState) -> None:
         """A candidate whose change is opaque runs only after an approval, and with no change that came after it."""
         instance = before.instances[record.instance]
-        operation = before.operations[instance.operation]
+        operation = before.operations.get(instance.operation)
+        if operation is None:
+            # An older copy of the store was put back just before.
+            return
         opaque = any(way.opaque for way in operation.ways.values())
         if instance.release != operation.release or not opaque or operation.request.accept_risk:
             return

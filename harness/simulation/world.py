@@ -225,14 +225,14 @@ class World:
         if left > 0:
             self.scheduler.sleep(left)
 
-    def _current_checkpoint(self) -> str:
+    def current_checkpoint(self) -> str:
         """The directory of the current checkpoint version; empty without one, or if the journal has a gap."""
         current = None if self.rules.gap else self.state.current_version(QUERY)
         return f"{self.settings.checkpoints}/{JOB}/{QUERY}/{current.version}" if current is not None else ""
 
     def rows_committed(self) -> Sequence[int]:
         """The rows up to the newest committed batch of the current checkpoint version; none if it is damaged."""
-        root = self._current_checkpoint()
+        root = self.current_checkpoint()
         if not root:
             return ()
         tree = self.tree_at(root).fresh()
@@ -292,7 +292,7 @@ class World:
 
     def damage(self, which: float) -> str:
         """Damage the current checkpoint; ``which``: from 0 to 1. Returns what was done; empty without a checkpoint."""
-        root = self._current_checkpoint()
+        root = self.current_checkpoint()
         if not root:
             return ""
         self.rules.replaced = True

@@ -191,7 +191,10 @@ class Deploy:
         """
 
         def ask(state: JobState) -> Record | None:
-            current = state.operations[self.operation]
+            current = state.operations.get(self.operation)
+            if current is None:
+                # As in ``_observe``.
+                raise unknown_operation(self.job, self.operation)
             if current.outcome is not None:
                 raise OperationRefused(f"operation {self.operation} has already ended: {current.sentence}")
             if current.abort:

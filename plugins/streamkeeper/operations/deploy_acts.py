@@ -360,7 +360,12 @@ class DeployActs:
         operation = self._current()
         snapshots = operation.cutover_snapshots
         if query not in snapshots.taken:
-            snapshots = self._take_cutover_snapshots({query: operation.last_batches[query]})
+            last = operation.last_batches.get(query)
+            if last is None:
+                raise OperationRefused(
+                    f"the last batch of {query} before the cutover is unknown, and no snapshot has it"
+                )
+            snapshots = self._take_cutover_snapshots({query: last})
         if query in snapshots.failed:
             raise OperationRefused(
                 f"no snapshot of the last batch of {query} could be taken: {snapshots.failed[query]}"
