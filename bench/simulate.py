@@ -21,6 +21,7 @@ import logging
 import multiprocessing
 import os
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -84,14 +85,18 @@ def _play_blocks(chosen: argparse.Namespace) -> int:
     stop_at = time.monotonic() + 60.0 * chosen.minutes
     last = chosen.first + chosen.count if chosen.count is not None else sys.maxsize
     broken = 0
+    # The pool takes blocks in advance, so that without this it would still play thousands after ``stop_at``.
+    free = threading.Semaphore(chosen.workers + 1)
     with multiprocessing.Pool(chosen.workers) as pool:
-        blocks = _blocks(chosen.first, last, done, stop_at)
+        blocks = _blocks(chosen.first, last, done, stop_at, free)
         try:
             for line in pool.imap_unordered(_play_block, blocks):
+                free.release()
                 _append(results, {**here, **line})
                 broken += len(line["broken"])
                 rate = line["count"] / line["seconds"]
-                print(f"seeds from {line['first']}: {line['count']} schedules, {rate:.1f} a second, {line['broken']}")
+                told = f"BROKEN {line['broken']}" if line["broken"] else "none broken"
+                print(f"seeds from {line['first']}: {line['count']} schedules, {rate:.1f} a second, {told}")
         except KeyboardInterrupt:
             pool.terminate()
             print("stopped: the next run goes on with the blocks that have no line yet")
@@ -99,11 +104,14 @@ def _play_blocks(chosen: argparse.Namespace) -> int:
     return 1 if broken else 0
 
 
-def _blocks(first: int, last: int, done: set[int], stop_at: float) -> Iterator[tuple[int, int]]:
+def _blocks(
+    first: int, last: int, done: set[int], stop_at: float, free: threading.Semaphore
+) -> Iterator[tuple[int, int]]:
     for begin in range(first, last, BLOCK):
-        if time.monotonic() > stop_at:
-            return
         if begin not in done:
+            free.acquire()
+            if time.monotonic() > stop_at:
+                return
             yield begin, min(begin + BLOCK, last)
 
 
