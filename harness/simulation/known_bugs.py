@@ -170,6 +170,18 @@ BUGS = (
         ),
     ),
     Bug(
+        "restored-without-its-input",
+        "A restore goes on although files that it has to read again were deleted after it was announced.",
+        (
+            Change(
+                "operations.missing_input",
+                "must_still_be_there",
+                "way, manifests[query]).gone",
+                'way, manifests[query]).gone and ""',
+            ),
+        ),
+    ),
+    Bug(
         "older-generation",
         "A second supervisor takes the next generation, and the older one claims the output again.",
         (

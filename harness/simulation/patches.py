@@ -130,6 +130,11 @@ class _Stage:
         """Its scheduler."""
         return self.worlds[-1].scheduler
 
+    def crash_point(self, name: str) -> None:
+        """Pass a failpoint. A thread that is none of a simulation's may pass one between two worlds."""
+        if self.worlds:
+            self.world.crash_point(name)
+
     def leave(self, code: int) -> NoReturn:
         """Exit from the current process."""
         scheduler = self.scheduler
@@ -189,7 +194,7 @@ def installed() -> Iterator[_Stage]:
         for owner, name, pace in _PACE:
             put(owner, name, pace)
         functions: tuple[tuple[str, tuple[str, ...], Any], ...] = (
-            ("crash_point", _ALL, lambda name: stage.world.crash_point(name)),
+            ("crash_point", _ALL, stage.crash_point),
             ("tree_at", _ALL, lambda location, **given: stage.world.tree_at(location, **given)),
             ("from_json", _ALL, stage.remembered.from_json),
             ("fold", _ALL, stage.remembered.fold),

@@ -174,7 +174,8 @@ class Rules:
                 earlier.clear()
             if earlier and self._world.kind is OutputKind.TABLE:
                 self._break(f"row {row} was written by batches {earlier}, and now by {(version, batch)}")
-            done = [each for each in earlier if self._is_committed(*each)]
+            # A new version begins with the plan and the commit of its predecessor's batch, and may lose that commit.
+            done = [each for each in earlier if self._is_committed(*each) and not (self.replaced and each[1] == batch)]
             if done:
                 self._break(f"row {row} of the committed batch {done[0]} was written again by {(version, batch)}")
             earlier.append((version, batch))

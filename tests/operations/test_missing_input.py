@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
-from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
@@ -36,7 +37,12 @@ from streamkeeper.operations import assessing, restoring
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
-from streamkeeper.operations.missing_input import MissingInput, missing_to_fall_back, not_known
+from streamkeeper.operations.missing_input import (
+    MissingInput,
+    missing_to_fall_back,
+    must_still_be_there,
+    not_known,
+)
 from streamkeeper.operations.restoring import plan_restore, restore_version
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -314,3 +320,37 @@ def fails_in_probation(job: Registered) -> None:
         InstanceEnded(operation="op2", instance="op2-candidate", proof="ended", exit="failed"),
     ):
         job.record(record)
+
+
+@pytest.mark.parametrize("way", [Way.RESTORE, Way.RETURN])
+def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
+    tmp_path: Path, inputs: Path, way: Way
+) -> None:
+    """The job reads on after the announcement, and its cleaner deletes; a loss that a person accepted is no reason.
+
+    Negative control: a transition that reads nothing again has nothing to look for.
+    """
+    job = Registered(tmp_path)
+    read_from(job.directory, inputs)
+    taken = job.take()
+    if way is Way.RETURN:
+        rebuilt(job, inputs)
+    else:
+        add_batch(job, job.tree, inputs, 8)
+    before, version = ("v0001", "v0002") if way is Way.RESTORE else ("v0002", "v0001")
+    deployed(job, QueryWay(way=way, before=before, version=version, snapshot=taken if way is Way.RESTORE else ""))
+    state = job.site.journal(JOB, "test").state()
+    operation = state.operations["op2"]
+    must_still_be_there(job.site, state, operation)
+    (inputs / "f8.json").unlink()
+    with pytest.raises(OperationRefused, match=rf"would lose rows, because files were deleted .*{inputs}/f8.json"):
+        must_still_be_there(job.site, state, operation)
+    told = f"query {QUERY} into a table: reads 1 batch again; writes again: the same; "
+    for lost, refused in (("LOSES 1 of 1 files", False), ("loses nothing", True)):
+        recover = Recovery(action=RecoveryAction.RESTORE, announced=(told + lost,))
+        asked = replace(operation, request=replace(operation.request, recover=recover))
+        with pytest.raises(OperationRefused) if refused else nullcontext():
+            must_still_be_there(job.site, state, asked)
+    must_still_be_there(job.site, state, replace(operation, request=replace(operation.request, accept_loss=True)))
+    same = {QUERY: QueryWay(way=Way.RESUME, before=before, version=before)}
+    must_still_be_there(job.site, state, replace(operation, ways=same))

@@ -74,6 +74,7 @@ from streamkeeper.operations.deaths import bury
 from streamkeeper.operations.failed_by import fault_of_operation
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
+from streamkeeper.operations.missing_input import must_still_be_there
 from streamkeeper.operations.registered import (
     is_served,
     live_checkpoints,
@@ -145,6 +146,7 @@ class DeployActs:
             case MarkDone(result=result):
                 self._done(decision.step, result)
             case RecordLastBatches():
+                must_still_be_there(self._site, self._journal.state(), self._current())
                 self._done(decision.step, self._last_batches())
             case TakeCutoverSnapshots():
                 self._done(decision.step, self._take_cutover_snapshots(self._current().last_batches))

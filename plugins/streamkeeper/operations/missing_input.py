@@ -13,7 +13,14 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.positions import History, Position, position, until_unchanged
 from streamkeeper.checkpoints.reach import missing_since
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooNew, NotFound, SnapshotDamaged
+from streamkeeper.errors import (
+    CheckpointChanged,
+    CheckpointDamaged,
+    FormatTooNew,
+    NotFound,
+    OperationRefused,
+    SnapshotDamaged,
+)
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.operation import OperationState
@@ -160,6 +167,26 @@ def missing_for_way(site: Installation, state: JobState, query: str, way: QueryW
     except _UNREADABLE as error:
         return not_known(manifest, error.message)
     return find_missing(now, then, unseen=unseen_input(site, state, query))
+
+
+def must_still_be_there(site: Installation, state: JobState, operation: OperationState) -> None:
+    """Raise OperationRefused if files that a restore or a rollback would read again were deleted since it was opened.
+
+    The job reads on until its driver has ended, and its cleaner, or a person, may delete what it has read. Call this
+    only after all drivers have ended. A loss that a person has accepted is not refused.
+    """
+    recover = operation.request.recover
+    accepted = [told for told in recover.announced if "; LOSES " in told] if recover is not None else []
+    manifests = stored_manifests(site, state, operation.release)
+    for query, way in sorted(operation.ways.items()):
+        told = any(each.startswith(f"query {query} into ") for each in accepted)
+        if way.way not in (Way.RETURN, Way.RESTORE) or operation.request.accept_loss or told:
+            continue
+        if gone := missing_for_way(site, state, query, way, manifests[query]).gone:
+            raise OperationRefused(
+                f"query {query} would lose rows, because files were deleted since this was checked: {gone}",
+                hint="put the files back, or ask for it again and accept the loss",
+            )
 
 
 def missing_to_fall_back(site: Installation, state: JobState, operation: OperationState) -> dict[str, str]:
