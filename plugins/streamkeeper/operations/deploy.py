@@ -193,7 +193,6 @@ class Deploy:
         def ask(state: JobState) -> Record | None:
             current = state.operations.get(self.operation)
             if current is None:
-                # As in ``_observe``.
                 raise unknown_operation(self.job, self.operation)
             if current.outcome is not None:
                 raise OperationRefused(f"operation {self.operation} has already ended: {current.sentence}")
@@ -331,11 +330,8 @@ class Deploy:
     def _look(self, instance: str) -> Seen:
         control = Control(self.site.store, self.job, instance)
         # In this order, because a supervisor records the end of its driver before it ends itself.
-        liveness, status, records = (
-            self.site.runner.observe(self.job, instance),
-            control.find_status(),
-            control.records(),
-        )
+        liveness = self.site.runner.observe(self.job, instance)
+        status, records = control.find_status(), control.records()
         commands = control.commands(0) if any(name.startswith("commands/") for name in records) else ()
         return Seen(
             liveness=liveness,
