@@ -345,9 +345,8 @@ def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
     (inputs / "f8.json").unlink()
     with pytest.raises(OperationRefused, match=rf"would lose rows, because files were deleted .*{inputs}/f8.json"):
         must_still_be_there(job.site, state, operation)
-    told = f"query {QUERY} into a table: reads 1 batch again; writes again: the same; "
-    for lost, refused in (("LOSES 1 of 1 files", False), ("loses nothing", True)):
-        recover = Recovery(action=RecoveryAction.RESTORE, announced=(told + lost,))
+    for losses, refused in (((QUERY,), False), (("another",), True), ((), True)):
+        recover = Recovery(action=RecoveryAction.RESTORE, losses=losses)
         asked = replace(operation, request=replace(operation.request, recover=recover))
         with pytest.raises(OperationRefused) if refused else nullcontext():
             must_still_be_there(job.site, state, asked)

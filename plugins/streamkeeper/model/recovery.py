@@ -321,6 +321,8 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """The announced costs, one sentence per output."""
     accepted_by: str = ""
     """The person who accepted losses or duplicates; empty if there were none."""
+    losses: tuple[str, ...] = ()
+    """Queries of which that person accepted the loss of rows."""
     replans: dict[str, int] = {}
     """Query -> the open batch that the query plans again."""
 

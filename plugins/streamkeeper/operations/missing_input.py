@@ -176,16 +176,15 @@ def must_still_be_there(site: Installation, state: JobState, operation: Operatio
     only after all drivers have ended. A loss that a person has accepted is not refused.
     """
     recover = operation.request.recover
-    accepted = [told for told in recover.announced if "; LOSES " in told] if recover is not None else []
+    accepted = recover.losses if recover is not None else ()
     manifests = stored_manifests(site, state, operation.release)
     for query, way in sorted(operation.ways.items()):
-        told = any(each.startswith(f"query {query} into ") for each in accepted)
-        if way.way not in (Way.RETURN, Way.RESTORE) or operation.request.accept_loss or told:
+        if way.way not in (Way.RETURN, Way.RESTORE) or operation.request.accept_loss or query in accepted:
             continue
         if gone := missing_for_way(site, state, query, way, manifests[query]).gone:
             raise OperationRefused(
                 f"query {query} would lose rows, because files were deleted since this was checked: {gone}",
-                hint="put the files back, or ask for it again and accept the loss",
+                hint="put the files back, or request the operation again and accept the loss",
             )
 
 

@@ -176,5 +176,6 @@ def recovery_request(
             rebuilt=rebuilt,
             announced=announcements(option),
             accepted_by=asked.accepted_by if option.asks else "",
+            losses=tuple(price.query for price in option.prices if price.lost),
         ),
     )
