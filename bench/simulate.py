@@ -21,7 +21,6 @@ import logging
 import multiprocessing
 import os
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -85,13 +84,12 @@ def _play_blocks(chosen: argparse.Namespace) -> int:
     stop_at = time.monotonic() + 60.0 * chosen.minutes
     last = chosen.first + chosen.count if chosen.count is not None else sys.maxsize
     broken = 0
-    # The pool takes blocks in advance, so that without this it would still play thousands after ``stop_at``.
-    free = threading.Semaphore(chosen.workers + 1)
     with multiprocessing.Pool(chosen.workers) as pool:
-        blocks = _blocks(chosen.first, last, done, stop_at, free)
+        blocks = _blocks(chosen.first, last, done, stop_at)
         try:
-            for line in pool.imap_unordered(_play_block, blocks):
-                free.release()
+            for line in pool.imap_unordered(partial(_play_block, stop_at=stop_at), blocks):
+                if line is None:
+                    continue
                 _append(results, {**here, **line})
                 broken += len(line["broken"])
                 rate = line["count"] / line["seconds"]
@@ -104,26 +102,28 @@ def _play_blocks(chosen: argparse.Namespace) -> int:
     return 1 if broken else 0
 
 
-def _blocks(
-    first: int, last: int, done: set[int], stop_at: float, free: threading.Semaphore
-) -> Iterator[tuple[int, int]]:
+def _blocks(first: int, last: int, done: set[int], stop_at: float) -> Iterator[tuple[int, int]]:
     for begin in range(first, last, BLOCK):
+        if time.monotonic() > stop_at:
+            return
         if begin not in done:
-            free.acquire()
-            if time.monotonic() > stop_at:
-                return
             yield begin, min(begin + BLOCK, last)
 
 
-def _play_block(seeds: tuple[int, int]) -> dict[str, Any]:
-    """Play the seeds from the first to the one before the second."""
+def _play_block(seeds: tuple[int, int], *, stop_at: float) -> dict[str, Any] | None:
+    """Play the seeds from the first to the one before the second; None after ``stop_at``.
+
+    The pool takes blocks in advance, so that it still has thousands by then.
+    """
     from harness.simulation.coverage import Covered
     from harness.simulation.patches import installed
     from harness.simulation.plan import draw
     from harness.simulation.playing import play
 
-    logging.disable(logging.CRITICAL)
     began = time.monotonic()
+    if began > stop_at:
+        return None
+    logging.disable(logging.CRITICAL)
     outcomes: Counter[str] = Counter()
     covered = Covered()
     broken, steps = [], 0

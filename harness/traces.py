@@ -3,7 +3,7 @@
 A trace is read from what a run has left: every record of a store and every file of a checkpoint is created once, so its
 time of change says when. The events of a run are compared by *actor*, because the order of events of two actors means
 nothing: the entries of an operation, the records and entries of an instance, the files and entries of a checkpoint
-version. What has changed since its creation (``status.json``, ``history.json``) has no event.
+version. A record that is replaced, such as ``status.json``, has no event.
 """
 
 from __future__ import annotations

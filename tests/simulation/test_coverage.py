@@ -2,23 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-
-import pytest
-
 from bench.failpoints import named_points
 from harness.simulation.coverage import Covered, every_decision, every_end, every_pair
 from harness.simulation.plan import draw
 from harness.simulation.playing import play
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """The drivers of a schedule write no log lines here."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def test_whatever_is_reached_is_on_a_list() -> None:

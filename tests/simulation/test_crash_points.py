@@ -7,8 +7,6 @@ switch; ``tests/integration/test_crash_points.py`` has one real life for each ki
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 from unittest.mock import patch
@@ -34,14 +32,6 @@ SHORTEST = (OutputKind.FUNCTION, OutputKind.TABLE, OutputKind.FILES)
 PARTS = 3
 FIRST_S = 10.0
 """When the first deploy has ended, which has nothing to fall back to."""
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """The drivers of a schedule write no log lines here."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def life(output: OutputKind) -> Plan:

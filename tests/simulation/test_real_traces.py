@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from functools import cache
 from unittest.mock import patch
 
@@ -26,14 +24,6 @@ OF_SEVERAL_QUERIES = {
     ("operation: step-done ready", "operation: checkpoint-version-created"),
 }
 """One query is rebuilt and another one handed off, or resumes; a simulated job has one query."""
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """The drivers of a schedule write no log lines here."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @cache

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from hashlib import sha256
 
 import pytest
@@ -50,14 +48,6 @@ SEEDS_OF_BUGS = {
     "restored-without-its-input": 27634,
 }
 """Bug -> a seed that finds it; ``bench/results/simulation-bugs.jsonl`` has the first ones at one state of the code."""
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """The drivers of a schedule write no log lines here."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 def digest(told: Told) -> str:
