@@ -10,11 +10,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import structs
 
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode, Gather
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import CLAIM, CommandKind, DriverState, DriverStatus, ExitCode, Gather, ProcessRecord
 from streamkeeper.model.journal_keys import entry_key, journal_prefix
 from streamkeeper.sinks.file import newest_batch
 from tests.driver.driver_house import DriverHouse
@@ -172,3 +174,32 @@ def test_driver_that_is_not_appointed_is_fenced(house: DriverHouse) -> None:
     assert house.wait_exit(first) == ExitCode.FENCED
     assert not (house.root / "checkpoints").exists()
     assert house.totals() == {}
+
+
+@pytest.mark.parametrize("other", [True, False], ids=["another process", "no process"])
+def test_a_driver_whose_claim_is_not_in_the_store_writes_nothing(tmp_path: Path, other: bool) -> None:
+    """An older copy of the store was put back just after it had started, and another process may run its generation.
+
+    Negative control: with its claim in the store, it writes.
+    """
+    house = DriverHouse(tmp_path)
+    try:
+        house.add([("a", 1)])
+        mine = ProcessRecord(instance="first", generation=1, machine="m1", host="one", pid=11, started=1)
+        if other:
+            house.control("first").write_process(structs.replace(mine, machine="m2", host="two"))
+        process = house.launch("first", environ={CLAIM: to_json(mine).decode()})
+        house.wait_state("first", DriverState.STANDBY)
+        house.go("first", process, "totals")
+        assert house.wait_exit(process) == ExitCode.FENCED
+        told = house.wait_state("first", DriverState.FENCED).error
+        named = "process 11 on two" if other else "no process"
+        assert f"in the store, {named} has claimed generation 1 of first, not this process" in told
+        assert house.journal.state().epochs == {}
+
+        if not other:
+            house.control("first").write_process(structs.replace(mine, generation=2))
+            house.start("first", 2, environ={CLAIM: to_json(structs.replace(mine, generation=2)).decode()})
+            wait_for("the totals", lambda: house.totals() == house.oracle())
+    finally:
+        house.close()

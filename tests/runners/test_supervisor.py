@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.waiting import wait_for
+from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.journal import (
@@ -211,6 +213,21 @@ def test_after_an_outage_a_superseded_instance_stays_dead(place: Place) -> None:
     end = place.control().read_exit()
     assert end is not None
     assert (end.state, generations(place)) == (DriverState.FENCED, 1)
+
+
+@pytest.mark.parametrize("code", [ExitCode.FAILED, ExitCode.FENCED])
+def test_a_supervisor_whose_claim_was_lost_leaves_the_instance_to_another(place: Place, code: ExitCode) -> None:
+    """An older copy of the store was put back, and another process has claimed the generation. The supervisor starts no
+    further one and records no end: the other process may run.
+    """
+    serve(place, restarts=QUICK)
+    (mine,) = place.control().processes()
+    (key,) = (key for key in place.store.list(f"control/{JOB}/one/") if "process-" in key)
+    place.store.replace(key, to_json(msgspec.structs.replace(mine, pid=0, started=0)))
+    place.order(f"exit {code.value}", generation=1)
+    wait_for("the supervisor's end", lambda: not is_running(mine.pid))
+    assert generations(place) == 1
+    assert place.control().read_exit() is None
 
 
 def test_without_that_look_it_would_start_again(place: Place) -> None:

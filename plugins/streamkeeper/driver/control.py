@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from streamkeeper import clock
 from streamkeeper.errors import PermanentError
-from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec
+from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec, ProcessRecord
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record
@@ -144,6 +144,11 @@ class StoreLine:
         """Return the launch specification of this driver; None if none is stored."""
         with self._lock:
             return self._control.read_launch()
+
+    def read_process(self, generation: int) -> ProcessRecord | None:
+        """Return the process that has claimed a generation of this instance; None if no process has."""
+        with self._lock:
+            return self._control.read_process(generation)
 
     def read_status(self) -> DriverStatus | None:
         """Return the last status that any generation of this instance wrote; None if none was written."""

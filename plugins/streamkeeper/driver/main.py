@@ -26,12 +26,14 @@ from streamkeeper.driver.session import Session, session_conf, start_session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
-from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
+from streamkeeper.errors import Fenced, InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.hidden_secrets import hide_secrets
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.checkpoint_version import scratch_location
+from streamkeeper.model.coding import from_json
 from streamkeeper.model.control import (
+    CLAIM,
     LOCAL,
     SECRETS,
     Command,
@@ -40,6 +42,7 @@ from streamkeeper.model.control import (
     ExitCode,
     LaunchMode,
     LaunchSpec,
+    ProcessRecord,
 )
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.redaction import redact, redact_value
@@ -60,13 +63,18 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 class Driver:
     """The driver process of one generation of one instance."""
 
-    def __init__(self, job: str, instance: str, generation: int, settings: Settings, secrets: dict[str, str]) -> None:
+    def __init__(
+        self, job: str, instance: str, generation: int, settings: Settings, secrets: dict[str, str], *, claim: bytes
+    ) -> None:
         """``job``: the job.
         ``instance``: this instance.
         ``generation``: this generation.
         ``settings``: the installation's settings.
         ``secrets``: the values of the job's secret references.
+        ``claim``: the record with which this process's supervisor claimed the generation; empty if a supervisor of an
+        earlier version did not pass it.
         """
+        self._claim = from_json(claim, ProcessRecord, where=CLAIM) if claim else None
         self._generation = generation
         self._settings = settings
         self._secrets = secrets
@@ -138,6 +146,7 @@ class Driver:
             self._gather(session, planned, root)
             raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
         order = self._stand_by(session, planned, root)
+        self._must_have_the_claim()
         session.ring_when_dead(self._wakeups)
         at = Surroundings(
             spec=self._spec,
@@ -247,6 +256,20 @@ class Driver:
                 raise jvm_ended(session)
         return order
 
+    def _must_have_the_claim(self) -> None:
+        """Raise Fenced if another process has claimed this generation.
+
+        That is possible if an older copy of the store was put back just after this process had started. The order was
+        sent after the claim was stored, and a copy without the claim lacks the order too: one look is enough.
+        """
+        if self._claim is None or (found := self._line.read_process(self._generation)) == self._claim:
+            return
+        other = f"process {found.pid} on {found.host}" if found is not None else "no process"
+        raise Fenced(
+            f"in the store, {other} has claimed generation {self._generation} of {self._spec.instance}, not this"
+            " process: an older copy of the store was put back"
+        )
+
     def _end_if_dismissed(self) -> None:
         """End a standby that was started late, by a process that had not read that its operation was over."""
         state = self._line.look()
@@ -302,11 +325,12 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """Run a driver; ends the process with an ExitCode."""
     # Remove the secrets from the environment at once, because the JVM and Spark's workers would inherit them.
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
+    claim = os.environ.pop(CLAIM, "").encode()
     hide_secrets(secrets)
     try:
         job, instance, generation = arguments
         log_as(job, instance)
-        driver = Driver(job, instance, int(generation), read_settings(os.environ), secrets)
+        driver = Driver(job, instance, int(generation), read_settings(os.environ), secrets, claim=claim)
     except Exception as error:
         ending = ending_for(error, redact(describe_fault(error), secrets))
         say(f"{ending.state.value}: {ending.error}", level=logging.ERROR)

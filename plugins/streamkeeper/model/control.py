@@ -36,6 +36,7 @@ KUBERNETES = "kubernetes"
 """The three runners. Drivers are process trees on the machine that starts them, YARN containers, or Kubernetes pods."""
 
 SECRETS = "STREAMKEEPER_SECRETS"
+CLAIM = "STREAMKEEPER_CLAIM"
 """The environment variable with the secrets of a supervisor and its driver: a JSON object, reference -> value."""
 
 

@@ -118,6 +118,10 @@ class Control:
         """Claim a generation for one process; raises KeyExists if another process has claimed it."""
         self._store.create(self._process_key(record.generation), to_json(record))
 
+    def read_process(self, generation: int) -> ProcessRecord | None:
+        """Return the process that has claimed a generation; None if no process has."""
+        return self._read(self._process_key(generation), ProcessRecord)
+
     def processes(self) -> list[ProcessRecord]:
         """Return all processes that ever claimed a generation, oldest first."""
         first = self._key("process-")

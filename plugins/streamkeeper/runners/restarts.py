@@ -6,6 +6,7 @@ up that budget. Waiting for capacity of the machine has its own budget. A perman
 
 from __future__ import annotations
 
+import errno
 from enum import Enum
 
 import msgspec
@@ -127,3 +128,10 @@ def _try_again(code: int, spent: Spent, budget: int, policy: RestartPolicy) -> D
     after = msgspec.structs.replace(spent, failures=failures + 1)
     reason = f"{what}; restart {failures + 1} of {budget}"
     return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
+
+
+def code_without_start(error: Exception) -> int:
+    """Return the exit code of a driver that could not be started at all."""
+    cause = error.__cause__
+    no_room = isinstance(cause, OSError) and cause.errno in (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE)
+    return ExitCode.NO_CAPACITY if no_room else 127

@@ -12,7 +12,6 @@ names the reason for waiting.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -29,7 +28,9 @@ from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.going_on import Verdict, may_go_on
+from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import (
+    CLAIM,
     SECRETS,
     TERMINATED,
     CommandKind,
@@ -55,7 +56,7 @@ from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_or
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.pod_template import GRACE, POD_UID
 from streamkeeper.runners.process_tree import Root
-from streamkeeper.runners.restarts import Decision, Next, Spent, decide
+from streamkeeper.runners.restarts import Decision, Next, Spent, code_without_start, decide
 from streamkeeper.runners.yarn_container import application_master, container_log, is_in_container, why_gone
 from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.stores.opening import open_store
@@ -110,6 +111,7 @@ class Supervisor:
             store=os.environ.get(process_tree.STORE, ""),
         )
         self._spent = Spent()
+        self._claimed: ProcessRecord | None = None
 
     def run(self) -> DriverExit:
         """Run until the instance has ended; raises Superseded, and StoreUnavailable after a day without the store."""
@@ -220,20 +222,29 @@ class Supervisor:
         )
         crash_point("supervisor.claim.before")
         try:
+            self._after_the_outage(self._must_have_the_claim)
             self._after_the_outage(lambda: self._control.write_process(record))
         except KeyExists as error:
             # If the response was lost, the record may be our own.
             if record not in self._after_the_outage(self._control.processes):
                 raise Superseded(f"another process runs generation {generation}") from error
+        self._claimed = record
         crash_point("supervisor.claim.after")
+
+    def _must_have_the_claim(self) -> None:
+        """Raise Superseded if another process has the last generation: an older copy of the store was put back."""
+        mine = self._claimed
+        if mine is not None and self._control.read_process(mine.generation) not in (None, mine):
+            raise Superseded(f"in the store, another process has claimed generation {mine.generation}")
 
     def _run_generation(self, generation: int) -> tuple[int, str]:
         """Run a driver; return its exit code, and the error of its start or why Linux killed it, else empty."""
-        environ = {**os.environ, process_tree.GENERATION: str(generation)}
+        claim = to_json(self._claimed).decode()
+        environ = {**os.environ, process_tree.GENERATION: str(generation), CLAIM: claim}
         try:
             driver = DriverProcess([*self._command, str(generation)], environ, self._log)
         except StreamkeeperError as error:
-            return _not_started(error), str(error)
+            return code_without_start(error), str(error)
         self._log.say(f"generation {generation}: driver has pid {driver.pid}")
         crash_point("supervisor.started")
         code = driver.wait(self._signals)
@@ -308,6 +319,7 @@ class Supervisor:
         self._log.say(f"the instance has ended: {state.value}" + (f": {error}" if error else ""))
         crash_point("supervisor.exit.before")
         try:
+            self._stored(self._must_have_the_claim)
             self._stored(lambda: self._control.write_exit(end))
         except (KeyExists, StreamkeeperError) as error_:
             self._log.say(f"the end could not be recorded: {error_}")
@@ -327,13 +339,6 @@ class Supervisor:
                 if clock.monotonic() > deadline or self._signals.received():
                     raise
                 self._signals.sleep(look_s)
-
-
-def _not_started(error: StreamkeeperError) -> int:
-    """Return the exit code of a driver that could not be started at all."""
-    cause = error.__cause__
-    no_room = isinstance(cause, OSError) and cause.errno in (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE)
-    return ExitCode.NO_CAPACITY if no_room else 127
 
 
 def _own_root() -> Root:
