@@ -27,6 +27,7 @@ class Continuity:
         self._known = known
         self._query_id = known.query_id
         self._done = last_committed(directory.fresh())
+        self._admitted: int | None = None
 
     def check_start(self) -> None:
         """Raise CheckpointLost unless the checkpoint directory matches the records and what this process has observed
@@ -34,6 +35,13 @@ class Continuity:
         """
         told = [batch for batch in (self._known.committed, self._done) if batch is not None]
         must_be_there(self._directory.fresh(), self._now(committed=max(told, default=None)))
+        if self._admitted is not None and not self._directory.fresh().has(f"offsets/{self._admitted}"):
+            # Spark would plan the batch again with other rows, and the output may already have the batch of this id.
+            raise CheckpointLost(
+                f"{self._known.name} has gone back to an older state: the plan of batch {self._admitted} is missing in"
+                f" {self._directory.where('')}, although this driver has already run this batch",
+                hint=way_out(self._known),
+            )
 
     def note_start(self, query_id: str) -> None:
         """Record that a run started, with Spark's id of the query. From now on the checkpoint directory must exist."""
@@ -60,6 +68,7 @@ class Continuity:
 
     def note_batch(self, batch_id: int) -> None:
         """Record that a batch passes the gate, which means that the previous batch was committed."""
+        self._admitted = batch_id
         if batch_id > 0:
             self._done = batch_id - 1
 
