@@ -15,6 +15,7 @@ from streamkeeper.model.journal import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.snapshot import DrillResult
 from streamkeeper.operations.admission import admit
 from streamkeeper.operations.deaths import snapshot_fork, state_death
 from streamkeeper.operations.diagnosing import diagnose_job
@@ -212,6 +213,22 @@ def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered
     assert "s0001" in line
     restore = diagnose_job(job.site, JOB).option(RecoveryAction.RESTORE)
     assert (restore.possible, restore.asks) == (True, False)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_copy_is_restored_also_if_an_older_snapshot_has_passed_a_drill(job: Registered, damaged: bool) -> None:
+    """The older one would replay a batch. Negative control: of a damaged checkpoint, the drilled snapshot is taken."""
+    job.take()
+    job.catalogue.note_drill(1, DrillResult(id="d1", ok=True, message="batch 8 ran", at="2026-01-01"))
+    job.commit(8)
+    job.write_table(8)
+    say(job)
+    snapshot_fork(job.site, JOB)
+    if damaged:
+        (job.directory / "offsets/8").write_text("")
+    assert diagnose_job(job.site, JOB).option(RecoveryAction.RESTORE).snapshots == {
+        QUERY: "s0001" if damaged else "s0002"
+    }
 
 
 def test_a_fork_whose_directory_went_with_the_machine_is_named(job: Registered) -> None:

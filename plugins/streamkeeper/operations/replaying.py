@@ -49,7 +49,8 @@ def choose_replay(
     The replay is None if no snapshot can be restored; otherwise the reason is empty.
 
     The newest restorable snapshot that has passed a drill is chosen. The newest restorable snapshot is chosen instead
-    if no such snapshot has passed a drill, or if the drilled one loses data that the newest keeps. Every object of
+    if no such snapshot has passed a drill, if the drilled one loses data that the newest keeps, or if the newest is a
+    complete copy of an undamaged checkpoint that only a driver with an unproven end may still write. Every object of
     the chosen snapshot is read and compared with its hash.
 
     ``left``: the damaged version; ``named``: the only snapshot to consider, empty to consider all.
@@ -81,7 +82,8 @@ def choose_replay(
             break
     if newest is None:
         return None, _none(named, passed), tuple(passed)
-    chosen = newest if drilled is None or (drilled.gone and not newest.gone) else drilled
+    loses, copies = drilled is not None and drilled.gone and not newest.gone, _is_copy(newest, left.query)
+    chosen = newest if drilled is None or loses or copies else drilled
     for other in (newest, drilled):
         if other is not None and other is not chosen:
             known = "verified" if other.verified else "not verified by a drill"
@@ -89,6 +91,14 @@ def choose_replay(
             told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) {also}"
             passed.insert(0, told)
     return chosen, "", tuple(passed)
+
+
+def _is_copy(replay: Replay, query: QueryLook) -> bool:
+    """Whether a snapshot is all of an undamaged checkpoint whose last driver may still write it: a drill of an older
+    snapshot would prove no more, and its restore would read and write data again.
+    """
+    harmed = query.lost or query.harmed or query.ahead or query.output_lost
+    return bool(query.unproven) and not harmed and replay.batches == 0 and not replay.unknown
 
 
 def _none(named: str, passed: list[str]) -> str:

@@ -154,7 +154,8 @@ def _serves(site: Installation, state: JobState) -> bool:
     if seen.life is Life.UNKNOWN:
         raise OperationRefused(
             f"driver {instance} of job {state.job} cannot be observed from here: {seen.why}",
-            hint="start the job on the machine of this driver",
+            hint="start the job where its driver can be observed. If the driver's machine is permanently lost, run"
+            f" `streamkeeper state-dead {state.job} {instance} --reason …`",
         )
     ends = (CommandKind.DRAIN, CommandKind.STOP)
     return not any(command.kind in ends for command in control.commands(0))
