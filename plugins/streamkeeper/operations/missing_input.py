@@ -177,10 +177,13 @@ def must_still_be_there(site: Installation, state: JobState, operation: Operatio
     """
     recover = operation.request.recover
     accepted = recover.losses if recover is not None else ()
-    manifests = stored_manifests(site, state, operation.release)
-    for query, way in sorted(operation.ways.items()):
-        if way.way not in (Way.RETURN, Way.RESTORE) or operation.request.accept_loss or query in accepted:
-            continue
+    back = {
+        query: way
+        for query, way in sorted(operation.ways.items())
+        if way.way in (Way.RETURN, Way.RESTORE) and not operation.request.accept_loss and query not in accepted
+    }
+    manifests = stored_manifests(site, state, operation.release) if back else {}
+    for query, way in back.items():
         if gone := missing_for_way(site, state, query, way, manifests[query]).gone:
             raise OperationRefused(
                 f"query {query} would lose rows, because files were deleted since this was checked: {gone}",
