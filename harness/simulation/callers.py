@@ -14,6 +14,7 @@ from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.snapshot import series_of_query
 from streamkeeper.operations.approval import answer_approval, asked_about
 from streamkeeper.operations.backup import back_up
+from streamkeeper.operations.deaths import state_death
 from streamkeeper.operations.deploy import Deploy, OnOpen
 from streamkeeper.operations.drills import drill, released_job
 from streamkeeper.operations.pruning import plan_prune, prune
@@ -142,6 +143,15 @@ def start(operation: str) -> Act:
 
     def act(site: Installation) -> Any:
         return start_job(site, JOB, requested_by="ada", reason="simulated", operation=operation)
+
+    return act
+
+
+def state_end(instance: str) -> Act:
+    """State that a driver has ended, although nothing proves it: a person knows."""
+
+    def act(site: Installation) -> Any:
+        return state_death(site, JOB, instance, by="ada", reason="its node was off", accept=True)
 
     return act
 

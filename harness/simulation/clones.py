@@ -59,7 +59,7 @@ def resume_once(world: World, request: bytes) -> bytes:
     """The driver of a drill, with the real ``inspection.drill``."""
     asked = from_json(request, DrillRequest, where="the request")
     tree = world.tree_at(asked.checkpoint, lasting=False)
-    world.scheduler.sleep(1.0 + 3.0 * world.scheduler.random.random())
+    world.scheduler.sleep(1.0 + 3.0 * world.scheduler.chance.random())
     current = world.scheduler.current
     assert current is not None
     session: Any = SimpleNamespace(world=world, driver=current.process, jvm=current.process, listeners=[])

@@ -105,7 +105,7 @@ class SparkFileSink:
         if number <= self._entries().newest:
             return
         named = "_".join(map(str, rows))
-        path = f"{self._directory}/part-{named}-{world.scheduler.random.getrandbits(64):016x}.parquet"
+        path = f"{self._directory}/part-{named}-{world.scheduler.chance.getrandbits(64):016x}.parquet"
         files.create(path, b"rows")
         world.take_time()
         world.scheduler.seam()

@@ -56,6 +56,12 @@ class Reader(Protocol):
         """Return the position that Spark has written."""
 
 
+class RecordsGone(RuntimeError):
+    """Spark's error for records that a topic no longer has."""
+
+    condition = "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE"
+
+
 class Topic:
     """A topic with one partition, in which rows arrive one by one."""
 
@@ -65,6 +71,8 @@ class Topic:
     def __init__(self, scheduler: Scheduler, *, every_s: float) -> None:
         self._scheduler, self._every_s = scheduler, every_s
         self.until_s = float("inf")
+        self.first = 0
+        """The oldest record that the topic still has."""
         self.most_rows = 7
         """How many rows a batch takes at most."""
         self.gap_s = 0.0
@@ -80,7 +88,7 @@ class Topic:
 
     def has(self, row: int) -> bool:
         """Whether a row can be read."""
-        return row < self.end()
+        return self.first <= row < self.end()
 
     def stat(self, path: str) -> None:
         """As ``os.stat`` of an input file, of which only the errors count; raises FileNotFoundError."""
@@ -139,13 +147,19 @@ class TopicReader:
         self._topic = topic
 
     def latest(self, begin: int) -> int:
+        self._must_be_there(begin)
         return min(self._topic.end(), begin + self._topic.most_rows)
 
     def request(self, begin: int, end: int) -> None:
         """A topic has no log."""
 
     def rows(self, begin: int, end: int) -> Sequence[int]:
+        self._must_be_there(begin)
         return range(begin, end)
+
+    def _must_be_there(self, begin: int) -> None:
+        if begin < self._topic.first:
+            raise RecordsGone(f"records {begin} to {self._topic.first - 1} are gone")
 
     def rows_to(self, end: int) -> Sequence[int]:
         return range(end)

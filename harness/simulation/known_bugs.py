@@ -42,6 +42,8 @@ _UNSEEN = "seen.life in (Life.DEAD, Life.ABSENT, Life.UNKNOWN)"
 _DRAINED = Change(
     "lifecycle.draining", "_drain_one", "if seen.life is Life.DEAD:", "if CommandKind.DRAIN in seen.sent:"
 )
+_ANY_CLAIM = Change("driver.main", "Driver._must_have_the_claim", "== self._claim:", "is not None:")
+_NO_POD = "if found is None:"
 _DRAIN_UNSEEN = Change("lifecycle.draining", "drain", "life is Life.UNKNOWN", "life is None")
 
 BUGS = (
@@ -104,6 +106,7 @@ BUGS = (
                 "if record not in self._after_the_outage(self._control.processes):",
                 "if False:",
             ),
+            _ANY_CLAIM,
         ),
     ),
     Bug(
@@ -208,6 +211,45 @@ BUGS = (
             Change("driver.continuity", "Continuity.check_start", "must_be_there(", "(lambda *_: None)("),
             Change("driver.taking_over", "take_over", "must_be_there(", "(lambda *_: None)("),
         ),
+    ),
+    Bug(
+        "missing-pod-is-the-end",
+        "A pod that the API server no longer has counts as ended.",
+        (Change("runners.judging_pods", "judge", "if found is None and not recorded and not elsewhere:", _NO_POD),),
+    ),
+    Bug(
+        "silent-node-is-the-end",
+        "A pod counts as ended if its node no longer reports, or if its end is overdue.",
+        (
+            Change(
+                "runners.judging_pods",
+                "judge",
+                'return _unknown(f"{named(pod)} {doubt}")',
+                "return Liveness(life=Life.DEAD, why=doubt)",
+            ),
+        ),
+    ),
+    Bug(
+        "lost-container-is-the-end",
+        "A container that its kubelet has lost track of counts as ended.",
+        (
+            Change(
+                "runners.judging_pods",
+                "_is_proof",
+                "return bool(end.container_id) and end.reason not in _LOST_SIGHT",
+                "return True",
+            ),
+        ),
+    ),
+    Bug(
+        "another-claim",
+        "A driver runs although the store names another process as the one that runs its generation.",
+        (_ANY_CLAIM,),
+    ),
+    Bug(
+        "planned-again",
+        "A query is started again from a checkpoint that lacks the plan of a batch that it has run.",
+        (Change("driver.continuity", "Continuity.check_start", "if self._admitted is not None and", "if False and"),),
     ),
     Bug(
         "uncut-files",

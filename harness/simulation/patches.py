@@ -57,6 +57,7 @@ from streamkeeper.operations import (
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor
+from streamkeeper.runners.pod_template import POD_UID
 from streamkeeper.sinks import fences, file, file_answer, file_schemas, file_serving, sink_log, table
 from streamkeeper.snapshots import capture
 
@@ -86,6 +87,22 @@ class _Os:
 
     def __init__(self, leave: Callable[[int], NoReturn]) -> None:
         self._exit = leave
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+
+class _ContainerOs:
+    """The module ``os``, with the environment of the pod in which the current process runs."""
+
+    def __init__(self, stage: _Stage) -> None:
+        self._stage = stage
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """Only what the simulation sets."""
+        current = self._stage.scheduler.current
+        return {POD_UID: current.process.pod} if current is not None else {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -270,6 +287,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(ending, "os", _Os(stage.leave))
     put(ending, "say", stage.print_line)
     put(warm_up, "warm_up", lambda *_: "")
+    put(warm_up, "touch", lambda *_: None)
     put(observing.Observer, "listen_to", listen)
     for name in ("must_be_create_only", "prepare", "restore_confs"):
         put(queries, name, lambda *_: None)
@@ -319,6 +337,7 @@ def _place_input(put: Put, stage: _Stage) -> None:
 
 def _place_machines(put: Put, stage: _Stage) -> None:
     """Let supervisors, runners and operations see the machine on which they run."""
+    put(supervisor, "os", _ContainerOs(stage))
     put(supervisor, "Signals", lambda: _Signals(stage.scheduler.sleep))
     for module in (input_access, whereabouts):
         put(module, "this_machine", lambda: SimpleNamespace(host=stage.world.here, shares_disk=lambda *_: True))

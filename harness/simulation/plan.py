@@ -72,6 +72,7 @@ _OUTPUTS = (*(OutputKind.FILES, OutputKind.TABLE) * 2, *(OutputKind.FUNCTION, Ou
 """The output of each seed, in turn."""
 _FROM_FILES, _STATEFUL = 0.4, 0.4
 """The shares of plans whose job reads files, and whose query keeps state."""
+_IN_PODS = (1, 4, 6)
 _BY_SEVENTH = {3: _LIVING, 4: _DAMAGES, 5: _DAMAGES}
 _COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
 _WITHOUT_COPIES = 0.6
@@ -108,6 +109,14 @@ INPUT_FAULTS = ("removed-input", "moved-input")
 """Faults of a job that reads files. ``removed-input``: files whose batches are committed are deleted. ``moved-input``:
 those whose batches are not committed, and all that arrive, are elsewhere for a while.
 """
+TOPIC_FAULTS = ("dropped-records",)
+"""Faults of a job that reads a topic. ``dropped-records``: records whose batches are committed are dropped."""
+POD_FAULTS = {"node-cut": 4, "node-boot": 2, "pod-deleted": 2, "pod-forced": 1, "pod-lost": 1}
+"""Faults of a cluster. ``node-cut``: a node reaches neither the API server nor, in half of the cases, the store.
+``node-boot``: a node restarts, and may forget how its containers ended. ``pod-deleted``: a pod is deleted, as by the
+drain of a node. ``pod-forced``: a pod and its finalizer are removed at once, and its end can no longer be proven.
+``pod-lost``: a kubelet reports that it does not find a container, which runs on.
+"""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +149,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the job deletes the files that it has read."""
     stateful: bool
     """Whether its query keeps state."""
+    pods: bool = False
+    """Whether its drivers run in pods of a Kubernetes cluster; else on the machines of their callers."""
     lost: float
     """The share of calls to the store that fail, half of them after their effect."""
     unseen: float
@@ -193,6 +204,14 @@ def draw(seed: int) -> Plan:
     for _ in range(chance.choice([0, 1, 3]) if files else 0):
         fault = _fault(chance, dict.fromkeys(INPUT_FAULTS, 1), 12.0 * chance.random())
         moves.insert(chance.randint(1, len(moves)), fault)
+    for _ in range(chance.choice([0, 0, 1, 2]) if not files else 0):
+        moves.insert(
+            chance.randint(1, len(moves)), _fault(chance, dict.fromkeys(TOPIC_FAULTS, 1), 12.0 * chance.random())
+        )
+    pods = seed % 7 in _IN_PODS and _OUTPUTS[seed % len(_OUTPUTS)] is not OutputKind.FILES
+    for _ in range(chance.choice([0, 1, 2, 4]) if pods else 0):
+        fault = _fault(chance, POD_FAULTS, 30.0 * chance.random())
+        moves.insert(chance.randint(1, len(moves)), fault)
     return Plan(
         seed=seed,
         output=_OUTPUTS[seed % len(_OUTPUTS)],
@@ -203,6 +222,7 @@ def draw(seed: int) -> Plan:
         files=files,
         cleaner=cleaner,
         stateful=chance.random() < _STATEFUL,
+        pods=pods,
     )
 
 

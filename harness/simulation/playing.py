@@ -32,8 +32,8 @@ class Told:
 def play(plan: Plan) -> Told:
     """Play a plan, and return what it showed."""
     told = Told(plan)
-    inputs = {"files": plan.files, "cleaner": plan.cleaner}
-    with World.opened(plan.seed, output=plan.output, stateful=plan.stateful, **inputs) as world:
+    kinds = {"files": plan.files, "cleaner": plan.cleaner, "stateful": plan.stateful, "pods": plan.pods}
+    with World.opened(plan.seed, output=plan.output, **kinds) as world:
         world.covered = told.covered
         schedule = Schedule(world, plan)
         try:
@@ -73,6 +73,7 @@ def timeline(told: Told) -> str:
     plan = told.plan
     given = f"files{', which it deletes' if plan.cleaner else ''}" if plan.files else "a topic"
     job = f"from {given} to {plan.output.value}{', with state' if plan.stateful else ''}"
+    job += ", in pods" if plan.pods else ""
     lines = [f"seed {plan.seed}, {job}: {told.broken or 'holds'}"]
     lines += [f"  move {number}: {_told_move(move)}" for number, move in enumerate(told.plan.moves, 1)]
     lines += [f"{event.at:9.2f} s  {event.actor:32} {event.what}" for event in told.trace]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from harness.simulation.scheduler import Process
-from streamkeeper.runners import local_process, process_tree, supervisor
+from streamkeeper.runners import container_runner, local_process, process_tree, supervisor
 from streamkeeper.runners.machine import Machine
 from streamkeeper.runners.process_tree import Mark, Root
 
@@ -84,6 +84,7 @@ def places(present: Callable[[], Processes]) -> tuple[tuple[Any, str, Callable[.
         (process_tree, "ProcessTable", find("table")),
         (local_process, "ProcessTable", find("table")),
         (local_process, "this_machine", find("machine")),
+        (container_runner, "this_machine", find("machine")),
         (process_tree, "send", find("send")),
         (process_tree, "generation_of", find("generation_of")),
         (process_tree, "catches", find("catches")),

@@ -15,7 +15,8 @@ from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.main import Driver
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.control import LaunchSpec
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import LaunchSpec, ProcessRecord
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.registry.control import Control
@@ -37,7 +38,8 @@ class SimulatedSupervisor(Supervisor):
         super().__init__(control, Journal(store, spec.job, writer=spec.instance), spec, ["driver"], log)
 
     def _run_generation(self, generation: int) -> tuple[int, str]:
-        driver = self._world.start_driver(self._process, self._spec, generation)
+        assert self._claimed is not None
+        driver = self._world.start_driver(self._process, self._spec, self._claimed)
         crash_point("supervisor.started")
         self._world.scheduler.wait(lambda: not driver.alive)
         crash_point("supervisor.driver-ended")
@@ -68,12 +70,12 @@ def run_supervisor(world: World, process: Process, job: str, instance: str) -> N
 class SimulatedDriver(Driver):
     """The real driver; only its session and the evidence about a healthy checkpoint are simulated."""
 
-    def __init__(self, world: World, process: Process, spec: LaunchSpec, generation: int) -> None:
+    def __init__(self, world: World, process: Process, spec: LaunchSpec, claim: ProcessRecord) -> None:
         self.world, self.process = world, process
-        super().__init__(spec.job, spec.instance, generation, world.settings, {})
+        super().__init__(spec.job, spec.instance, claim.generation, world.settings, {}, claim=to_json(claim))
 
     def _start_session(self, root: Path) -> Any:
-        self.world.scheduler.sleep(1.0 + 3.0 * self.world.scheduler.random.random())
+        self.world.scheduler.sleep(1.0 + 3.0 * self.world.scheduler.chance.random())
         return Session(self.world, self.process)
 
     def _gather(self, session: Any, planned: dict[str, PlannedQuery], root: Path) -> Evidence | None:
@@ -100,10 +102,10 @@ def _drift(number: int) -> Finding:
     return Finding(rule=f"{DRIFT}{number}", severity=Severity.OPAQUE, where="the query", evidence="it has changed")
 
 
-def run_driver(world: World, process: Process, spec: LaunchSpec, generation: int) -> None:
+def run_driver(world: World, process: Process, spec: LaunchSpec, claim: ProcessRecord) -> None:
     """The body of a driver's process."""
     try:
-        driver = SimulatedDriver(world, process, spec, generation)
+        driver = SimulatedDriver(world, process, spec, claim)
     except Exception as error:
         world.scheduler.kill(process, int(ending_for(error, str(error)).code))
     driver.run()

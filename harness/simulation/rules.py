@@ -48,7 +48,7 @@ class Rules:
         """Whether the journal lacks entries, because an older copy was put in its place during a write."""
         self._inside: dict[str, Any] = {}
         self._left: set[str] = set()
-        """Checkpoint versions that an operation left for an older one, as it announced."""
+        """Checkpoint versions that an operation left for one that does not continue them, as it announced."""
         self._kept: dict[str, int] = {}
         """Checkpoint version -> its last batch whose rows count, after an operation restored an older batch of it."""
         self.writers: dict[str, Any] = {}
@@ -205,13 +205,9 @@ class Rules:
 
     def _note_versions(self, before: JobState, query: str, version: str) -> None:
         """Note which rows the appointed version may write again."""
-        self._left |= {each.version for each in before.versions.get(query, ()) if each.version > version}
-        current = before.current_version(query)
-        returned = version in {on.get(query) for on in before.served.values()}
-        if current is not None and current.version != version and returned:
-            # A rollback that follows a rollback leaves an older version for the newer one that ran before.
-            self._left.add(current.version)
-        self._left.discard(version)
+        lineage = {span.version for span in before.spans(query, version)}
+        self._left |= {each.version for each in before.versions.get(query, ()) if each.version not in lineage}
+        self._left -= lineage
         known = before.version(query, version)
         if known is not None and known.parent and known.parent_batch is not None and not known.serves:
             self._kept[known.parent] = min(known.parent_batch, self._kept.get(known.parent, known.parent_batch))

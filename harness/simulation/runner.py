@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from streamkeeper.stores.contract import Store
 
 
+def hidden(world: World, instance: str) -> Liveness | None:
+    """Return UNKNOWN for the drawn share of observations; else None."""
+    if not world.unseen or world.scheduler.chance.random() >= world.unseen:
+        return None
+    world.scheduler.say(f"cannot observe {instance}")
+    return Liveness(life=Life.UNKNOWN, why="the machine does not answer")
+
+
 class SimulatedRunner(LocalProcessRunner):
     """One process's view of the machine on which it runs; ``machine``: where it believes to be instead."""
 
@@ -23,20 +31,12 @@ class SimulatedRunner(LocalProcessRunner):
         self._world = world
 
     def observe(self, job: str, instance: str) -> Liveness:
-        return self._hidden(instance) or super().observe(job, instance)
+        return hidden(self._world, instance) or super().observe(job, instance)
 
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
-        hidden = {pair: found for pair in instances if (found := self._hidden(pair[1]))}
-        return hidden | super().observe_many([pair for pair in instances if pair not in hidden])
-
-    def _hidden(self, instance: str) -> Liveness | None:
-        """Return UNKNOWN for the drawn share of observations."""
-        scheduler = self._world.scheduler
-        if not self._world.unseen or scheduler.random.random() >= self._world.unseen:
-            return None
-        scheduler.say(f"cannot observe {instance}")
-        return Liveness(life=Life.UNKNOWN, why="the machine does not answer")
+        unseen = {pair: found for pair in instances if (found := hidden(self._world, pair[1]))}
+        return unseen | super().observe_many([pair for pair in instances if pair not in unseen])
 
     def _start(self, spec: LaunchSpec, secrets: Mapping[str, str]) -> None:
         del secrets
-        self._world.start_supervisor(spec)
+        self._world.start_supervisor(spec.job, spec.instance, after_s=self._world.scheduler.chance.random())

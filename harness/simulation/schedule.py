@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 from harness.simulation import callers
 from harness.simulation.callers import APPROVE_S, CATCH_UP_S, Act, Caller, Watching
+from harness.simulation.cluster import NODES
 from harness.simulation.coverage import kind_of
 from harness.simulation.input import InputFiles, told
-from harness.simulation.plan import REQUESTS, Move, OutputKind, Plan
+from harness.simulation.plan import POD_FAULTS, REQUESTS, Move, OutputKind, Plan
 from harness.simulation.releases import JOB
+from harness.simulation.restoring import check_snapshots
 from harness.simulation.scheduler import Process, Violation
 from harness.simulation.world import World
 from streamkeeper.lifecycle.approval import answer_about
@@ -45,6 +47,8 @@ class Schedule:
         self._trees: list[dict[str, bytes]] = []
         self._outputs: list[Any] = []
         self._answering: Caller | None = None
+        self._stated: set[str] = set()
+        """Instances whose end a person has stated."""
         self._outdated = False
         """Whether an older copy was put back: then a refusal is right."""
 
@@ -66,7 +70,10 @@ class Schedule:
             self._outputs.append(self._world.copy_output())
             if move.kind in REQUESTS and not self._world.rules.gap:
                 self._world.covered.pairs.add(f"{kind_of(self._world.state.open_operation)} + {move.kind}")
-            getattr(self, f"_{move.kind.replace('-', '_')}")(move)
+            if move.kind in POD_FAULTS:
+                self._world.cluster.strike(move)
+            else:
+                getattr(self, f"_{move.kind.replace('-', '_')}")(move)
         self._heal()
         self._settle()
 
@@ -159,8 +166,8 @@ class Schedule:
 
     def _boot(self, move: Move) -> None:
         self._scheduler.say(f"fault: {move.machine} is rebooted")
-        self._world.boots[move.machine] = f"-:{move.machine}-{self._scheduler.now_s:.0f}:4026531836:0"
-        for each in [*self._world.processes(), *self._calling()]:
+        self._world.boot(move.machine)
+        for each in self._calling():
             if each.machine == move.machine:
                 self._scheduler.kill(each, -9)
 
@@ -191,6 +198,13 @@ class Schedule:
             files.away.append(first)
             back = Process("world", "-")
             self._scheduler.start(back, "world", files.away.clear, after_s=move.seconds)
+
+    def _dropped_records(self, move: Move) -> None:
+        """Drop the oldest records whose batches are committed, as retention does."""
+        if rows := self._world.rows_committed():
+            topic = self._world.input
+            topic.first = max(topic.first, rows[int(move.which * len(rows))] + 1)
+            self._scheduler.say(f"fault: the topic drops the records before {topic.first}")
 
     def _damage(self, move: Move) -> None:
         """Delete or cut short a file of the current checkpoint, or delete all of it."""
@@ -229,6 +243,8 @@ class Schedule:
         self._world.lost = self._world.unseen = self._world.slow_until_s = 0.0
         if isinstance(self._world.input, InputFiles):
             self._world.input.away.clear()
+        for node in NODES:
+            self._world.cluster.join(node)
         for process in [*self._world.processes(), *self._calling()]:
             process.blind_until = 0.0
             if process.frozen:
@@ -239,7 +255,7 @@ class Schedule:
         end = self._scheduler.now_s + _QUIET_S
         while self._scheduler.now_s < end and not all(caller.done for caller in self._callers):
             self._until(self._scheduler.now_s + _LOOK_S)
-            self._approve()
+            self._attend()
         if waiting := [caller for caller in self._callers if not caller.done and caller.process.alive]:
             raise Violation(f"{len(waiting)} requests have not ended {_QUIET_S:g} s after the last fault")
         if self._world.rules.gap:
@@ -252,12 +268,15 @@ class Schedule:
             last = self._follow(callers.resume(left.operation))
             if self._world.state.open_operation is not None and not self._outdated:
                 raise Violation(f"operation {left.operation} stays open: {last.refusal or last.result}")
+        # A version that has not read records that were dropped meanwhile cannot go on, which is an incident.
+        self._outdated |= self._world.lacks_records()
         last = self._follow(callers.start("start-last"))
         if self._outdated and last.refusal:
             # A person tries each recovery. Whatever is possible, no row may be written twice or left out.
             for number, action in enumerate(_MENDING):
                 self._follow(callers.recover(f"mend-last{number}", action))
-        elif last.refusal and self._world.state.serving_release:
+        elif self._world.state.serving_release and not (self._runs() or self._continued_in_a_copy()) and last.refusal:
+            # A driver that nothing can observe may run.
             raise Violation(f"the job cannot be started again: {last.refusal}")
         self._world.input.close()
         if self._world.state.serving_release:
@@ -265,7 +284,16 @@ class Schedule:
             if not self._outdated or self._runs():
                 self._world.check_complete()
             if not self._outdated:
-                self._world.check_snapshots()
+                check_snapshots(self._world)
+
+    def _continued_in_a_copy(self) -> bool:
+        """Continue in a copy of a checkpoint that a driver whose end was only stated may still write, as the refusal
+        of a start says; return whether the job runs then.
+        """
+        if not self._stated:
+            return False
+        self._follow(callers.save())
+        return not self._follow(callers.recover("mend-copy", RecoveryAction.RESTORE)).refusal
 
     def _runs(self) -> bool:
         """Whether the current driver runs, and no operation is about to change that."""
@@ -315,10 +343,15 @@ class Schedule:
         end = self._scheduler.now_s + _QUIET_S
         while self._scheduler.now_s < end and not caller.done:
             self._until(self._scheduler.now_s + _LOOK_S)
-            self._approve()
+            self._attend()
         if not caller.done:
             raise Violation("the last request has not ended")
         return caller
+
+    def _attend(self) -> None:
+        """Do what only a person can do."""
+        self._approve()
+        self._state_ends()
 
     def _approve(self) -> None:
         """Answer what is asked now, as a person at work does."""
@@ -331,6 +364,15 @@ class Schedule:
         if answer_about(operation, about) is None:
             act = callers.answer(self._scheduler, approved=True, think_s=_LOOK_S)
             self._answering = self._request(act)
+
+    def _state_ends(self) -> None:
+        """State the end of drivers whose end nothing can prove any more, as a person does who has looked."""
+        if self._world.rules.gap:
+            return
+        for name, instance in self._world.state.instances.items():
+            if not instance.ended and name not in self._stated and self._world.cluster.is_beyond_proof(name):
+                self._stated.add(name)
+                self._request(callers.state_end(name))
 
     def _outside(self) -> list[Caller | Watching]:
         return [*self._callers, *self._watches]

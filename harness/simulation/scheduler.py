@@ -40,6 +40,8 @@ class Process:
     code: int | None = None
     """The exit code; negative for a signal. None while the process lives."""
     children: list[Process] = field(default_factory=list)
+    pod: str = ""
+    """Uid of the pod whose first process this is; empty outside of a cluster."""
     printed: str = ""
     """The last line of its output."""
     on_nudge: Callable[[], None] | None = None
@@ -61,6 +63,8 @@ class Actor:
     name: str
     process: Process
     glet: greenlet
+    chance: random.Random
+    """What actors of this name draw from."""
     waiting: Callable[[], bool] | None = None
     """What the actor waits for, besides its time; None if only for its time."""
     ticket: int = 0
@@ -81,7 +85,9 @@ class Scheduler:
     """Runs actors by their wake-up times; ties are broken by the order of the requests."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+        self._seed = seed
+        self._chances: dict[str, random.Random] = {}
+        self._chance_of_world = random.Random(seed)
         self.now_s = 0.0
         self.trace: list[Event] = []
         self.steps = 0
@@ -97,7 +103,11 @@ class Scheduler:
         self._until_s, self._most_steps = 0.0, 0
         self._hub = getcurrent()
         self._thread = get_ident()
-        self._draw = self.random.random
+
+    @property
+    def chance(self) -> random.Random:
+        """The chance of the current actor: what one actor draws does not depend on how many steps another one takes."""
+        return self.current.chance if self.current is not None else self._chance_of_world
 
     @property
     def elsewhere(self) -> bool:
@@ -140,9 +150,9 @@ class Scheduler:
             if not self.over:
                 self.wake()
 
-        actor = Actor(name, process, greenlet(body, self._hub))
+        actor = Actor(name, process, greenlet(body, self._hub), self._chance_of(name))
         self._actors.append(actor)
-        self._push(actor, self.now_s + after_s + self.random.random() * _LONGEST_STEP_S)
+        self._push(actor, self.now_s + after_s + actor.chance.random() * _LONGEST_STEP_S)
         return actor
 
     def seam(self) -> None:
@@ -151,7 +161,7 @@ class Scheduler:
             raise GreenletExit
         if (actor := self.current) is None:
             return
-        self._push(actor, self.now_s + self._draw() * _LONGEST_STEP_S)
+        self._push(actor, self.now_s + actor.chance.random() * _LONGEST_STEP_S)
         self._leave(actor)
 
     @contextmanager
@@ -267,6 +277,12 @@ class Scheduler:
                 with suppress(BaseException):
                     actor.glet.throw(GreenletExit)
         self._actors.clear()
+
+    def _chance_of(self, name: str) -> random.Random:
+        found = self._chances.get(name)
+        if found is None:
+            found = self._chances[name] = random.Random(f"{self._seed} {name}")
+        return found
 
     def _suspend(self, until_s: float, condition: Callable[[], bool] | None) -> None:
         if self.over:

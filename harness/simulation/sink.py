@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from harness.simulation.spark import Frame
     from harness.simulation.world import World
 
-DATABASE = "sqlite:////simulated/output.db"
+DATABASE = "postgresql://db.simulated/output"
 PLACE = f"{DATABASE}#totals"
 FUNCTION = "simulated:write"
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit
 
-from harness.simulation.input import Reader
+from harness.simulation.input import InputFiles, Reader
 from harness.simulation.scheduler import Process, Scheduler
 from harness.simulation.state import StateStore
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_offsets
@@ -47,7 +47,9 @@ class Frame:
         ``add``: adds the rows to the state, each time the batch is computed.
         """
         self.sparkSession, self._add = session, add
-        there = session.world.input.has if session is not None else lambda _: True
+        # A topic that has dropped records ends the run before.
+        files = session.world.input if session is not None else None
+        there = files.has if isinstance(files, InputFiles) else lambda _: True
         self._rows = [row for row in planned if there(row)]
         self.missing = [row for row in planned if not there(row)]
 
@@ -55,7 +57,7 @@ class Frame:
     def rows(self) -> list[int]:
         """Compute the batch; a task fails on a file that was removed after the listing."""
         if self.sparkSession is not None and not all(map(self.sparkSession.world.input.has, self._rows)):
-            raise RuntimeError("a task has failed: a file of the batch does not exist")
+            raise RuntimeError("a task has failed: a file or a record of the batch does not exist")
         self._add(self._rows)
         return self._rows
 
@@ -125,7 +127,7 @@ class Session:
         """Spark's gateway ends soon after its standard input was closed."""
         scheduler = self.world.scheduler
         scheduler.wait(lambda: not self.driver.alive)
-        scheduler.sleep(3.0 * scheduler.random.random())
+        scheduler.sleep(3.0 * scheduler.chance.random())
         scheduler.kill(self.jvm, 0)
 
     @property
@@ -159,9 +161,10 @@ class Run:
         self._world, self._scheduler = session.world, session.world.scheduler
         self._tree = tree_at(checkpoint, lasting=False)
         self.checkpoint = checkpoint
-        self.runId = str(uuid.UUID(int=self._scheduler.random.getrandbits(128)))
+        self.runId = str(uuid.UUID(int=self._scheduler.chance.getrandbits(128)))
         self.id = self._world.open_checkpoint(self._tree)
-        self._active, self._stopped, self._error, self._triggered = True, False, "", False
+        self._active, self._stopped, self._triggered = True, False, False
+        self._error = self._condition = ""
         self._input: Reader
         self._state = self._open_state() if self._world.stateful else None
         self._next = self._first = self._begin = 0
@@ -197,7 +200,7 @@ class Run:
                 self._triggered = False
                 self._scheduler.wait(lambda: self._stopped, _PAUSE_S)
         except Exception as error:
-            self._error = f"{type(error).__name__}: {error}"
+            self._error, self._condition = f"{type(error).__name__}: {error}", getattr(error, "condition", "")
         self._triggered = self._active = False
         self._scheduler.wake()
         self._tell("onQueryTerminated", self._ended())
@@ -227,12 +230,13 @@ class Run:
             # As in Spark, once the next batch is planned.
             self._cleaned(self._input.clean(self._begin))
         begin = self._begin
-        self._call_gate(number, self._input.rows(begin, end))
+        rows = self._input.rows(begin, end)
+        self._call_gate(number, rows)
         if number - self._first < _CHECKED_FIRST or number % _CHECKED_EVERY == 0:
             self._world.check_shown()
         self._write(f"commits/{number}", b'v1\n{"nextBatchWatermarkMs":0}')
         self._begin, self._next, self._open = end, number + 1, None
-        self._tell("onQueryProgress", self._progress(number, begin, end))
+        self._tell("onQueryProgress", self._progress(number, begin, end, len(rows)))
 
     def _open_state(self) -> StateStore:
         return StateStore(self._world, self._tree)
@@ -275,8 +279,7 @@ class Run:
     def _offsets(self, end: int) -> str:
         return json.dumps(self._input.offset(end), separators=(",", ":"))
 
-    def _progress(self, number: int, begin: int, end: int) -> Any:
-        rows = len(self._input.rows(begin, end))
+    def _progress(self, number: int, begin: int, end: int, rows: int) -> Any:
         source = {
             "description": self._world.input.described,
             "startOffset": self._input.offset(begin),
@@ -297,7 +300,7 @@ class Run:
 
         return SimpleNamespace(
             runId=lambda: SimpleNamespace(toString=lambda: self.runId),
-            errorClassOnException=lambda: some(""),
+            errorClassOnException=lambda: some(self._condition),
             exception=lambda: some(self._error),
         )
 

@@ -143,4 +143,4 @@ class SimulatedStore(Store):
         lost = self._lost()
         if not lost or self._scheduler.current is None:
             return False
-        return self._scheduler.random.random() < lost / 2
+        return self._scheduler.chance.random() < lost / 2

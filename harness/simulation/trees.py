@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from streamkeeper.checkpoints import trees
-from streamkeeper.checkpoints.trees import LocalTree, Seen
+from streamkeeper.checkpoints.trees import LocalTree, Seen, Tree
 from streamkeeper.errors import CheckpointChanged, InvalidInput
 from streamkeeper.model.snapshot import Stamp
 
@@ -95,17 +95,13 @@ class Files:
         return found
 
 
-class SimulatedTree(LocalTree):
-    """A tree of the simulated disk; other code sees a local directory.
+class _InMemory(Tree):
+    """What the simulated trees have in common. ``_root``: the path, or the URL, of the tree."""
 
-    ``seam``: called before each access, so that other actors may run.
-    """
-
-    def __init__(
-        self, files: Files, root: Path, *, lasting: bool = True, seam: Callable[[], None] = lambda: None
-    ) -> None:
-        super().__init__(root, lasting=lasting)
-        self._files, self._seam = files, seam
+    _root: str
+    _files: Files
+    _seam: Callable[[], None]
+    """Called before an access, so that other actors may run."""
 
     def absence(self) -> str:
         if self._files.is_folder(self._root):
@@ -170,3 +166,23 @@ class SimulatedTree(LocalTree):
 
     def _path(self, path: str) -> str:
         return f"{self._root}/{check_inside(path)}"
+
+
+class SimulatedTree(_InMemory, LocalTree):
+    """A tree of the simulated disk; other code sees a local directory. ``seam``: called before each access."""
+
+    def __init__(
+        self, files: Files, root: Path, *, lasting: bool = True, seam: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(root, lasting=lasting)
+        self._files, self._seam = files, seam
+
+
+class SharedTree(_InMemory):
+    """A tree that every machine reaches, as in HDFS. ``seam``: called before each access; raises StoreUnavailable if
+    the storage does not answer.
+    """
+
+    def __init__(self, files: Files, url: str, *, seam: Callable[[], None] = lambda: None) -> None:
+        self.url = self.location = self.spark_path = self._root = url
+        self._files, self._seam = files, seam

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.simulation import file_output
+from harness.simulation.cluster import NODES, Cluster, SimulatedPods
 from harness.simulation.coverage import Covered
 from harness.simulation.file_log import IncompleteLog
 from harness.simulation.input import InputFiles, Topic, told
@@ -23,28 +24,26 @@ from harness.simulation.rules import Rules
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler, Violation
 from harness.simulation.sink import Output, SimulatedFunction, SimulatedTable
-from harness.simulation.state import StateLost, StateStore
 from harness.simulation.store import URL, Disk, SimulatedStore
-from harness.simulation.trees import Files, SimulatedTree
+from harness.simulation.trees import Files, SharedTree, SimulatedTree
 from streamkeeper.checkpoints.claims import FOLDER
 from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import RegistryDamaged, StreamkeeperError
-from streamkeeper.locations import local_path
-from streamkeeper.model.control import LaunchSpec
+from streamkeeper.errors import RegistryDamaged, StoreUnavailable, StreamkeeperError
+from streamkeeper.locations import local_path, scheme_of
+from streamkeeper.model.control import KUBERNETES, LOCAL, LaunchSpec, ProcessRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record, ReleaseRegistered
 from streamkeeper.model.journal_keys import journal_prefix
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
+from streamkeeper.runners.by_launch import LaunchedRunner
+from streamkeeper.runners.contract import Runner
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.file_serving import local_directory
-from streamkeeper.snapshots.catalogue import Catalogue, list_series
-from streamkeeper.snapshots.restore import restore
-from streamkeeper.snapshots.verify import verify
 
 ROOT = "/simulated"
 """Above every path; the real disk has no such folder."""
@@ -61,18 +60,28 @@ _SINKS: dict[OutputKind, Callable[[World], Sink]] = {
 class World:
     """The simulated installation with its job."""
 
-    def __init__(self, scheduler: Scheduler, *, output: OutputKind, files: bool, cleaner: bool, stateful: bool) -> None:
+    def __init__(
+        self, scheduler: Scheduler, *, output: OutputKind, files: bool, cleaner: bool, stateful: bool, pods: bool
+    ) -> None:
         """``files``: whether the input is a directory of files, instead of a topic. ``cleaner``: whether Spark deletes
-        the files of committed batches. ``stateful``: whether the query keeps state.
+        the files of committed batches. ``stateful``: whether the query keeps state. ``pods``: whether drivers run in
+        pods of a cluster, instead of on the machines of their callers.
         """
         self.scheduler, self.kind, self.stateful = scheduler, output, stateful
-        self.settings = Settings(store=URL, checkpoints=f"{ROOT}/checkpoints", jobs=f"{ROOT}/jobs", home=f"{ROOT}/home")
+        self.settings = Settings(
+            store=URL,
+            checkpoints="hdfs://namenode:8020/checkpoints" if pods else f"{ROOT}/checkpoints",
+            jobs=f"{ROOT}/jobs",
+            home=f"{ROOT}/home",
+            drivers=KUBERNETES if pods else LOCAL,
+        )
+        self.cluster = Cluster(self)
         self.files = Files(lambda: int(1e9 * scheduler.unix()))
-        self._trees: dict[str, SimulatedTree] = {}
+        self._trees: dict[str, Tree] = {}
         self.disk, self.output = Disk(), Output()
         self.input = InputFiles(scheduler, every_s=2.0, cleaner=cleaner) if files else Topic(scheduler, every_s=2.0)
         self.sink: Sink = _SINKS[output](self)
-        self.boots = {"m1": "-:m1-0:4026531836:0", "m2": "-:m2-0:4026531836:0"}
+        self.boots = {name: f"-:{name}-0:4026531836:0" for name in ("m1", "m2", *(NODES if pods else ()))}
         self.lost = 0.0
         """The share of calls to the store that fail."""
         self.unseen = 0.0
@@ -102,10 +111,11 @@ class World:
         files: bool = False,
         cleaner: bool = False,
         stateful: bool = False,
+        pods: bool = False,
     ) -> Iterator[World]:
         """Yield a world with three registered releases, in which nothing runs yet."""
         scheduler = Scheduler(seed)
-        world = cls(scheduler, output=output, files=files, cleaner=cleaner, stateful=stateful)
+        world = cls(scheduler, output=output, files=files, cleaner=cleaner, stateful=stateful, pods=pods)
         with in_place(world):
             try:
                 for number in (1, 2, 3):
@@ -134,7 +144,15 @@ class World:
     def site_of(self, process: Process) -> Installation:
         """The installation as a process sees it."""
         store = self.store_of(process)
-        return Installation(settings=self.settings, store=store, runner=SimulatedRunner(self, store))
+        return Installation(settings=self.settings, store=store, runner=self.runner_of(store))
+
+    def runner_of(self, store: SimulatedStore) -> Runner:
+        """The runner of a process."""
+        local = SimulatedRunner(self, store)
+        if self.settings.drivers == LOCAL:
+            return local
+        makers: dict[str, Callable[[], Runner]] = {LOCAL: lambda: local, KUBERNETES: lambda: SimulatedPods(self, store)}
+        return LaunchedRunner(store, makers, KUBERNETES)
 
     def crash_point(self, name: str) -> None:
         """A failpoint of the real code is a seam."""
@@ -157,23 +175,25 @@ class World:
         current = self.scheduler.current
         return current.process.machine if current is not None else "m1"
 
-    def start_supervisor(self, spec: LaunchSpec) -> None:
-        """Start the process above a driver, on the machine of the process that runs now."""
-        process = Process(f"{spec.instance}", self.here)
-        self.supervisors.setdefault(spec.instance, []).append(process)
+    def start_supervisor(
+        self, job: str, instance: str, *, machine: str = "", pod: str = "", after_s: float = 0.0
+    ) -> Process:
+        """Start the process above a driver; ``machine``: where, by default on that of the process that runs now;
+        ``pod``: the uid of its pod.
+        """
+        process = Process(instance, machine or self.here, pod=pod)
+        self.supervisors.setdefault(instance, []).append(process)
+        name = f"{instance} supervisor"
+        self.scheduler.start(process, name, lambda: run_supervisor(self, process, job, instance), after_s=after_s)
+        return process
 
-        self.scheduler.start(
-            process,
-            f"{spec.instance} supervisor",
-            lambda: run_supervisor(self, process, spec.job, spec.instance),
-            after_s=self.scheduler.random.random(),
+    def start_driver(self, supervisor: Process, spec: LaunchSpec, claim: ProcessRecord) -> Process:
+        """Start the driver of a claimed generation."""
+        process = Process(
+            f"{spec.instance}/{claim.generation}", supervisor.machine, parent=supervisor, dies_with_parent=True
         )
-
-    def start_driver(self, supervisor: Process, spec: LaunchSpec, generation: int) -> Process:
-        """Start a generation of a driver."""
-        process = Process(f"{spec.instance}/{generation}", supervisor.machine, parent=supervisor, dies_with_parent=True)
         supervisor.children.append(process)
-        self.scheduler.start(process, process.name, lambda: run_driver(self, process, spec, generation))
+        self.scheduler.start(process, process.name, lambda: run_driver(self, process, spec, claim))
         return process
 
     def living(self, instance: str, machine: str) -> list[Process]:
@@ -190,10 +210,19 @@ class World:
         """The tree at a location, in memory."""
         found = self._trees.get(location)
         if found is None:
-            root = local_path("checkpoint", location)
-            found = SimulatedTree(self.files, root, lasting=lasting, seam=self.scheduler.seam)
+            if scheme_of(location) == "hdfs":
+                found = SharedTree(self.files, location, seam=self._reach_hdfs)
+            else:
+                root = local_path("checkpoint", location)
+                found = SimulatedTree(self.files, root, lasting=lasting, seam=self.scheduler.seam)
             self._trees[location] = found
         return found
+
+    def _reach_hdfs(self) -> None:
+        """Raise StoreUnavailable if HDFS does not answer, which is half as often as the store does not."""
+        self.scheduler.seam()
+        if self.lost and self.scheduler.current is not None and self.scheduler.chance.random() < self.lost / 2:
+            raise StoreUnavailable("simulated: HDFS does not answer")
 
     def is_running(self, instance: str) -> bool:
         """Whether any process of an instance lives."""
@@ -204,7 +233,7 @@ class World:
         path = f"{tree.spark_path}/metadata"
         if (found := self.files.get(path)) is not None:
             return str(msgspec.json.decode(found[0])["id"])
-        identity = str(uuid.UUID(int=self.scheduler.random.getrandbits(128)))
+        identity = str(uuid.UUID(int=self.scheduler.chance.getrandbits(128)))
         self.files.create(path, metadata_content(identity))
         return identity
 
@@ -232,21 +261,31 @@ class World:
 
     def rows_committed(self) -> Sequence[int]:
         """The rows up to the newest committed batch of the current checkpoint version; none if it is damaged."""
-        root = self.current_checkpoint()
-        if not root:
+        if not (root := self.current_checkpoint()):
             return ()
-        tree = self.tree_at(root).fresh()
         try:
-            batch = last_committed(tree)
-            return self._rows_to(tree, batch) if batch is not None else ()
+            batch = last_committed(tree := self.tree_at(root).fresh())
+            return self.rows_to(tree, batch) if batch is not None else ()
         except (IncompleteLog, StreamkeeperError):
             return ()
 
-    def _rows_to(self, tree: Tree, batch: int) -> Sequence[int]:
+    def lacks_records(self) -> bool:
+        """Whether the topic no longer has the next record of the current checkpoint version."""
+        rows = self.rows_committed()
+        return self.input.first > (rows[-1] + 1 if rows else 0)
+
+    def rows_to(self, tree: Tree, batch: int) -> Sequence[int]:
         """The rows up to a planned batch of a checkpoint."""
         reader = self.input.reader(tree, lambda *_: None)
         (end,) = read_offsets(tree, batch).ends.values()
         return reader.rows_to(reader.position(end))
+
+    def boot(self, machine: str) -> None:
+        """Restart a machine, which ends every driver there."""
+        self.boots[machine] = f"-:{machine}-{self.scheduler.now_s:.0f}:4026531836:0"
+        for each in self.processes():
+            if each.machine == machine:
+                self.scheduler.kill(each, -9)
 
     def suspend(self, seconds: float) -> None:
         """Let the time pass without any step."""
@@ -353,31 +392,6 @@ class World:
             raise Violation(f"{len(missing)} of {self.input.end()} rows were not written, such as {missing[0]}")
         if self.scheduler.broken:
             raise Violation(self.scheduler.broken)
-
-    def check_snapshots(self) -> None:
-        """Every snapshot in a series can be restored."""
-        store = self.store_of(None)
-        for series in list_series(store):
-            catalogue = Catalogue(store, series)
-            if damaged := verify(catalogue).damaged:
-                raise Violation(f"{series} has damaged objects: {damaged}")
-            for snapshot in catalogue.snapshots():
-                target = self.tree_at(f"{self.settings.checkpoints}-restored/{series}/{snapshot.name}")
-                restored = restore(catalogue, snapshot, target)
-                if (batch := last_committed(target.fresh())) != snapshot.batch:
-                    raise Violation(f"{snapshot.name} of batch {snapshot.batch} restores batch {batch}: {restored}")
-                self._check_state(snapshot.name, target, snapshot.batch)
-
-    def _check_state(self, snapshot: str, restored: Tree, batch: int) -> None:
-        """The state in a restored snapshot has the rows up to its batch."""
-        if not self.stateful or batch < 0:
-            return
-        try:
-            held = StateStore(self, restored).load(batch + 1)
-        except StateLost as error:
-            raise Violation(f"the state in {snapshot} cannot be loaded: {error}") from error
-        if held != tuple(rows := self._rows_to(restored.fresh(), batch)):
-            raise Violation(f"the state in {snapshot} has {told(held)}, and its batches have {told(rows)}")
 
 
 def _number(name: str) -> int:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from harness.simulation.cluster import SimulatedPods
+from harness.simulation.plan import Move
 from harness.simulation.process_table import SimulatedProcessTable
 from harness.simulation.releases import JOB
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler
 from harness.simulation.world import World
-from streamkeeper.model.control import LaunchMode, LaunchSpec
+from streamkeeper.model.control import LaunchMode, LaunchSpec, ProcessRecord
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.registry.control import Control
-from streamkeeper.runners import local_process
+from streamkeeper.runners import container_runner, local_process
 from streamkeeper.runners.machine import Machine
 from streamkeeper.runners.supervisor import Superseded, Supervisor
 from tests.contracts.machine_contract import MachineContract
@@ -37,8 +38,8 @@ class Drivers(World):
         self.nudged: set[str] = set()
         self.dies_with_parent = True
 
-    def start_driver(self, supervisor: Process, spec: LaunchSpec, generation: int) -> Process:
-        name = f"{spec.instance}/{generation}"
+    def start_driver(self, supervisor: Process, spec: LaunchSpec, claim: ProcessRecord) -> Process:
+        name = f"{spec.instance}/{claim.generation}"
         driver = Process(name, supervisor.machine, parent=supervisor, dies_with_parent=self.dies_with_parent)
         supervisor.children.append(driver)
         self.started.append(driver)
@@ -67,12 +68,12 @@ class Place:
 
     job = JOB
 
-    def __init__(self, world: Drivers, kind: type[SimulatedRunner]) -> None:
+    def __init__(self, world: Drivers, kind: type[SimulatedRunner | SimulatedPods]) -> None:
         self._world, self._scheduler, self._kind = world, world.scheduler, kind
         self.machine = world.table.machine()
         self.runner = self.new_runner()
 
-    def new_runner(self, *, machine: Machine | None = None) -> SimulatedRunner:
+    def new_runner(self, *, machine: Machine | None = None) -> Any:
         place = self
 
         class Called(self._kind):  # type: ignore[name-defined,misc]
@@ -91,7 +92,8 @@ class Place:
             def kill(self, *given: Any) -> None:
                 place.call(lambda: super(Called, self).kill(*given))
 
-        return Called(self._world, self._world.store_of(None), machine=machine)
+        given = {"machine": machine} if machine is not None else {}
+        return Called(self._world, self._world.store_of(None), **given)
 
     def call(self, act: Callable[[], Any]) -> Any:
         """Run one call to its end, and return its result or raise its error."""
@@ -155,6 +157,9 @@ class Place:
     def starts(self) -> int:
         return len([each for each in self._world.started if each.name.startswith("one/")])
 
+    def strike(self, move: Move) -> None:
+        self._world.cluster.strike(move)
+
     def has_run(self) -> bool:
         return bool(self._world.started)
 
@@ -201,6 +206,51 @@ class TestSimulatedRunner(RunnerContract, MachineContract):
     """The contracts, but for secrets: a simulated process has no environment."""
 
 
+@pytest.fixture
+def pods() -> Iterator[Place]:
+    """A cluster in which nothing runs."""
+    with Drivers.opened(1, pods=True) as opened:
+        yield Place(opened, SimulatedPods)
+
+
+class TestSimulatedPods(RunnerContract):
+    """The contract, but for secrets. Its kubelets are simulated too."""
+
+    @pytest.fixture
+    def place(self, pods: Place) -> Place:
+        return pods
+
+
+@pytest.mark.parametrize(
+    ("kind", "which", "why"),
+    [
+        ("node-cut", 0.9, "no longer reports"),
+        ("pod-forced", 0.0, "any more. That does not prove an end"),
+        ("pod-lost", 0.0, "has lost track of"),
+    ],
+)
+def test_a_pod_whose_end_is_not_reported_is_unknown(pods: Place, kind: str, which: float, why: str) -> None:
+    """Its processes run: the node is cut off, its kubelet does not find them, or a person removed the pod by force."""
+    pods.runner.launch(pods.spec(), {})
+    pods.pids()
+    pods.wait_for("the kubelet's report", lambda: "runs on" in pods.runner.observe(JOB, "one").why)
+    for machine in ("m1", "m2"):
+        pods.strike(Move(kind=kind, pause_s=0.0, which=which, seconds=300.0, machine=machine))
+    told = pods.wait_for("doubt", lambda: (seen := pods.runner.observe(JOB, "one")).life is Life.UNKNOWN and seen.why)
+    assert why in told
+
+
+def test_a_deleted_pod_ends_and_its_end_is_proven(pods: Place) -> None:
+    """The finalizer keeps the report of its end until that is recorded, and burying removes the pod."""
+    pods.runner.launch(pods.spec(), {})
+    driver, _ = pods.pids()
+    pods.strike(Move(kind="pod-deleted", pause_s=0.0, which=0.0, seconds=10.0))
+    assert "has ended with code 137" in pods.wait_dead()
+    assert not pods.is_running(driver)
+    pods.call(lambda: pods.new_runner().bury(JOB, "one"))
+    assert pods.life() is Life.UNKNOWN
+
+
 class WithoutLooking(SimulatedRunner):
     """Starts a supervisor whatever runs already, and returns when that one has looked at the claims."""
 
@@ -220,8 +270,10 @@ def test_the_suite_sees_a_second_driver(world: Drivers, monkeypatch: pytest.Monk
     claim = Supervisor._claim
 
     def claim_anyway(self: Supervisor, generation: int) -> None:
-        with suppress(Superseded):
+        try:
             claim(self, generation)
+        except Superseded:
+            self._claimed = self._control.read_process(generation)
 
     monkeypatch.setattr(Supervisor, "_claim", claim_anyway)
     place = Place(world, WithoutLooking)
@@ -235,6 +287,14 @@ def test_the_suite_sees_a_kill_that_leaves_the_claim_free(place: Place, monkeypa
     monkeypatch.setattr(local_process, "bar", lambda *_: [])
     with pytest.raises(AssertionError):
         RunnerContract().test_what_is_killed_before_its_claim_never_starts(place)
+
+
+def test_the_suite_sees_a_kill_that_leaves_a_pods_claim_free(pods: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control, as above."""
+    monkeypatch.setattr(container_runner, "bar", lambda *_: [])
+    monkeypatch.setattr(SimulatedPods, "_end", lambda *_: None)
+    with pytest.raises(AssertionError):
+        RunnerContract().test_what_is_killed_before_its_claim_never_starts(pods)
 
 
 @pytest.mark.parametrize("whom", [(0,), (2,), (0, 1, 2)], ids=["supervisor", "child", "all"])

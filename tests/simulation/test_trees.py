@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation.trees import Files, SimulatedTree
+from harness.simulation.trees import Files, SharedTree, SimulatedTree
 from streamkeeper.checkpoints.trees import NOT_THERE, Tree
 from streamkeeper.errors import InvalidInput
 from tests.contracts.tree_contract import TreeContract
@@ -29,6 +29,23 @@ class TestSimulatedTree(TreeContract):
     @pytest.fixture
     def other(self, files: Files) -> Tree:
         return SimulatedTree(files, PLACE / "v0002")
+
+
+class TestSharedTree(TreeContract):
+    """As in HDFS."""
+
+    @pytest.fixture
+    def files(self) -> Files:
+        """One file system for both trees."""
+        return Files()
+
+    @pytest.fixture
+    def tree(self, files: Files) -> Tree:
+        return SharedTree(files, "hdfs://namenode:8020/checkpoints/sales/totals/v0001")
+
+    @pytest.fixture
+    def other(self, files: Files) -> Tree:
+        return SharedTree(files, "hdfs://namenode:8020/checkpoints/sales/totals/v0002")
 
 
 def test_a_file_is_no_folder() -> None:
