@@ -242,6 +242,15 @@ BUGS = (
         ),
     ),
     Bug(
+        "stated-end-unseen",
+        "An operation waits for a candidate whose end a person has stated.",
+        (
+            Change(
+                "operations.deploy", "Deploy._look", "observe(self.site, state,", "self.site.runner.observe(self.job,"
+            ),
+        ),
+    ),
+    Bug(
         "another-claim",
         "A driver runs although the store names another process as the one that runs its generation.",
         (_ANY_CLAIM,),

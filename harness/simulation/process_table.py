@@ -90,7 +90,7 @@ def places(present: Callable[[], Processes]) -> tuple[tuple[Any, str, Callable[.
         (process_tree, "catches", find("catches")),
         (process_tree, "finds_another", lambda *_: False),
         (supervisor, "this_machine", find("machine")),
-        (supervisor, "_own_root", find("own_root")),
+        (process_tree, "own_root", find("own_root")),
     )
 
 

@@ -18,6 +18,7 @@ from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.snapshot import DrillResult
 from streamkeeper.operations.admission import admit
 from streamkeeper.operations.deaths import snapshot_fork, state_death
+from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.overview import observe
 from streamkeeper.operations.starting import open_start
@@ -213,6 +214,16 @@ def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered
     assert "s0001" in line
     restore = diagnose_job(job.site, JOB).option(RecoveryAction.RESTORE)
     assert (restore.possible, restore.asks) == (True, False)
+
+
+def test_an_operation_takes_a_stated_end_for_an_end(job: Registered) -> None:
+    """Otherwise it would wait until its deadline for a candidate that nobody can observe."""
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()))
+    job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0001", role=Role.CANDIDATE))
+    deploy = Deploy.load(job.site, JOB, "op2")
+    assert deploy._observe().of("op2-candidate").life is Life.UNKNOWN
+    say(job, instance="op2-candidate")
+    assert deploy._observe().of("op2-candidate").life is Life.DEAD
 
 
 @pytest.mark.parametrize("damaged", [False, True])

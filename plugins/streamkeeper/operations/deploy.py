@@ -52,6 +52,7 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.operations.missing_input import missing_to_fall_back
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
+from streamkeeper.operations.overview import observe
 from streamkeeper.operations.registered import must_know_commits
 from streamkeeper.operations.repeated_requests import must_be_the_same
 from streamkeeper.operations.whereabouts import must_see, running_instances
@@ -278,7 +279,7 @@ class Deploy:
         names = {owner.instance for owner in state.owners}
         names |= {instance.instance for instance in state.instances.values() if instance.operation == self.operation}
         waited = clock.monotonic() - self._since if self._on else 0.0
-        seen = {name: self._look(name) for name in sorted(names)}
+        seen = {name: self._look(state, name) for name in sorted(names)}
         return Observation(
             state=state,
             operation=operation,
@@ -327,10 +328,10 @@ class Deploy:
         status = Control(self.site.store, self.job, epoch.instance).find_status() if epoch is not None else None
         return last_written(old, epoch, status)
 
-    def _look(self, instance: str) -> Seen:
+    def _look(self, state: JobState, instance: str) -> Seen:
         control = Control(self.site.store, self.job, instance)
         # In this order, because a supervisor records the end of its driver before it ends itself.
-        liveness = self.site.runner.observe(self.job, instance)
+        liveness = observe(self.site, state, instance)
         status, records = control.find_status(), control.records()
         commands = control.commands(0) if any(name.startswith("commands/") for name in records) else ()
         return Seen(

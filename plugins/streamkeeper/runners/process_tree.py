@@ -91,6 +91,13 @@ def mark(job: str, instance: str, *, installation: str = "", store: str = "") ->
     return Mark(instance=f"{job}/{instance}", installation=installation, store=store)
 
 
+def own_root() -> Root:
+    """Return the record of this process as a supervisor."""
+    mine = read_process(os.getpid())
+    assert mine is not None
+    return Root(pid=mine.pid, started=mine.started)
+
+
 def read_process(pid: int) -> Process | None:
     """Return the process with this pid, even if it is frozen; None if it has ended, or is a zombie without threads."""
     try:

@@ -55,7 +55,6 @@ from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_orphans
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.pod_template import GRACE, POD_UID
-from streamkeeper.runners.process_tree import Root
 from streamkeeper.runners.restarts import Decision, Next, Spent, code_without_start, decide
 from streamkeeper.runners.yarn_container import application_master, container_log, is_in_container, why_gone
 from streamkeeper.secret_resolvers import built_in_resolvers
@@ -103,7 +102,7 @@ class Supervisor:
         self._command = [*command, spec.job, spec.instance]
         self._log = log
         self._signals = Signals()
-        self._root = _own_root()
+        self._root = process_tree.own_root()
         self._mark = process_tree.mark(
             spec.job,
             spec.instance,
@@ -339,12 +338,6 @@ class Supervisor:
                 if clock.monotonic() > deadline or self._signals.received():
                     raise
                 self._signals.sleep(look_s)
-
-
-def _own_root() -> Root:
-    mine = process_tree.read_process(os.getpid())
-    assert mine is not None
-    return Root(pid=mine.pid, started=mine.started)
 
 
 def supervise(job: str, instance: str, command: Sequence[str]) -> None:
