@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from streamkeeper.model.checkpoint_version import CheckpointVersion, EpochState
@@ -104,9 +105,9 @@ def test_only_the_epoch_of_this_version_counts() -> None:
     assert state.output_history("totals", "v0002").epoch == 0
 
 
-def claims_of(*claims: tuple[int, str, int | None]) -> JobState:
+def claims_of(*claims: tuple[int, str, int | None], state: JobState | None = None) -> JobState:
     """A job whose query was claimed under these epochs, for these versions, at these committed batches."""
-    state = JobState(job="sales", versions={"totals": (version("v0001"), version("v0002"))})
+    state = state or JobState(job="sales", versions={"totals": (version("v0001"), version("v0002"))})
     for epoch, name, committed in claims:
         claim = EpochClaimed(
             query="totals", output="t", epoch=epoch, instance="i", generation=epoch, version=name, committed=committed
@@ -129,9 +130,39 @@ def test_an_idle_restart_keeps_the_proof_of_the_first_claim() -> None:
 
 
 def test_claims_without_a_batch_prove_no_fence() -> None:
-    """Two drivers died between claim and fence: the output still holds what the version before wrote."""
+    """Two drivers died between claim and fence: the output still holds what the version before wrote. Here it is not
+    known whether v0002 was claimed before.
+    """
     claimed = claims_of((3, "v0001", None), (5, "v0002", 10), (6, "v0002", 10))
     assert find_output_loss(claimed.output_history("totals", "v0002"), 10, BEFORE_THE_SWITCH) == ""
+
+
+def rebuilt(*claims: tuple[int, str, int | None]) -> OutputHistory:
+    """The history of v0002, which a deploy filled beside v0001 before its first claim."""
+    made = msgspec.structs.replace(version("v0002"), operation="op2")
+    state = JobState(job="sales", versions={"totals": (version("v0001"), made)})
+    return claims_of(*claims, state=state).output_history("totals", "v0002")
+
+
+@pytest.mark.parametrize("claims", [(), ((5, "v0002", 10),), ((5, "v0002", 10), (6, "v0002", 10))])
+def test_what_a_rebuilt_version_wrote_beside_the_output_must_be_there(claims: tuple[Any, ...]) -> None:
+    """An older copy of the database has the table of v0001 and no shadow: v0002 would continue in that table, and the
+    rows of its own batches would be missing.
+    """
+    history = rebuilt((3, "v0001", None), *claims)
+    lost = "it holds no batch of v0002, and batch 10 of v0002 was committed"
+    assert find_output_loss(history, 10, BEFORE_THE_SWITCH) == lost
+    assert find_output_loss(history, 10, record(3, v0001=40, v0002=10)) == ""
+    assert find_output_loss(history, 10, record(3, v0001=40, v0002=9)) != ""
+
+
+def test_a_version_that_was_current_before_may_be_missing_from_the_output() -> None:
+    """A rollback to v0002 and back: v0001 has written over its record, and died before the fence of the return."""
+    back = rebuilt((3, "v0001", None), (5, "v0002", 10), (6, "v0001", 40), (7, "v0002", 50))
+    assert (back.first_epoch, back.beside) == (7, False)
+    assert find_output_loss(back, 50, record(6, v0001=40)) == ""
+    swapped = rebuilt((3, "v0001", None), (5, "v0002", 10))
+    assert find_output_loss(swapped, 10, record(5, v0001=40)) == ""
 
 
 def test_another_version_ends_the_series_of_claims() -> None:

@@ -85,6 +85,8 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
     """The first of the consecutive epochs claimed on ``version``; 0 in older copies."""
     first_committed: int | None = None
     """Newest batch of ``version`` at that first claim; None in older copies."""
+    opens: bool = False
+    """Whether no epoch had ever been claimed on ``version`` before ``first_epoch``; False in older copies."""
 
 
 def output_history(versions: Sequence[CheckpointVersion], version: str, newest: EpochState | None) -> OutputHistory:
@@ -95,7 +97,9 @@ def output_history(versions: Sequence[CheckpointVersion], version: str, newest: 
     by_name = {known.version: known for known in versions}
     known = by_name.get(version)
     inherited = -1 if known is None else known.inherited
-    found = OutputHistory(version=version, inherited=inherited, **_claims(version, known, newest))
+    found = OutputHistory(
+        version=version, inherited=inherited, beside=_was_beside(known), **_claims(version, known, newest)
+    )
     # A parent without a batch of its own adds nothing: the batches are those of the parent's parent.
     while known is not None and known.parent and known.parent_batch is not None:
         parent = by_name.get(known.parent)
@@ -103,6 +107,13 @@ def output_history(versions: Sequence[CheckpointVersion], version: str, newest: 
             return msgspec.structs.replace(found, parent=known.parent, parent_batch=known.parent_batch)
         known = parent
     return found
+
+
+def _was_beside(known: CheckpointVersion | None) -> bool:
+    """Whether a version's own batches up to its first claim were written beside the output, by a deploy."""
+    if known is None or not known.operation:
+        return False
+    return known.claim.opens if known.claim is not None else not known.claimed_by
 
 
 def _claims(version: str, known: CheckpointVersion | None, newest: EpochState | None) -> dict[str, Any]:
@@ -168,12 +179,15 @@ def seen(query: str, version: RebuiltVersion) -> CheckpointVersion:
     )
 
 
-def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
-    """Return the epoch after a claim; ``before`` is the query's previous epoch, None for the first claim."""
+def claimed(before: EpochState | None, record: EpochClaimed, *, opens: bool) -> EpochState:
+    """Return the epoch after a claim.
+
+    ``before``: the query's previous epoch, None for the first claim; ``opens``: whether the version was never claimed.
+    """
     committed = -1 if record.committed is None else record.committed
     first: tuple[int, int | None] = (record.epoch, committed)
     if before is not None and before.version == record.version:
-        first = (before.first_epoch, before.first_committed)
+        first, opens = (before.first_epoch, before.first_committed), before.opens
     return EpochState(
         query=record.query,
         output=record.output,
@@ -184,6 +198,7 @@ def claimed(before: EpochState | None, record: EpochClaimed) -> EpochState:
         committed=committed,
         first_epoch=first[0],
         first_committed=first[1],
+        opens=opens,
     )
 
 

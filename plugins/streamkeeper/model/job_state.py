@@ -51,11 +51,11 @@ from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
-FORMAT = 8
+FORMAT = 9
 """The parts that each format added. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a
 job's retirement. 4: a rebuilt journal. 5: an operation's fault, who stated an instance's end. 6: committed batches at
 a version's creation and at a claim. 7: the first of the consecutive claims on a version. 8: the newest claim on each
-version.
+version. 9: whether that claim continues the version's very first one.
 """
 
 
@@ -324,7 +324,9 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
     before = state.epochs.get(record.query)
     if before is not None and before.epoch >= record.epoch:
         return state
-    known, claim = state.versions.get(record.query, ()), claimed(before, record)
+    known = state.versions.get(record.query, ())
+    opens = any(version.version == record.version and not version.claimed_by for version in known)
+    claim = claimed(before, record, opens=opens)
     if known:
         state = _put(state, "versions", record.query, tuple(opened(version, record, claim) for version in known))
     return _put(state, "epochs", record.query, claim)

@@ -42,6 +42,10 @@ class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The first of the consecutive epochs claimed on this version; 0 if not recorded."""
     first_committed: int | None = None
     """The newest batch that was committed when that first epoch was claimed; None if not recorded."""
+    beside: bool = False
+    """Whether this version's own batches up to its very first claim were written beside the current output. The first
+    fence of the version puts them in the output's place.
+    """
 
     def expects(self, committed: int | None) -> tuple[str, int] | None:
         """Return version and number of the newest batch that the output must contain; None if no such batch is known.
@@ -89,6 +93,9 @@ def find_output_loss(history: OutputHistory, committed: int | None, record: Outp
     if not record.last:
         return f"it holds no batch, and {proof}"
     if record.every_version:
+        return f"it holds no batch of {version}, and {proof}"
+    if own and history.beside and (not history.first_epoch or record.epoch < history.first_epoch):
+        # The version's first fence is not raised, so its batches must still be beside the output.
         return f"it holds no batch of {version}, and {proof}"
     # Another version wrote last. A batch that was committed after an epoch's claim proves that this epoch's fence was
     # written. The first claim proves most, because a driver that restarts without input claims again without commits.
