@@ -359,6 +359,10 @@ class SimulatedPods(KubernetesRunner):
     def observe(self, job: str, instance: str) -> Liveness:
         return hidden(self._world, instance) or super().observe(job, instance)
 
+    def kill(self, job: str, instance: str) -> None:
+        super().kill(job, instance)
+        self._world.rules.killed.add(instance)
+
     def _template(self) -> PodTemplate:
         return PodTemplate({"metadata": {"namespace": _NAMESPACE}, "spec": {}})
 

@@ -51,6 +51,8 @@ class Rules:
         """Checkpoint versions that an operation left for one that does not continue them, as it announced."""
         self._kept: dict[str, int] = {}
         """Checkpoint version -> its last batch whose rows count, after an operation restored an older batch of it."""
+        self.killed: set[str] = set()
+        """Instances of which an operation has killed every process that it sees."""
         self.writers: dict[str, Any] = {}
         self.no_gaps = True
         """Whether a row is written only after the row before it; not once a person has accepted another output."""
@@ -77,7 +79,7 @@ class Rules:
         if entry.number != before.number + 1:
             self._break(f"entry {entry.number} follows entry {before.number}")
         if isinstance(record, InstanceEnded):
-            self._must_have_ended(record)
+            self._must_have_ended(record, before)
         elif isinstance(record, ApprovalAnswered):
             self._approved[record.operation] = self._drifts_asked(before, record.operation)
             self.no_gaps &= not (record.approved and record.about is About.OUTPUT)
@@ -196,8 +198,12 @@ class Rules:
         found = (files.get(f"{place}/{query}{version}/commits/{batch}") for query in files.names(place))
         return any(each is not None for each in found)
 
-    def _must_have_ended(self, record: InstanceEnded) -> None:
-        """A supervisor without a claim owns nothing: it may start late, and ends once it reads the journal."""
+    def _must_have_ended(self, record: InstanceEnded, before: JobState) -> None:
+        """A supervisor without a claim owns nothing: it may start late, and ends once it reads the journal. So does an
+        instance that was never appointed and whose processes were killed.
+        """
+        if record.instance in self.killed and not before.instances[record.instance].appointed:
+            return
         living = [process for machine in self._world.boots for process in self._world.living(record.instance, machine)]
         if living and self._world.disk.below(control_key(self._job, record.instance, "process-"), ""):
             names = ", ".join(process.name for process in living)

@@ -37,6 +37,10 @@ class SimulatedRunner(LocalProcessRunner):
         unseen = {pair: found for pair in instances if (found := hidden(self._world, pair[1]))}
         return unseen | super().observe_many([pair for pair in instances if pair not in unseen])
 
+    def kill(self, job: str, instance: str) -> None:
+        super().kill(job, instance)
+        self._world.rules.killed.add(instance)
+
     def _start(self, spec: LaunchSpec, secrets: Mapping[str, str]) -> None:
         del secrets
         self._world.start_supervisor(spec.job, spec.instance, after_s=self._world.scheduler.chance.random())

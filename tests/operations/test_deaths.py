@@ -16,8 +16,9 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.snapshot import DrillResult
+from streamkeeper.operations import deaths
 from streamkeeper.operations.admission import admit
-from streamkeeper.operations.deaths import snapshot_fork, state_death
+from streamkeeper.operations.deaths import give_up, snapshot_fork, state_death
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.overview import observe
@@ -148,6 +149,26 @@ def test_an_instance_that_is_not_one_is_refused(job: Registered, instance: str, 
     """Unknown to the journal, or no name at all."""
     with pytest.raises(kind):
         say(job, instance=instance)
+
+
+@pytest.mark.parametrize(
+    ("life", "told"),
+    [
+        (Life.ABSENT, "never started: its store is older"),
+        (Life.DEAD, "given up: its store is older; "),
+        (Life.UNKNOWN, "given up: its store is older; it was killed, and its end was not seen: "),
+    ],
+)
+def test_an_instance_is_given_up_only_after_a_look(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, life: Life, told: str
+) -> None:
+    """What has run was not *never started*. It owns nothing, so that an end that nobody sees holds nothing up."""
+    monkeypatch.setattr(deaths, "_KILLED_WITHIN_S", 0.0)
+    killed: list[str] = []
+    monkeypatch.setattr(job.runner, "kill", lambda _, instance: killed.append(instance))
+    job.runner.life = life
+    assert give_up(job.site, JOB, DRIVER, "its store is older").startswith(told)
+    assert killed == [DRIVER]
 
 
 def test_a_reason_is_needed(job: Registered) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
+from streamkeeper import clock
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import (
@@ -30,6 +31,10 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.control import Control
+from streamkeeper.runners.claims import NEVER_STARTED
+
+_KILLED_WITHIN_S, _LOOK_S = 10.0, 0.5
+"""How long to wait for the end of a killed instance before its end is recorded, and between two looks."""
 
 
 def state_death(site: Installation, job: str, instance: str, *, by: str, reason: str, accept: bool) -> list[str]:
@@ -132,6 +137,21 @@ def must_not_be_shared(site: Installation, state: JobState, versions: Mapping[st
                 f" recover {state.job} --action restore`. To rebuild instead, run `streamkeeper deploy {state.job}"
                 " --strategy rebuild`",
             )
+
+
+def give_up(site: Installation, job: str, instance: str, reason: str) -> str:
+    """Kill what may have been started of an instance that owns nothing. Return how it ended, for its record.
+
+    If its end is not seen soon, the instance still writes nothing, and ends once it reads the record of its end.
+    """
+    site.runner.kill(job, instance)
+    until = clock.monotonic() + _KILLED_WITHIN_S
+    while (seen := site.runner.observe(job, instance)).life in (Life.ALIVE, Life.UNKNOWN):
+        if clock.monotonic() > until:
+            return f"given up: {reason}; it was killed, and its end was not seen: {seen.why}"
+        clock.sleep(_LOOK_S)
+    started = seen.life is Life.DEAD and seen.why != NEVER_STARTED
+    return f"given up: {reason}; {seen.why}" if started else f"never started: {reason}"
 
 
 def bury(site: Installation, job: str, instance: str) -> None:

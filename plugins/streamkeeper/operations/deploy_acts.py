@@ -70,7 +70,7 @@ from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
-from streamkeeper.operations.deaths import bury
+from streamkeeper.operations.deaths import bury, give_up
 from streamkeeper.operations.failed_by import fault_of_operation
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
@@ -114,9 +114,7 @@ class DeployActs:
             case Launch(instance=instance, mode=mode):
                 self._launch(instance, mode)
             case GiveUpStarting(instance=instance):
-                self._site.runner.kill(self._job, instance)
-                never = f"never started: {decision.reason}"
-                self._record_end(instance, never)
+                self._record_end(instance, give_up(self._site, self._job, instance, decision.reason))
             case RecordDescription(instance=instance):
                 self._record_description(instance)
             case Assess():
