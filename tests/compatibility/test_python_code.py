@@ -218,8 +218,8 @@ PROCESSOR = {
 @pytest.mark.parametrize(
     ("parts", "told"),
     [
-        (PROCESSOR, "class bank.Balance (transformWithState), in or below a stateful operator"),
-        ({}, "the class given to transformWithState, in or below a stateful operator"),
+        (PROCESSOR, "class bank.Balance (transformWithState), on which the state of the aggregation depends"),
+        ({}, "the class given to transformWithState, on which the state of the aggregation depends"),
     ],
 )
 def test_the_wrapper_of_a_stateful_class_goes_by_the_class(parts: dict[str, CodePart], told: str) -> None:
@@ -246,5 +246,5 @@ def test_one_change_below_several_functions_is_one_finding() -> None:
         for digest in "ab"
     )
     [found] = find_changes(old, new)
-    assert found.where == "Python function f and Python function g, in or below a stateful operator"
+    assert found.where == "Python function f and Python function g, on which the state of the aggregation depends"
     assert found.evidence == "value m.rate (m.py:1): `a` → `b`"

@@ -173,7 +173,7 @@ def test_a_finding_about_a_function_names_what_changed_below_it(
     """The function that Spark calls is the same text: the finding says so by not naming it."""
     findings = find_changes(described(), described(*edits))
     [found] = [each for each in findings if each.rule == "code-in-state-changed"]
-    assert found.where == "Python function plus, in or below a stateful operator"
+    assert found.where == "Python function plus, on which the state of the aggregation depends"
     assert (found.evidence, found.line) == (evidence, line)
 
 

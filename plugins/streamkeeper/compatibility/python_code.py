@@ -14,6 +14,7 @@ from streamkeeper.compatibility.rule import (
     Rule,
     is_rows,
     note,
+    operator_name,
     same_context,
 )
 from streamkeeper.compatibility.shown import change
@@ -54,7 +55,7 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             rule="code-in-state-changed",
             line=changed.line,
             severity=Severity.OPAQUE,
-            where=f"{' and '.join(dict.fromkeys(functions))}, in or below a stateful operator",
+            where=f"{' and '.join(dict.fromkeys(functions))}, {_decides_on_state(new)}",
             evidence=changed.evidence,
             hint=_APPROVE_MEANING,
             reference="measured: apws_logic, tws_logic",
@@ -75,10 +76,17 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield Finding(
                 rule="code-in-state-unreadable",
                 severity=Severity.OPAQUE,
-                where=f"{function_called(name, new)}, in or below a stateful operator",
+                where=f"{function_called(name, new)}, {_decides_on_state(new)}",
                 evidence=_UNKNOWN,
                 hint=APPROVE,
             )
+
+
+def _decides_on_state(manifest: Manifest) -> str:
+    """Return a relative clause about code in or below a stateful operator, which names the operators."""
+    names = dict.fromkeys(operator_name(operator.kind) for operator in manifest.operators)
+    told = [f"the {name}" if name.islower() else name for name in names]
+    return f"on which the state of {' or '.join(told) or 'a stateful operator'} depends"
 
 
 def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -107,7 +115,7 @@ def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield Finding(
                 rule="rows-in-state-changed",
                 severity=Severity.BREAKING,
-                where="rows created in the job's code, below a stateful operator",
+                where=f"rows created in the job's code, {_decides_on_state(new)}",
                 evidence=f"the rows that the job creates {_how_rows_differ(before, after)}",
                 hint=NEW_CHECKPOINT,
             )
