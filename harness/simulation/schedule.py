@@ -275,7 +275,7 @@ class Schedule:
             # A person tries each recovery. Whatever is possible, no row may be written twice or left out.
             for number, action in enumerate(_MENDING):
                 self._follow(callers.recover(f"mend-last{number}", action))
-        elif self._world.state.serving_release and not (self._runs() or self._continued_in_a_copy()) and last.refusal:
+        elif self._world.state.serving_release and not (self._runs() or self._brought_back()) and last.refusal:
             # A driver that nothing can observe may run.
             raise Violation(f"the job cannot be started again: {last.refusal}")
         self._world.input.close()
@@ -286,10 +286,14 @@ class Schedule:
             if not self._outdated:
                 check_snapshots(self._world)
 
-    def _continued_in_a_copy(self) -> bool:
-        """Continue in a copy of a checkpoint that a driver whose end was only stated may still write, as the refusal
-        of a start says; return whether the job runs then.
+    def _brought_back(self) -> bool:
+        """Bring back a job whose driver cannot be observed: a stop reaches a driver that nobody sees. A copy replaces
+        a checkpoint that a driver whose end was only stated may still write. Return whether the job runs then.
         """
+        if self._plan.pods:
+            self._follow(callers.stop("stop-unseen"))
+            if not self._follow(callers.start("start-unseen")).refusal and self._runs():
+                return True
         if not self._stated:
             return False
         self._follow(callers.save())

@@ -13,7 +13,7 @@ import pytest
 from harness.places import ROOT
 from harness.simulation import known_bugs
 from harness.simulation.known_bugs import BUGS, Bug, Change, put_back
-from harness.simulation.plan import FAULTS, INPUT_FAULTS, REQUESTS, OutputKind, draw
+from harness.simulation.plan import FAULTS, INPUT_FAULTS, POD_FAULTS, REQUESTS, TOPIC_FAULTS, OutputKind, draw
 from harness.simulation.playing import Told, play, shrink, timeline
 from harness.simulation.world import World
 from streamkeeper import clock
@@ -67,11 +67,18 @@ def test_no_schedule_breaks_a_rule(first: int) -> None:
 def test_every_kind_of_move_is_drawn() -> None:
     """Otherwise a rule would hold only because nothing happens."""
     plans = [draw(seed) for seed in range(1, LAST)]
-    assert {move.kind for plan in plans for move in plan.moves} == {*REQUESTS, *FAULTS, *INPUT_FAULTS}
+    assert {move.kind for plan in plans for move in plan.moves} == {
+        *REQUESTS,
+        *FAULTS,
+        *INPUT_FAULTS,
+        *TOPIC_FAULTS,
+        *POD_FAULTS,
+    }
     assert {plan.output for plan in plans} == set(OutputKind)
     assert max(plan.lost for plan in plans) > 0
     assert max(plan.unseen for plan in plans) > 0
     assert any(plan.cleaner for plan in plans)
+    assert any(plan.pods for plan in plans)
 
 
 @pytest.mark.parametrize("name", SEEDS_OF_BUGS)
