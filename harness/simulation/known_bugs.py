@@ -251,6 +251,11 @@ BUGS = (
         ),
     ),
     Bug(
+        "another-history",
+        "A process goes on with a journal whose last known entry was replaced by another one.",
+        (Change("registry.journal", "Journal._must_follow", "self._stored(key) != self._last:", "False:"),),
+    ),
+    Bug(
         "another-claim",
         "A driver runs although the store names another process as the one that runs its generation.",
         (_ANY_CLAIM,),

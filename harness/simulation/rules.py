@@ -202,7 +202,8 @@ class Rules:
         """A supervisor without a claim owns nothing: it may start late, and ends once it reads the journal. So does an
         instance that was never appointed and whose processes were killed.
         """
-        if record.instance in self.killed and not before.instances[record.instance].appointed:
+        known = before.instances.get(record.instance)
+        if known is not None and record.instance in self.killed and not known.appointed:
             return
         living = [process for machine in self._world.boots for process in self._world.living(record.instance, machine)]
         if living and self._world.disk.below(control_key(self._job, record.instance, "process-"), ""):

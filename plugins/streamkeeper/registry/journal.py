@@ -140,11 +140,13 @@ class Journal:
         self._passed = False
         self._now = now or _utc_now
         self._state = JobState(job=job)
+        self._last = b""
+        """The newest entry in ``_state`` as it was stored; empty if it was not read."""
         self._opened = False
         self._fold_due = False
 
     def state(self) -> JobState:
-        """Return the job's state now; costs one list request, and one read per entry that is new to this object.
+        """Return the job's state now; costs one list request, and with new entries one read more than there are.
 
         The first call also reads the newest stored copy of the state. Raises RegistryDamaged, FormatTooNew,
         StoreUnavailable.
@@ -192,6 +194,7 @@ class Journal:
         entry = from_json(data, Entry, where=key)
         tag = str(type(record).__struct_config__.tag)
         crash_point(f"record.{tag}.before")
+        self._must_follow(number - 1)
         try:
             self._store.create(key, data)
         except KeyExists:
@@ -200,20 +203,43 @@ class Journal:
                 self._catch_up()
                 return False
         else:
-            self._state = fold(self._state, entry)
+            self._state, self._last = fold(self._state, entry), data
         crash_point(f"record.{tag}.after")
         self._write_fold()
         return True
 
     def _catch_up(self) -> JobState:
         after = self._state.number
-        for number in range(after + 1, self._newest_number(after) + 1):
+        newest = self._newest_number(after)
+        if newest > after:
+            self._must_follow(after)
+        for number in range(after + 1, newest + 1):
             self._fold_next(number)
         return self._state
 
+    def _must_follow(self, number: int) -> None:
+        """Raise RegistryDamaged if entry ``number``, the newest that was read, is another one by now: an older copy of
+        the store was put back and then a newer one, and this object has read what was written between.
+        """
+        key = entry_key(self._job, number)
+        if self._last and self._stored(key) != self._last:
+            raise RegistryDamaged(
+                f"{key} was read and is another entry now in {self._store.url}: another copy of the store was put in"
+                " its place",
+                hint="repeat the command, which then reads the journal anew",
+            )
+
+    def _stored(self, key: str) -> bytes:
+        try:
+            return self._store.read(key)
+        except KeyMissing:
+            raise RegistryDamaged(f"{key} is missing, although later entries exist", hint=_UNREADABLE) from None
+
     def _fold_next(self, number: int) -> Entry | PassedEntry:
-        entry = self._read(number)
-        self._state = fold(self._state, entry)
+        key = entry_key(self._job, number)
+        data = self._stored(key)
+        entry = self._numbered(data, key, number)
+        self._state, self._last = fold(self._state, entry), data
         return entry
 
     def _newest_number(self, after: int = 0) -> int:
@@ -236,10 +262,9 @@ class Journal:
 
     def _read(self, number: int) -> Entry | PassedEntry:
         key = entry_key(self._job, number)
-        try:
-            data = self._store.read(key)
-        except KeyMissing:
-            raise RegistryDamaged(f"{key} is missing, although later entries exist", hint=_UNREADABLE) from None
+        return self._numbered(self._stored(key), key, number)
+
+    def _numbered(self, data: bytes, key: str, number: int) -> Entry | PassedEntry:
         entry = self._understood(data, key)
         if entry.number != number:
             raise RegistryDamaged(f"{key} contains entry {entry.number}", hint=_UNREADABLE)
