@@ -251,6 +251,11 @@ BUGS = (
         ),
     ),
     Bug(
+        "started-meanwhile",
+        "An instance counts as never started although another caller of the operation has started it meanwhile.",
+        (Change("operations.deaths", "make_unclaimable", "return is_barred(", "return bool("),),
+    ),
+    Bug(
         "another-history",
         "A process goes on with a journal whose last known entry was replaced by another one.",
         (Change("registry.journal", "Journal._must_follow", "self._stored(key) != self._last:", "False:"),),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from harness.simulation.scheduler import Process
+from streamkeeper.operations import deaths
 from streamkeeper.runners import container_runner, local_process, process_tree, supervisor
 from streamkeeper.runners.machine import Machine
 from streamkeeper.runners.process_tree import Mark, Root
@@ -85,6 +86,7 @@ def places(present: Callable[[], Processes]) -> tuple[tuple[Any, str, Callable[.
         (local_process, "ProcessTable", find("table")),
         (local_process, "this_machine", find("machine")),
         (container_runner, "this_machine", find("machine")),
+        (deaths, "this_machine", find("machine")),
         (process_tree, "send", find("send")),
         (process_tree, "generation_of", find("generation_of")),
         (process_tree, "catches", find("catches")),

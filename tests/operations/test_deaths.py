@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StreamkeeperError
+from streamkeeper.errors import InvalidInput, KeyExists, NotFound, OperationRefused, StreamkeeperError
+from streamkeeper.model.control import ProcessRecord
 from streamkeeper.model.health import Severity
 from streamkeeper.model.journal import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.liveness import Life
@@ -18,13 +19,14 @@ from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.snapshot import DrillResult
 from streamkeeper.operations import deaths
 from streamkeeper.operations.admission import admit
-from streamkeeper.operations.deaths import give_up, snapshot_fork, state_death
+from streamkeeper.operations.deaths import give_up, make_unclaimable, snapshot_fork, state_death
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.overview import observe
 from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.operations.watching import PassReport, Watch, run_pass
+from streamkeeper.registry.control import Control
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 DRIVER, REASON = "op-candidate", "its node was scrapped"
@@ -169,6 +171,19 @@ def test_an_instance_is_given_up_only_after_a_look(
     job.runner.life = life
     assert give_up(job.site, JOB, DRIVER, "its store is older").startswith(told)
     assert killed == [DRIVER]
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+def test_what_counts_as_never_started_can_start_no_more(job: Registered, claimed: bool) -> None:
+    """Two callers carry on one operation: one sees no process of an instance, and the other one starts it."""
+    record = ProcessRecord(instance="op2-candidate", generation=1, machine="m", host="h", pid=7, started=1)
+    control = Control(job.site.store, JOB, "op2-candidate")
+    if claimed:
+        control.write_process(record)
+    assert make_unclaimable(job.site, JOB, "op2-candidate") is not claimed
+    if not claimed:
+        with pytest.raises(KeyExists):
+            control.write_process(record)
 
 
 def test_a_reason_is_needed(job: Registered) -> None:

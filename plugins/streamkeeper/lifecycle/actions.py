@@ -69,6 +69,8 @@ class RecordEnd(msgspec.Struct, frozen=True):
     """How the instance ended: its last reported state, or a text if it reported none."""
     fault: str = ""
     """Value of the fault by which its runner explains the end; empty if unknown."""
+    unclaimed: bool = False
+    """Whether no process of it was found: it must first become impossible that one claims it later."""
 
 
 class BackUp(msgspec.Struct, frozen=True):

@@ -61,11 +61,7 @@ def prove_dead(at: Observation) -> Decision:
     for owner in at.state.owners:
         seen = at.of(owner.instance)
         if seen.life in (Life.DEAD, Life.ABSENT):
-            return say(
-                step,
-                RecordEnd(owner.instance, seen.liveness.why, last_word(seen), seen.liveness.recorded_fault),
-                seen.liveness.why,
-            )
+            return say(step, _record_of(owner.instance, seen), seen.liveness.why)
         if _unkillable(at, owner.instance) or (at.waited_s > KILL_S and seen.life is Life.UNKNOWN):
             return give_up(step, _unprovable(at, owner))
         if seen.life is Life.ALIVE:
@@ -83,9 +79,7 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
     instance, seen = at.state.instances[name], at.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
-        return say(
-            step, RecordEnd(name, seen.liveness.why, last_word(seen), seen.liveness.recorded_fault), seen.liveness.why
-        )
+        return say(step, _record_of(name, seen), seen.liveness.why)
     if seen.life is Life.UNKNOWN or _unkillable(at, name):
         before = f"{at.operation.fall_back}; and " if at.operation.fall_back else ""
         return say(step, Finish(Outcome.FAILED), before + _unprovable(at, instance))
@@ -107,6 +101,13 @@ def gathered(at: Observation, step: Step, name: str) -> Decision | None:
             return not_yet(at, step, name, "evidence")
         return end(at, step, name)
     return None if at.of(name).gathered else give_up(step, f"{name} ended before it had gathered its evidence")
+
+
+def _record_of(name: str, seen: Seen) -> RecordEnd:
+    """Return the action that records the end of an instance of which no process is left."""
+    found = seen.liveness
+    absent = found.life is Life.ABSENT
+    return RecordEnd(name, found.why, last_word(seen), found.recorded_fault, unclaimed=absent)
 
 
 def last_word(seen: Seen) -> str:

@@ -72,7 +72,8 @@ def _end(at: StopView, owner: InstanceState) -> StopDecision:
     killing = at.on == kill_wait(name)
     if seen.life in (Life.DEAD, Life.ABSENT):
         last = seen.state.value if seen.state is not None else "without a word"
-        return _say(RecordEnd(name, seen.liveness.why, last, seen.liveness.recorded_fault), seen.liveness.why)
+        found, absent = seen.liveness, seen.life is Life.ABSENT
+        return _say(RecordEnd(name, found.why, last, found.recorded_fault, unclaimed=absent), found.why)
     if CommandKind.DRAIN not in seen.sent:
         # Also sent to a driver that cannot be observed: it stops by itself, and only the proof is left to its machine.
         return _say(Send(name, CommandKind.DRAIN), f"{owner.release} must stop")

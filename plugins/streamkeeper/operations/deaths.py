@@ -31,7 +31,8 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.control import Control
-from streamkeeper.runners.claims import NEVER_STARTED
+from streamkeeper.runners.claims import NEVER_STARTED, bar, is_barred
+from streamkeeper.runners.machine import this_machine
 
 _KILLED_WITHIN_S, _LOOK_S = 10.0, 0.5
 """How long to wait for the end of a killed instance before its end is recorded, and between two looks."""
@@ -152,6 +153,13 @@ def give_up(site: Installation, job: str, instance: str, reason: str) -> str:
         clock.sleep(_LOOK_S)
     started = seen.life is Life.DEAD and seen.why != NEVER_STARTED
     return f"given up: {reason}; {seen.why}" if started else f"never started: {reason}"
+
+
+def make_unclaimable(site: Installation, job: str, instance: str) -> bool:
+    """Prevent every process from claiming an instance that none has claimed. Return False if one has: another caller of
+    the same operation has started the instance since it was observed.
+    """
+    return is_barred(bar(Control(site.store, job, instance), instance, this_machine(), site.id))
 
 
 def bury(site: Installation, job: str, instance: str) -> None:

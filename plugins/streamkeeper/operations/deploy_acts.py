@@ -70,7 +70,7 @@ from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
-from streamkeeper.operations.deaths import bury, give_up
+from streamkeeper.operations.deaths import bury, give_up, make_unclaimable
 from streamkeeper.operations.failed_by import fault_of_operation
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
@@ -123,8 +123,9 @@ class DeployActs:
                 self._send(instance, kind)
             case Kill(instance=instance):
                 self._site.runner.kill(self._job, instance)
-            case RecordEnd(instance=instance, proof=proof, exit=exit_, fault=fault):
-                self._record_end(instance, proof or "never started", exit_, fault)
+            case RecordEnd(instance=instance, proof=proof, exit=exit_, fault=fault, unclaimed=unclaimed):
+                if not unclaimed or make_unclaimable(self._site, self._job, instance):
+                    self._record_end(instance, proof or "never started", exit_, fault)
             case Appoint(instance=instance, versions=versions):
                 self._versions.appoint(instance, versions)
             case BackUp():

@@ -22,7 +22,7 @@ from streamkeeper.model.journal import DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_seconds
-from streamkeeper.operations.deaths import bury
+from streamkeeper.operations.deaths import bury, make_unclaimable
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import on_record
 from streamkeeper.registry.control import Control
@@ -146,8 +146,9 @@ class _Stop:
                 self._site.runner.kill(self._job, instance)
                 self._wait(kill_wait(instance))
                 clock.sleep(POLL_S)
-            case RecordEnd(instance=instance, proof=proof, exit=last, fault=fault):
-                self._record_end(instance, proof or "never started", last, fault)
+            case RecordEnd(instance=instance, proof=proof, exit=last, fault=fault, unclaimed=unclaimed):
+                if not unclaimed or make_unclaimable(self._site, self._job, instance):
+                    self._record_end(instance, proof or "never started", last, fault)
 
     def _record_end(self, instance: str, proof: str, last: str, fault: str) -> None:
         def still_owns(state: JobState) -> Record | None:
