@@ -256,6 +256,11 @@ BUGS = (
         (Change("operations.deaths", "make_unclaimable", "return is_barred(", "return bool("),),
     ),
     Bug(
+        "claims-of-the-copy",
+        "A copy of a version does not know under which epochs that version has written.",
+        (Change("model.output_history", "find_output_loss", "if not own:", "if False:"),),
+    ),
+    Bug(
         "another-history",
         "A process goes on with a journal whose last known entry was replaced by another one.",
         (Change("registry.journal", "Journal._must_follow", "self._stored(key) != self._last:", "False:"),),

@@ -165,6 +165,21 @@ def test_a_version_that_was_current_before_may_be_missing_from_the_output() -> N
     assert find_output_loss(swapped, 10, record(5, v0001=40)) == ""
 
 
+def test_what_a_restored_version_continues_must_be_there() -> None:
+    """An old release goes on in a copy of v0002, whose batches an older copy of the output lacks. They were once not
+    noticed, because only claims of the copy itself were compared.
+    """
+    copied = msgspec.structs.replace(version("v0003"), parent="v0002", parent_batch=21)
+    known = {"totals": (version("v0001"), version("v0002"), copied)}
+    for claims in ([], [(4, "v0003", 21)]):
+        state = claims_of((1, "v0001", None), (2, "v0002", 11), *claims, state=JobState(job="sales", versions=known))
+        history = state.output_history("totals", "v0003")
+        lost = "its epoch is 1, and batch 21 of v0002 was committed under epoch 2 or a later one"
+        assert find_output_loss(history, 21, record(1, v0001=11)) == lost
+        assert find_output_loss(history, 21, record(2, v0002=21)) == ""
+        assert find_output_loss(history, 21, record(3, v0001=30)) == ""
+
+
 def test_another_version_ends_the_series_of_claims() -> None:
     """Back in v0001 for a while: what v0002 wrote before that was under an epoch that the output has left."""
     back = claims_of((5, "v0002", 0), (6, "v0001", 40), (7, "v0002", 50))

@@ -104,7 +104,14 @@ def output_history(versions: Sequence[CheckpointVersion], version: str, newest: 
     while known is not None and known.parent and known.parent_batch is not None:
         parent = by_name.get(known.parent)
         if parent is None or known.parent_batch > parent.inherited:
-            return msgspec.structs.replace(found, parent=known.parent, parent_batch=known.parent_batch)
+            first = _claims(known.parent, parent, newest)
+            return msgspec.structs.replace(
+                found,
+                parent=known.parent,
+                parent_batch=known.parent_batch,
+                parent_first_epoch=first.get("first_epoch", 0),
+                parent_first_committed=first.get("first_committed"),
+            )
         known = parent
     return found
 

@@ -42,6 +42,10 @@ class OutputHistory(msgspec.Struct, frozen=True, kw_only=True):
     """The first of the consecutive epochs claimed on this version; 0 if not recorded."""
     first_committed: int | None = None
     """The newest batch that was committed when that first epoch was claimed; None if not recorded."""
+    parent_first_epoch: int = 0
+    """As ``first_epoch``, of ``parent``."""
+    parent_first_committed: int | None = None
+    """As ``first_committed``, of ``parent``."""
     beside: bool = False
     """Whether this version's own batches up to its very first claim were written beside the current output. The first
     fence of the version puts them in the output's place.
@@ -100,8 +104,10 @@ def find_output_loss(history: OutputHistory, committed: int | None, record: Outp
     # Another version wrote last. A batch that was committed after an epoch's claim proves that this epoch's fence was
     # written. The first claim proves most, because a driver that restarts without input claims again without commits.
     epoch, known = history.first_epoch, history.first_committed
-    if not epoch:
+    if not own:
+        epoch, known = history.parent_first_epoch, history.parent_first_committed
+    elif not epoch:
         epoch, known = history.epoch, history.epoch_committed
-    if own and known is not None and batch > known and record.epoch < epoch:
+    if known is not None and batch > known and record.epoch < epoch:
         return f"its epoch is {record.epoch}, and {proof} under epoch {epoch} or a later one"
     return ""
