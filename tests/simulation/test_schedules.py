@@ -37,7 +37,6 @@ SEEDS_OF_BUGS = {
     "hold-ignored": 49,
     "older-store": 2342,
     "endless-fall-back": 648,
-    "forgotten-claims": 24399,
     "uncut-files": 88,
     "log-with-a-gap": 48,
     "files-read-again": 122,
