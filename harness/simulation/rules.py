@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.simulation.input import told
@@ -10,7 +10,7 @@ from harness.simulation.plan import OutputKind
 from harness.simulation.releases import QUERY
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.control import control_key
+from streamkeeper.model.control import ProcessRecord, control_key
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import (
     About,
@@ -206,9 +206,16 @@ class Rules:
         if known is not None and record.instance in self.killed and not known.appointed:
             return
         living = [process for machine in self._world.boots for process in self._world.living(record.instance, machine)]
-        if living and self._world.disk.below(control_key(self._job, record.instance, "process-"), ""):
+        if living and any(self._claims(record.instance)):
             names = ", ".join(process.name for process in living)
             self._break(f"the end of {record.instance} is recorded ({record.proof}), and {names} live")
+
+    def _claims(self, instance: str) -> Iterator[str]:
+        """The processes that have claimed an instance; a claim that names none keeps others from claiming it."""
+        for key in self._world.disk.below(control_key(self._job, instance, "process-"), ""):
+            claim = from_json(self._world.disk.get(key) or b"", ProcessRecord, where=key)
+            if claim.pid:
+                yield f"{claim.pid} on {claim.host}"
 
     def _note_versions(self, before: JobState, query: str, version: str) -> None:
         """Note which rows the appointed version may write again."""
