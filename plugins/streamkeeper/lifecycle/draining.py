@@ -61,7 +61,7 @@ def prove_dead(at: Observation) -> Decision:
     for owner in at.state.owners:
         seen = at.of(owner.instance)
         if seen.life in (Life.DEAD, Life.ABSENT):
-            return say(step, _record_of(owner.instance, seen), seen.liveness.why)
+            return say(step, record_of(owner.instance, seen), seen.liveness.why)
         if _unkillable(at, owner.instance) or (at.waited_s > KILL_S and seen.life is Life.UNKNOWN):
             return give_up(step, _unprovable(at, owner))
         if seen.life is Life.ALIVE:
@@ -79,7 +79,7 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
     instance, seen = at.state.instances[name], at.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
-        return say(step, _record_of(name, seen), seen.liveness.why)
+        return say(step, record_of(name, seen), seen.liveness.why)
     if seen.life is Life.UNKNOWN or _unkillable(at, name):
         before = f"{at.operation.fall_back}; and " if at.operation.fall_back else ""
         return say(step, Finish(Outcome.FAILED), before + _unprovable(at, instance))
@@ -103,16 +103,10 @@ def gathered(at: Observation, step: Step, name: str) -> Decision | None:
     return None if at.of(name).gathered else give_up(step, f"{name} ended before it had gathered its evidence")
 
 
-def _record_of(name: str, seen: Seen) -> RecordEnd:
-    """Return the action that records the end of an instance of which no process is left."""
-    found = seen.liveness
-    absent = found.life is Life.ABSENT
-    return RecordEnd(name, found.why, last_word(seen), found.recorded_fault, unclaimed=absent)
-
-
-def last_word(seen: Seen) -> str:
-    """Return the last reported state of an instance for the record of its end; a fixed text if none was reported."""
-    return seen.state.value if seen.state is not None else "without a word"
+def record_of(name: str, seen: Seen) -> RecordEnd:
+    """Return the action that records the end of an instance without processes, with its last reported state."""
+    found, last = seen.liveness, seen.state.value if seen.state is not None else "without a word"
+    return RecordEnd(name, found.why, last, found.recorded_fault, unclaimed=found.life is Life.ABSENT)
 
 
 def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:

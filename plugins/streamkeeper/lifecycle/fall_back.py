@@ -13,11 +13,10 @@ from streamkeeper.lifecycle.actions import (
     Launch,
     Plan,
     Promote,
-    RecordEnd,
     RestoreVersions,
     Wait,
 )
-from streamkeeper.lifecycle.draining import end, last_word
+from streamkeeper.lifecycle.draining import end, record_of
 from streamkeeper.lifecycle.instances import candidate_of, failed_to_serve, give_up, instance_name, say, send_go
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import RESERVE_AFTER_S
@@ -60,11 +59,7 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
             step, Launch(name, LaunchMode.STANDBY), f"{release} is kept on standby in case {at.operation.release} fails"
         )
     if seen.life is Life.DEAD:
-        return say(
-            step,
-            RecordEnd(name, seen.liveness.why, last_word(seen), seen.liveness.recorded_fault),
-            f"{name} has ended: {seen.liveness.why}",
-        )
+        return say(step, record_of(name, seen), f"{name} has ended: {seen.liveness.why}")
     return None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
-from streamkeeper.lifecycle.draining import undrained
+from streamkeeper.lifecycle.draining import record_of, undrained
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S
@@ -71,9 +71,7 @@ def _end(at: StopView, owner: InstanceState) -> StopDecision:
     name, seen = owner.instance, at.seen.get(owner.instance, Seen())
     killing = at.on == kill_wait(name)
     if seen.life in (Life.DEAD, Life.ABSENT):
-        last = seen.state.value if seen.state is not None else "without a word"
-        found, absent = seen.liveness, seen.life is Life.ABSENT
-        return _say(RecordEnd(name, found.why, last, found.recorded_fault, unclaimed=absent), found.why)
+        return _say(record_of(name, seen), seen.liveness.why)
     if CommandKind.DRAIN not in seen.sent:
         # Also sent to a driver that cannot be observed: it stops by itself, and only the proof is left to its machine.
         return _say(Send(name, CommandKind.DRAIN), f"{owner.release} must stop")

@@ -194,7 +194,7 @@ class Journal:
         entry = from_json(data, Entry, where=key)
         tag = str(type(record).__struct_config__.tag)
         crash_point(f"record.{tag}.before")
-        self._must_follow(number - 1)
+        self._must_follow()
         try:
             self._store.create(key, data)
         except KeyExists:
@@ -212,21 +212,21 @@ class Journal:
         after = self._state.number
         newest = self._newest_number(after)
         if newest > after:
-            self._must_follow(after)
+            self._must_follow()
         for number in range(after + 1, newest + 1):
             self._fold_next(number)
         return self._state
 
-    def _must_follow(self, number: int) -> None:
-        """Raise RegistryDamaged if entry ``number``, the newest that was read, is another one by now: an older copy of
-        the store was put back and then a newer one, and this object has read what was written between.
+    def _must_follow(self) -> None:
+        """Raise RegistryDamaged if the newest entry that was read is now another one: an older copy of the store was
+        put back and then a newer one, and this object has read what was written between the two.
         """
-        key = entry_key(self._job, number)
+        key = entry_key(self._job, self._state.number)
         if self._last and self._stored(key) != self._last:
             raise RegistryDamaged(
                 f"{key} was read and is another entry now in {self._store.url}: another copy of the store was put in"
                 " its place",
-                hint="repeat the command, which then reads the journal anew",
+                hint="repeat the command, which then reads the journal from the beginning",
             )
 
     def _stored(self, key: str) -> bytes:
