@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from harness.simulation.plan import Move
-from harness.simulation.runner import hidden
+from harness.simulation.runner import Watched
 from harness.simulation.scheduler import Process
 from streamkeeper.errors import NotFound, TemporaryError
-from streamkeeper.model.liveness import Liveness
 from streamkeeper.runners.kubernetes_api import (
     AlreadyThere,
     Condition,
@@ -56,13 +57,12 @@ class _Pod:
     """The virtual time by which a deleted pod has to end; None unless it is deleted."""
     root: Process | None = None
     """The supervisor; None until the kubelet has started it."""
-    reported: Process | None = None
-    """The supervisor, once the kubelet has reported that it runs."""
+    reported: bool = False
+    """Whether the kubelet has reported that the supervisor runs."""
     end: Terminated | None = None
     """The end that the kubelet has reported."""
     forgotten: bool = False
     """Whether the node no longer knows how the container ended."""
-
     lost: bool = False
     """Whether the kubelet has lost track of the container, which runs on, and can no longer end it."""
 
@@ -127,13 +127,7 @@ class Cluster:
     def set_finalizers(self, name: str, uid: str, finalizers: Sequence[str]) -> None:
         """Replace a pod's finalizers."""
         pod = self._named(name, uid)
-        pod.metadata = PodMetadata(
-            name=name,
-            namespace=_NAMESPACE,
-            uid=uid,
-            annotations=pod.metadata.annotations,
-            finalizers=tuple(finalizers),
-        )
+        pod.metadata = replace(pod.metadata, finalizers=tuple(finalizers))
         self._collect(pod)
 
     def _named(self, name: str, uid: str) -> _Pod:
@@ -153,14 +147,14 @@ class Cluster:
 
     def strike(self, move: Move) -> None:
         """Let a fault of POD_FAULTS happen."""
-        node, often = NODES[move.machine == "m2"], move.which < _HALF
+        node, half = NODES[move.machine == "m2"], move.which < _HALF
         match move.kind:
             case "node-cut":
-                self._cut_off(node, 2.0 * move.seconds, alone=often)
+                self._cut_off(node, 2.0 * move.seconds, alone=half)
             case "node-boot":
-                self._scheduler.say(f"fault: {node} is rebooted{' and forgets its containers' if often else ''}")
+                self._scheduler.say(f"fault: {node} is rebooted{' and forgets its containers' if half else ''}")
                 for pod in self._nodes[node].pods:
-                    pod.forgotten |= often and pod.root is not None and pod.root.alive
+                    pod.forgotten |= half and pod.root is not None and pod.root.alive
                 self._world.boot(node)
             case "pod-lost":
                 self._lose_sight(move)
@@ -185,7 +179,7 @@ class Cluster:
 
     def _lose_sight(self, move: Move) -> None:
         """Let a kubelet report that it does not find a container, which runs on."""
-        there = [pod for pod in self._pods.values() if pod.reported is not None and pod.end is None]
+        there = [pod for pod in self._pods.values() if pod.reported and pod.end is None]
         if there:
             pod = there[int(move.which * len(there))]
             self._scheduler.say(f"fault: the kubelet loses track of pod {pod.metadata.name}")
@@ -226,7 +220,7 @@ class Cluster:
         scheduler.seam()
         scheduler.wait(lambda: node.cut_from is None or not root.alive)
         if node.cut_from is None:
-            pod.reported = root
+            pod.reported = True
         scheduler.wait(lambda: not root.alive or self._must_end(pod))
         if root.alive:
             scheduler.wait(lambda: not root.alive, max(0.0, (pod.deletes_at or 0.0) - scheduler.now_s))
@@ -266,22 +260,15 @@ class Cluster:
         silent = node.cut_from is not None and self._scheduler.now_s > node.cut_from + _SILENT_S
         if pod.end is not None:
             state, phase = ContainerState(terminated=pod.end), "Failed" if pod.end.exit_code else "Succeeded"
-        elif pod.reported is not None:
+        elif pod.reported:
             state, phase = ContainerState(running={}), "Running"
         else:
             state, phase = ContainerState(waiting=Waiting(reason="ContainerCreating")), "Pending"
         metadata = pod.metadata
         if pod.deletes_at is not None:
             due = datetime.fromtimestamp(self._scheduler.unix() - self._scheduler.now_s + pod.deletes_at, UTC)
-            metadata = PodMetadata(
-                name=metadata.name,
-                namespace=metadata.namespace,
-                uid=metadata.uid,
-                annotations=metadata.annotations,
-                finalizers=metadata.finalizers,
-                deletion_timestamp=due.isoformat(),
-            )
-        ready = pod.reported is not None and pod.end is None
+            metadata = replace(metadata, deletion_timestamp=due.isoformat())
+        ready = pod.reported and pod.end is None
         return PodReport(
             metadata=metadata,
             spec=PodSpec(node_name=pod.node),
@@ -331,37 +318,27 @@ class SimulatedApi:
     def _ask(self, what: str, answer: Any) -> Any:
         scheduler = self._world.scheduler
         scheduler.seam()
-        if self._fails():
+        if scheduler.strikes(self._world.lost / 2):
             raise TemporaryError(f"simulated: no answer of Kubernetes to {what}")
         found = answer(self._world.cluster)
         scheduler.seam()
-        if self._fails():
+        if scheduler.strikes(self._world.lost / 2):
             scheduler.say(f"Kubernetes' answer to {what} is lost")
             raise TemporaryError(f"simulated: the answer of Kubernetes to {what} is lost")
         return found
 
-    def _fails(self) -> bool:
-        lost, scheduler = self._world.lost, self._world.scheduler
-        return bool(lost) and scheduler.current is not None and scheduler.chance.random() < lost / 2
 
-
-class SimulatedPods(KubernetesRunner):
+class SimulatedPods(Watched, KubernetesRunner):
     """The real runner of pods; only the API server is simulated."""
 
     def __init__(self, world: World, store: Store) -> None:
         super().__init__(store, world.settings, {})
-        self._world, self._simulated = world, SimulatedApi(world)
+        self._world = world
+        self._simulated = SimulatedApi(world)
 
     @property
     def _api(self) -> Any:
         return self._simulated
-
-    def observe(self, job: str, instance: str) -> Liveness:
-        return hidden(self._world, instance) or super().observe(job, instance)
-
-    def kill(self, job: str, instance: str) -> None:
-        super().kill(job, instance)
-        self._world.rules.killed.add(instance)
 
     def _template(self) -> PodTemplate:
         return PodTemplate({"metadata": {"namespace": _NAMESPACE}, "spec": {}})

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.runners.contract import Runner
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import Machine
 
@@ -15,31 +16,36 @@ if TYPE_CHECKING:
     from streamkeeper.stores.contract import Store
 
 
-def hidden(world: World, instance: str) -> Liveness | None:
-    """Return UNKNOWN for the drawn share of observations; else None."""
-    if not world.unseen or world.scheduler.chance.random() >= world.unseen:
-        return None
-    world.scheduler.say(f"cannot observe {instance}")
-    return Liveness(life=Life.UNKNOWN, why="the machine does not answer")
+class Watched(Runner):
+    """A real runner in a world: it may see nothing for a while, and the rules know what it has killed."""
+
+    _world: World
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        return self._hidden(instance) or super().observe(job, instance)  # type: ignore[safe-super]
+
+    def kill(self, job: str, instance: str) -> None:
+        super().kill(job, instance)  # type: ignore[safe-super]
+        self._world.rules.killed.add(instance)
+
+    def _hidden(self, instance: str) -> Liveness | None:
+        """Return UNKNOWN for the drawn share of observations; else None."""
+        if not self._world.scheduler.strikes(self._world.unseen):
+            return None
+        self._world.scheduler.say(f"cannot observe {instance}")
+        return Liveness(life=Life.UNKNOWN, why="the machine does not answer")
 
 
-class SimulatedRunner(LocalProcessRunner):
+class SimulatedRunner(Watched, LocalProcessRunner):
     """One process's view of the machine on which it runs; ``machine``: where it believes to be instead."""
 
     def __init__(self, world: World, store: Store, *, machine: Machine | None = None) -> None:
         super().__init__(store, world.settings, machine=machine, environ={})
         self._world = world
 
-    def observe(self, job: str, instance: str) -> Liveness:
-        return hidden(self._world, instance) or super().observe(job, instance)
-
     def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
-        unseen = {pair: found for pair in instances if (found := hidden(self._world, pair[1]))}
+        unseen = {pair: found for pair in instances if (found := self._hidden(pair[1]))}
         return unseen | super().observe_many([pair for pair in instances if pair not in unseen])
-
-    def kill(self, job: str, instance: str) -> None:
-        super().kill(job, instance)
-        self._world.rules.killed.add(instance)
 
     def _start(self, spec: LaunchSpec, secrets: Mapping[str, str]) -> None:
         del secrets

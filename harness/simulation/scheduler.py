@@ -114,6 +114,10 @@ class Scheduler:
         """Whether a thread calls that is none of the simulation's, such as one that an earlier test has left."""
         return get_ident() != self._thread
 
+    def strikes(self, share: float) -> bool:
+        """Draw whether a fault strikes now that meets this share of an actor's calls; none does outside of actors."""
+        return bool(share) and self.current is not None and self.chance.random() < share
+
     # The clock
 
     def now(self) -> datetime:

@@ -129,18 +129,12 @@ class SimulatedStore(Store):
         process = self._process
         if process is not None and process.blind_until > self._scheduler.now_s:
             raise StoreUnavailable(f"simulated: {process.name} cannot reach the store ({call} {key})")
-        if self._fails():
+        if self._scheduler.strikes(self._lost() / 2):
             raise StoreUnavailable(f"simulated: no answer to {call} {key}")
 
     def _after(self, call: str, key: str) -> None:
-        if self._fails():
+        if self._scheduler.strikes(self._lost() / 2):
             self._scheduler.say(f"the answer to {call} {key} is lost")
             raise StoreUnavailable(f"simulated: the answer to {call} {key} is lost")
         if self._process is not None:
             self._process.answered_s = self._scheduler.now_s
-
-    def _fails(self) -> bool:
-        lost = self._lost()
-        if not lost or self._scheduler.current is None:
-            return False
-        return self._scheduler.chance.random() < lost / 2

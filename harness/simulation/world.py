@@ -221,7 +221,7 @@ class World:
     def _reach_hdfs(self) -> None:
         """Raise StoreUnavailable if HDFS does not answer, which is half as often as the store does not."""
         self.scheduler.seam()
-        if self.lost and self.scheduler.current is not None and self.scheduler.chance.random() < self.lost / 2:
+        if self.scheduler.strikes(self.lost / 2):
             raise StoreUnavailable("simulated: HDFS does not answer")
 
     def is_running(self, instance: str) -> bool:
