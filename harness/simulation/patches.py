@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,6 +26,7 @@ from harness.simulation.remembered import Remembered
 from harness.simulation.sink import TableWriter, answer, compute, read_fences
 from harness.simulation.state import export_state
 from harness.simulation.threads import InTurn, Queues, Threading
+from harness.simulation.yarn import MANAGER
 from streamkeeper import clock, crash_points, lifecycle
 from streamkeeper.checkpoints import input_files, publishing, unread_files
 from streamkeeper.checkpoints.log_codec import batch_number, sink_entry_from
@@ -56,8 +58,7 @@ from streamkeeper.operations import (
 )
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
-from streamkeeper.runners import supervisor
-from streamkeeper.runners.pod_template import POD_UID
+from streamkeeper.runners import supervisor, yarn_application
 from streamkeeper.sinks import fences, file, file_answer, file_schemas, file_serving, sink_log, table
 from streamkeeper.snapshots import capture
 
@@ -100,9 +101,9 @@ class _ContainerOs:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Only what the simulation sets."""
+        """Only what its cluster adds."""
         current = self._stage.scheduler.current
-        return {POD_UID: current.process.pod} if current is not None else {}
+        return dict(current.process.environ) if current is not None else {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
@@ -120,14 +121,24 @@ class _Moment:
 
 
 class _Signals:
-    """The supervisor's signals: a killed supervisor does not notice it."""
+    """The signals of the current process, a supervisor: only a SIGTERM reaches it before its end."""
 
-    def __init__(self, sleep: Callable[[float], None]) -> None:
-        self.sleep, self.received_at = sleep, 0.0
+    def __init__(self, scheduler: Scheduler) -> None:
+        assert scheduler.current is not None
+        self._scheduler, self._process = scheduler, scheduler.current.process
+
+    @property
+    def received_at(self) -> float:
+        """As in ``driver_process.Signals``."""
+        return self._process.asked_to_end_s
 
     def received(self) -> int:
-        """None."""
-        return 0
+        """As in ``driver_process.Signals``."""
+        return signal.SIGTERM if self._process.asked_to_end_s else 0
+
+    def sleep(self, seconds: float) -> None:
+        """As in ``driver_process.Signals``."""
+        self._scheduler.wait(lambda: bool(self._process.asked_to_end_s), seconds)
 
 
 class _Stage:
@@ -168,6 +179,11 @@ class _Stage:
         scheduler.say(f"says: {text}")
         if scheduler.current is not None:
             scheduler.current.process.printed = text
+
+    def why_no_driver(self) -> str:
+        """Why the current process, a supervisor, can start no more drivers."""
+        current = self.scheduler.current
+        return self.world.cluster.why_no_driver(current.process) if current is not None else ""
 
     def nudged(self, real: wakeups.Wakeups) -> None:
         """Let a nudge of the current process ring its driver's bell."""
@@ -338,9 +354,11 @@ def _place_input(put: Put, stage: _Stage) -> None:
 def _place_machines(put: Put, stage: _Stage) -> None:
     """Let supervisors, runners and operations see the machine on which they run."""
     put(supervisor, "os", _ContainerOs(stage))
-    put(supervisor, "Signals", lambda: _Signals(stage.scheduler.sleep))
+    put(supervisor, "Signals", lambda: _Signals(stage.scheduler))
+    put(supervisor, "Thread", Threading(lambda: stage.scheduler).Thread)
     for module in (input_access, whereabouts):
         put(module, "this_machine", lambda: SimpleNamespace(host=stage.world.here, shares_disk=lambda *_: True))
-    put(supervisor, "why_gone", lambda _: "")
+    put(supervisor, "why_gone", lambda _: stage.why_no_driver())
+    put(yarn_application, "manager_url", lambda _: MANAGER)
     for owner, name, value in places(lambda: stage.world.table):
         put(owner, name, value)

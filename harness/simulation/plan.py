@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from streamkeeper.model.control import KUBERNETES, LOCAL, YARN
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import Handover
 from streamkeeper.operations.deploy import OnOpen
@@ -72,7 +73,8 @@ _OUTPUTS = (*(OutputKind.FILES, OutputKind.TABLE) * 2, *(OutputKind.FUNCTION, Ou
 """The output of each seed, in turn."""
 _FROM_FILES, _STATEFUL = 0.4, 0.4
 """The shares of plans whose job reads files, and whose query keeps state."""
-_IN_PODS = (1, 4, 6)
+_IN_CLUSTERS = (1, 4, 6)
+_ON_YARN = 0
 _BY_SEVENTH = {3: _LIVING, 4: _DAMAGES, 5: _DAMAGES}
 _COPIES = ("older-store", "older-checkpoint", "older-output", "lost-output")
 _WITHOUT_COPIES = 0.6
@@ -111,11 +113,20 @@ those whose batches are not committed, and all that arrive, are elsewhere for a 
 """
 TOPIC_FAULTS = ("dropped-records",)
 """Faults of a job that reads a topic. ``dropped-records``: records whose batches are committed are dropped."""
-POD_FAULTS = {"node-cut": 4, "node-boot": 2, "pod-deleted": 2, "pod-forced": 1, "pod-lost": 1}
-"""Faults of a cluster. ``node-cut``: a node reaches neither the API server nor, in half of the cases, the store.
-``node-boot``: a node restarts, and may forget how its containers ended. ``pod-deleted``: a pod is deleted, as by the
-drain of a node. ``pod-forced``: a pod and its finalizer are removed at once, and its end can no longer be proven.
-``pod-lost``: a kubelet reports that it does not find a container, which runs on.
+_NODE_FAULTS = {"node-cut": 4, "node-boot": 2}
+CLUSTER_FAULTS = {
+    LOCAL: {},
+    KUBERNETES: _NODE_FAULTS | {"pod-deleted": 2, "pod-forced": 1, "pod-lost": 1},
+    YARN: _NODE_FAULTS | {"manager-restart": 2, "application-killed": 2, "application-forgotten": 1},
+}
+"""Faults of each cluster.
+
+``node-cut``: a node reaches neither its cluster nor, in half of the cases, the store. ``node-boot``: a node restarts,
+and its kubelet may forget how its containers ended. ``pod-deleted``: a pod is deleted, as by the drain of a node.
+``pod-forced``: a pod and its finalizer are removed at once, and its end can no longer be proven. ``pod-lost``: a
+kubelet reports that it does not find a container, which runs on. ``manager-restart``: a NodeManager restarts, and knows
+nothing of the containers that run on. ``application-killed``: a person kills an application, which counts as ended at
+once. ``application-forgotten``: the ResourceManager has no record of an application that runs.
 """
 
 
@@ -149,8 +160,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the job deletes the files that it has read."""
     stateful: bool
     """Whether its query keeps state."""
-    pods: bool = False
-    """Whether its drivers run in pods of a Kubernetes cluster; else on the machines of their callers."""
+    drivers: str = LOCAL
+    """Where its drivers run: LOCAL, on the machines of their callers; KUBERNETES or YARN."""
     lost: float
     """The share of calls to the store that fail, half of them after their effect."""
     unseen: float
@@ -208,9 +219,9 @@ def draw(seed: int) -> Plan:
         moves.insert(
             chance.randint(1, len(moves)), _fault(chance, dict.fromkeys(TOPIC_FAULTS, 1), 12.0 * chance.random())
         )
-    pods = seed % 7 in _IN_PODS and _OUTPUTS[seed % len(_OUTPUTS)] is not OutputKind.FILES
-    for _ in range(chance.choice([0, 1, 2, 4]) if pods else 0):
-        fault = _fault(chance, POD_FAULTS, 30.0 * chance.random())
+    drivers = _drivers(seed)
+    for _ in range(chance.choice([0, 1, 2, 4]) if drivers != LOCAL else 0):
+        fault = _fault(chance, CLUSTER_FAULTS[drivers], 30.0 * chance.random())
         moves.insert(chance.randint(1, len(moves)), fault)
     return Plan(
         seed=seed,
@@ -222,8 +233,15 @@ def draw(seed: int) -> Plan:
         files=files,
         cleaner=cleaner,
         stateful=chance.random() < _STATEFUL,
-        pods=pods,
+        drivers=drivers,
     )
+
+
+def _drivers(seed: int) -> str:
+    # The simulated Spark writes files only to the machine on which it runs.
+    if seed % 7 not in _IN_CLUSTERS or _OUTPUTS[seed % len(_OUTPUTS)] is OutputKind.FILES:
+        return LOCAL
+    return YARN if seed // 7 % 3 == _ON_YARN else KUBERNETES
 
 
 def _request(chance: random.Random, weights: _Weights, pause_s: float, unseen: float) -> Move:

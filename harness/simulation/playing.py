@@ -12,6 +12,7 @@ from harness.simulation.plan import Move, Plan
 from harness.simulation.schedule import Schedule
 from harness.simulation.scheduler import Event, Violation
 from harness.simulation.world import World
+from streamkeeper.model.control import LOCAL
 
 
 @dataclass
@@ -32,7 +33,12 @@ class Told:
 def play(plan: Plan) -> Told:
     """Play a plan, and return what it showed."""
     told = Told(plan)
-    kinds = {"files": plan.files, "cleaner": plan.cleaner, "stateful": plan.stateful, "pods": plan.pods}
+    kinds: dict[str, Any] = {
+        "files": plan.files,
+        "cleaner": plan.cleaner,
+        "stateful": plan.stateful,
+        "drivers": plan.drivers,
+    }
     with World.opened(plan.seed, output=plan.output, **kinds) as world:
         world.covered = told.covered
         schedule = Schedule(world, plan)
@@ -73,7 +79,7 @@ def timeline(told: Told) -> str:
     plan = told.plan
     given = f"files{', which it deletes' if plan.cleaner else ''}" if plan.files else "a topic"
     job = f"from {given} to {plan.output.value}{', with state' if plan.stateful else ''}"
-    job += ", in pods" if plan.pods else ""
+    job += f", on {plan.drivers}" if plan.drivers != LOCAL else ""
     lines = [f"seed {plan.seed}, {job}: {told.broken or 'holds'}"]
     lines += [f"  move {number}: {_told_move(move)}" for number, move in enumerate(told.plan.moves, 1)]
     lines += [f"{event.at:9.2f} s  {event.actor:32} {event.what}" for event in told.trace]

@@ -21,6 +21,7 @@ from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
+from streamkeeper.runners.driver_process import DriverProcess
 from streamkeeper.runners.supervisor import Superseded, Supervisor
 from streamkeeper.stores.contract import Store
 
@@ -41,13 +42,28 @@ class SimulatedSupervisor(Supervisor):
         assert self._claimed is not None
         driver = self._world.start_driver(self._process, self._spec, self._claimed)
         crash_point("supervisor.started")
-        self._world.scheduler.wait(lambda: not driver.alive)
+        self._world.scheduler.wait(lambda: not driver.alive or bool(self._process.asked_to_end_s))
+        code = driver.code if not driver.alive else self._ended_in_order(_Started(self._world, driver))
         crash_point("supervisor.driver-ended")
         for left in reversed(driver.tree()):
             self._world.scheduler.kill(left, -9)
         self._log.last_line = driver.printed
-        assert driver.code is not None
-        return driver.code, ""
+        return (-self._signals.received() if code is None else code), ""
+
+
+class _Started(DriverProcess):
+    """A driver that its supervisor has started."""
+
+    def __init__(self, world: World, driver: Process) -> None:
+        self._world, self._driver = world, driver
+
+    def nudge(self) -> None:
+        if self._driver.alive and self._driver.on_nudge is not None:
+            self._driver.on_nudge()
+
+    def wait_at_most(self, seconds: float) -> int | None:
+        self._world.scheduler.wait(lambda: not self._driver.alive, max(0.0, seconds))
+        return self._driver.code
 
 
 def run_supervisor(world: World, process: Process, job: str, instance: str) -> None:

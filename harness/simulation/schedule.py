@@ -10,12 +10,13 @@ from harness.simulation.callers import APPROVE_S, CATCH_UP_S, Act, Caller, Watch
 from harness.simulation.cluster import NODES
 from harness.simulation.coverage import kind_of
 from harness.simulation.input import InputFiles, told
-from harness.simulation.plan import POD_FAULTS, REQUESTS, Move, OutputKind, Plan
+from harness.simulation.plan import CLUSTER_FAULTS, REQUESTS, Move, OutputKind, Plan
 from harness.simulation.releases import JOB
 from harness.simulation.restoring import check_snapshots
 from harness.simulation.scheduler import Process, Violation
 from harness.simulation.world import World
 from streamkeeper.lifecycle.approval import answer_about
+from streamkeeper.model.control import LOCAL
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.operations.approval import asked_about
@@ -70,7 +71,7 @@ class Schedule:
             self._outputs.append(self._world.copy_output())
             if move.kind in REQUESTS and not self._world.rules.gap:
                 self._world.covered.pairs.add(f"{kind_of(self._world.state.open_operation)} + {move.kind}")
-            if move.kind in POD_FAULTS:
+            if move.kind in CLUSTER_FAULTS[self._plan.drivers]:
                 self._world.cluster.strike(move)
             else:
                 getattr(self, f"_{move.kind.replace('-', '_')}")(move)
@@ -290,7 +291,7 @@ class Schedule:
         """Bring back a job whose driver cannot be observed: a stop reaches a driver that nobody sees. A copy replaces
         a checkpoint that a driver whose end was only stated may still write. Return whether the job runs then.
         """
-        if self._plan.pods:
+        if self._plan.drivers != LOCAL:
             self._follow(callers.stop("stop-unseen"))
             if not self._follow(callers.start("start-unseen")).refusal and self._runs():
                 return True

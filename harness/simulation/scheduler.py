@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -40,8 +40,10 @@ class Process:
     code: int | None = None
     """The exit code; negative for a signal. None while the process lives."""
     children: list[Process] = field(default_factory=list)
-    pod: str = ""
-    """Uid of the pod whose first process this is; empty outside of a cluster."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """What its cluster adds to the environment."""
+    asked_to_end_s: float = 0.0
+    """When it first got a SIGTERM; 0 before."""
     printed: str = ""
     """The last line of its output."""
     on_nudge: Callable[[], None] | None = None
@@ -263,6 +265,11 @@ class Scheduler:
             self.wake()
         if self.current is not None and not self.current.process.alive:
             self._hub.switch()
+
+    def ask_to_end(self, process: Process) -> None:
+        """Send a SIGTERM to a process."""
+        process.asked_to_end_s = process.asked_to_end_s or self.now_s
+        self.wake()
 
     def thaw(self, process: Process) -> None:
         """Continue a frozen process."""

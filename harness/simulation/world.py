@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from harness.simulation import file_output
-from harness.simulation.cluster import NODES, Cluster, SimulatedPods
+from harness.simulation.cluster import NODES
+from harness.simulation.clusters import cluster_of, runner_of
 from harness.simulation.coverage import Covered
 from harness.simulation.file_log import IncompleteLog
 from harness.simulation.input import InputFiles, Topic, told
@@ -21,7 +23,6 @@ from harness.simulation.process_table import Processes
 from harness.simulation.processes import run_driver, run_supervisor
 from harness.simulation.releases import JOB, QUERY, manifest, release
 from harness.simulation.rules import Rules
-from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler, Violation
 from harness.simulation.sink import Output, SimulatedFunction, SimulatedTable
 from harness.simulation.store import URL, Disk, SimulatedStore
@@ -32,15 +33,13 @@ from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import RegistryDamaged, StoreUnavailable, StreamkeeperError
 from streamkeeper.locations import local_path, scheme_of
-from streamkeeper.model.control import KUBERNETES, LOCAL, LaunchSpec, ProcessRecord
+from streamkeeper.model.control import LOCAL, LaunchSpec, ProcessRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record, ReleaseRegistered
 from streamkeeper.model.journal_keys import journal_prefix
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
-from streamkeeper.runners.by_launch import LaunchedRunner
-from streamkeeper.runners.contract import Runner
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.file_serving import local_directory
@@ -50,6 +49,7 @@ ROOT = "/simulated"
 
 
 _DAMAGED = ("offsets", "commits", "sources/0", "state/0/0")
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _SINKS: dict[OutputKind, Callable[[World], Sink]] = {
     OutputKind.TABLE: lambda world: SimulatedTable(world),
     OutputKind.FILES: lambda _: FileSink(file_output.PLACE),
@@ -61,27 +61,27 @@ class World:
     """The simulated installation with its job."""
 
     def __init__(
-        self, scheduler: Scheduler, *, output: OutputKind, files: bool, cleaner: bool, stateful: bool, pods: bool
+        self, scheduler: Scheduler, *, output: OutputKind, files: bool, cleaner: bool, stateful: bool, drivers: str
     ) -> None:
         """``files``: whether the input is a directory of files, instead of a topic. ``cleaner``: whether Spark deletes
-        the files of committed batches. ``stateful``: whether the query keeps state. ``pods``: whether drivers run in
-        pods of a cluster, instead of on the machines of their callers.
+        the files of committed batches. ``stateful``: whether the query keeps state. ``drivers``: where drivers
+        run: LOCAL, on the machines of their callers; KUBERNETES or YARN.
         """
         self.scheduler, self.kind, self.stateful = scheduler, output, stateful
         self.settings = Settings(
             store=URL,
-            checkpoints="hdfs://namenode:8020/checkpoints" if pods else f"{ROOT}/checkpoints",
+            checkpoints=f"{ROOT}/checkpoints" if drivers == LOCAL else "hdfs://namenode:8020/checkpoints",
             jobs=f"{ROOT}/jobs",
             home=f"{ROOT}/home",
-            drivers=KUBERNETES if pods else LOCAL,
+            drivers=drivers,
         )
-        self.cluster = Cluster(self)
+        self.cluster = cluster_of(self, drivers)
         self.files = Files(lambda: int(1e9 * scheduler.unix()))
         self._trees: dict[str, Tree] = {}
         self.disk, self.output = Disk(), Output()
         self.input = InputFiles(scheduler, every_s=2.0, cleaner=cleaner) if files else Topic(scheduler, every_s=2.0)
         self.sink: Sink = _SINKS[output](self)
-        self.boots = {name: f"-:{name}-0:4026531836:0" for name in ("m1", "m2", *(NODES if pods else ()))}
+        self.boots = {name: f"-:{name}-0:4026531836:0" for name in ("m1", "m2", *(NODES if drivers != LOCAL else ()))}
         self.lost = 0.0
         """The share of calls to the store that fail."""
         self.unseen = 0.0
@@ -111,11 +111,11 @@ class World:
         files: bool = False,
         cleaner: bool = False,
         stateful: bool = False,
-        pods: bool = False,
+        drivers: str = LOCAL,
     ) -> Iterator[World]:
         """Yield a world with three registered releases, in which nothing runs yet."""
         scheduler = Scheduler(seed)
-        world = cls(scheduler, output=output, files=files, cleaner=cleaner, stateful=stateful, pods=pods)
+        world = cls(scheduler, output=output, files=files, cleaner=cleaner, stateful=stateful, drivers=drivers)
         with in_place(world):
             try:
                 for number in (1, 2, 3):
@@ -144,15 +144,7 @@ class World:
     def site_of(self, process: Process) -> Installation:
         """The installation as a process sees it."""
         store = self.store_of(process)
-        return Installation(settings=self.settings, store=store, runner=self.runner_of(store))
-
-    def runner_of(self, store: SimulatedStore) -> Runner:
-        """The runner of a process."""
-        local = SimulatedRunner(self, store)
-        if self.settings.drivers == LOCAL:
-            return local
-        makers: dict[str, Callable[[], Runner]] = {LOCAL: lambda: local, KUBERNETES: lambda: SimulatedPods(self, store)}
-        return LaunchedRunner(store, makers, KUBERNETES)
+        return Installation(settings=self.settings, store=store, runner=runner_of(self, store))
 
     def crash_point(self, name: str) -> None:
         """A failpoint of the real code is a seam."""
@@ -176,12 +168,12 @@ class World:
         return current.process.machine if current is not None else "m1"
 
     def start_supervisor(
-        self, job: str, instance: str, *, machine: str = "", pod: str = "", after_s: float = 0.0
+        self, job: str, instance: str, *, machine: str = "", environ: Mapping[str, str] = _NOTHING, after_s: float = 0.0
     ) -> Process:
         """Start the process above a driver; ``machine``: where, by default on that of the process that runs now;
-        ``pod``: the uid of its pod.
+        ``environ``: what its cluster adds to its environment.
         """
-        process = Process(instance, machine or self.here, pod=pod)
+        process = Process(instance, machine or self.here, environ=environ)
         self.supervisors.setdefault(instance, []).append(process)
         name = f"{instance} supervisor"
         self.scheduler.start(process, name, lambda: run_supervisor(self, process, job, instance), after_s=after_s)

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.cluster import SimulatedPods
+from harness.simulation.kubernetes import SimulatedPods
 from harness.simulation.plan import Move
 from harness.simulation.process_table import SimulatedProcessTable
 from harness.simulation.releases import JOB
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler
 from harness.simulation.world import World
-from streamkeeper.model.control import LaunchMode, LaunchSpec, ProcessRecord
+from harness.simulation.yarn import SimulatedContainers
+from streamkeeper.model.control import KUBERNETES, YARN, LaunchMode, LaunchSpec, ProcessRecord
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.registry.control import Control
-from streamkeeper.runners import container_runner, local_process
+from streamkeeper.runners import container_runner, local_process, yarn_application
 from streamkeeper.runners.machine import Machine
 from streamkeeper.runners.supervisor import Superseded, Supervisor
 from tests.contracts.machine_contract import MachineContract
@@ -68,7 +69,7 @@ class Place:
 
     job = JOB
 
-    def __init__(self, world: Drivers, kind: type[SimulatedRunner | SimulatedPods]) -> None:
+    def __init__(self, world: Drivers, kind: type[SimulatedRunner | SimulatedPods | SimulatedContainers]) -> None:
         self._world, self._scheduler, self._kind = world, world.scheduler, kind
         self.machine = world.table.machine()
         self.runner = self.new_runner()
@@ -209,7 +210,7 @@ class TestSimulatedRunner(RunnerContract, MachineContract):
 @pytest.fixture
 def pods() -> Iterator[Place]:
     """A cluster in which nothing runs."""
-    with Drivers.opened(1, pods=True) as opened:
+    with Drivers.opened(1, drivers=KUBERNETES) as opened:
         yield Place(opened, SimulatedPods)
 
 
@@ -219,6 +220,21 @@ class TestSimulatedPods(RunnerContract):
     @pytest.fixture
     def place(self, pods: Place) -> Place:
         return pods
+
+
+@pytest.fixture
+def containers() -> Iterator[Place]:
+    """A YARN cluster in which nothing runs."""
+    with Drivers.opened(1, drivers=YARN) as opened:
+        yield Place(opened, SimulatedContainers)
+
+
+class TestSimulatedContainers(RunnerContract):
+    """The contract, but for secrets. Its ResourceManager and NodeManagers are simulated too."""
+
+    @pytest.fixture
+    def place(self, containers: Place) -> Place:
+        return containers
 
 
 @pytest.mark.parametrize(
@@ -238,6 +254,64 @@ def test_a_pod_whose_end_is_not_reported_is_unknown(pods: Place, kind: str, whic
         pods.strike(Move(kind=kind, pause_s=0.0, which=which, seconds=300.0, machine=machine))
     told = pods.wait_for("doubt", lambda: (seen := pods.runner.observe(JOB, "one")).life is Life.UNKNOWN and seen.why)
     assert why in told
+
+
+_LOST = [
+    ("silent", 150.0, [("node-cut", 0.0)], "no NodeManager has reported how"),
+    ("listed", 150.0, [("node-cut", 0.9)], "no NodeManager has reported how"),
+    ("restarted", 45.0, [("node-cut", 0.9), ("manager-restart", 0.0)], "no NodeManager has reported how"),
+    ("forgotten", 45.0, [("node-cut", 0.9), ("application-forgotten", 0.0)], "has no record of"),
+]
+
+
+@pytest.mark.parametrize(("cut_s", "faults", "why"), [case[1:] for case in _LOST], ids=[case[0] for case in _LOST])
+def test_a_container_whose_end_is_not_reported_is_unknown(
+    containers: Place, cut_s: float, faults: list[tuple[str, float]], why: str
+) -> None:
+    """Its processes run, although the ResourceManager counts the application as failed. They end once the node is back,
+    and then their end is proven.
+    """
+    told = _unknown_after(containers, faults, cut_s)
+    assert why in told
+    driver, _ = containers.pids()
+    assert containers.is_running(driver)
+    containers.wait_dead()
+    assert not containers.is_running(driver)
+
+
+def test_the_suite_sees_a_lost_node_taken_for_an_end(containers: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: the exit code that the ResourceManager gives to what it has lost counts as one of a program."""
+    monkeypatch.setattr(yarn_application, "_tells_an_end", lambda _: True)
+    monkeypatch.setattr(yarn_application, "_has_outlived", lambda *_: True)
+    with pytest.raises(AssertionError):
+        _unknown_after(containers, [("node-cut", 0.9), ("manager-restart", 0.0)], 45.0)
+
+
+def _unknown_after(containers: Place, faults: list[tuple[str, float]], cut_s: float) -> str:
+    """Return why an instance is unknown after faults; fails if it counts as dead before."""
+    containers.runner.launch(containers.spec(), {})
+    containers.pids()
+    containers.wait_for("the report", lambda: "is RUNNING" in containers.runner.observe(JOB, "one").why)
+    for kind, which in faults:
+        for machine in ("m1", "m2"):
+            containers.strike(Move(kind=kind, pause_s=0.0, which=which, seconds=cut_s, machine=machine))
+
+    def doubt() -> str:
+        seen = containers.runner.observe(JOB, "one")
+        assert seen.life is not Life.DEAD, seen.why
+        return seen.why if seen.life is Life.UNKNOWN else ""
+
+    return str(containers.wait_for("doubt", doubt))
+
+
+def test_a_killed_application_is_dead_once_its_node_has_ended_it(containers: Place) -> None:
+    """The ResourceManager says so at once, and never reports an exit code."""
+    containers.runner.launch(containers.spec(), {})
+    driver, _ = containers.pids()
+    containers.strike(Move(kind="application-killed", pause_s=0.0, which=0.0))
+    assert containers.life() is not Life.DEAD or not containers.is_running(driver)
+    assert "no longer listed by its NodeManager" in containers.wait_dead()
+    assert not containers.is_running(driver)
 
 
 def test_a_deleted_pod_ends_and_its_end_is_proven(pods: Place) -> None:

@@ -13,7 +13,7 @@ import pytest
 from harness.places import ROOT
 from harness.simulation import known_bugs
 from harness.simulation.known_bugs import BUGS, Bug, Change, put_back
-from harness.simulation.plan import FAULTS, INPUT_FAULTS, POD_FAULTS, REQUESTS, TOPIC_FAULTS, OutputKind, draw
+from harness.simulation.plan import CLUSTER_FAULTS, FAULTS, INPUT_FAULTS, REQUESTS, TOPIC_FAULTS, OutputKind, draw
 from harness.simulation.playing import Told, play, shrink, timeline
 from harness.simulation.world import World
 from streamkeeper import clock
@@ -77,13 +77,13 @@ def test_every_kind_of_move_is_drawn() -> None:
         *FAULTS,
         *INPUT_FAULTS,
         *TOPIC_FAULTS,
-        *POD_FAULTS,
+        *(kind for faults in CLUSTER_FAULTS.values() for kind in faults),
     }
     assert {plan.output for plan in plans} == set(OutputKind)
     assert max(plan.lost for plan in plans) > 0
     assert max(plan.unseen for plan in plans) > 0
     assert any(plan.cleaner for plan in plans)
-    assert any(plan.pods for plan in plans)
+    assert {plan.drivers for plan in plans} == set(CLUSTER_FAULTS)
 
 
 @pytest.mark.parametrize("name", SEEDS_OF_BUGS)

@@ -1,0 +1,38 @@
+"""Where drivers run: on the machines of their callers, in Kubernetes' pods, or in YARN's containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from harness.simulation.cluster import Cluster
+from harness.simulation.kubernetes import Kubernetes, SimulatedPods
+from harness.simulation.runner import SimulatedRunner
+from harness.simulation.yarn import SimulatedContainers, Yarn
+from streamkeeper.model.control import KUBERNETES, LOCAL, YARN
+from streamkeeper.runners.by_launch import LaunchedRunner
+from streamkeeper.runners.contract import Runner
+
+if TYPE_CHECKING:
+    from harness.simulation.world import World
+    from streamkeeper.stores.contract import Store
+
+_CLUSTERS: dict[str, type[Cluster]] = {LOCAL: Cluster, KUBERNETES: Kubernetes, YARN: Yarn}
+
+
+def cluster_of(world: World, drivers: str) -> Cluster:
+    """Return the nodes on which drivers run."""
+    return _CLUSTERS[drivers](world)
+
+
+def runner_of(world: World, store: Store) -> Runner:
+    """Return a process's runner."""
+    local = SimulatedRunner(world, store)
+    if world.settings.drivers == LOCAL:
+        return local
+    makers: dict[str, Callable[[], Runner]] = {
+        LOCAL: lambda: local,
+        KUBERNETES: lambda: SimulatedPods(world, store),
+        YARN: lambda: SimulatedContainers(world, store),
+    }
+    return LaunchedRunner(store, makers, world.settings.drivers)

@@ -1,0 +1,371 @@
+"""A YARN cluster of two nodes, as its ResourceManager and its NodeManagers report it: also wrong, late, or not at all.
+
+A NodeManager starts each application's supervisor, and reports its exit code. The ResourceManager counts a killed
+application as ended at once, and gives up a silent node although its processes run on. A NodeManager that has
+restarted knows nothing of the containers that it has left running. What the ResourceManager has dropped is asked to end
+by its own reports, if they reach the ResourceManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.simulation.cluster import NODES, Access, Cluster, Node, exit_code_of
+from harness.simulation.plan import Move
+from harness.simulation.runner import Watched
+from harness.simulation.scheduler import START, Process
+from streamkeeper.errors import NotFound, TemporaryError
+from streamkeeper.model.control import LaunchSpec
+from streamkeeper.runners.yarn_application import YarnRunner
+from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, Container
+
+if TYPE_CHECKING:
+    from harness.simulation.world import World
+    from streamkeeper.stores.contract import Store
+
+MANAGER = "http://simulated:8088"
+_EXPIRED_S = 100.0
+"""After how long without a report the ResourceManager gives a node up; ten minutes are usual."""
+_LEFT_S = 3.0
+"""Within this time a NodeManager ends what a container's first process has left running."""
+_LISTED_S = 1.5
+"""How long a NodeManager lists a container that has ended."""
+_TOLD_S = 2.0
+"""Within this time a supervisor's reports notice that its application was dropped."""
+_LOST_NODE = -100
+_KILLED = "Application application was killed by user dr.who"
+
+
+@dataclass(eq=False)
+class _Application:
+    """An application as the ResourceManager knows it, and what its NodeManager does."""
+
+    id: str
+    job: str
+    instance: str
+    node: Node
+    state: str = "ACCEPTED"
+    diagnostics: str = "AM container is launched, waiting for AM container to Register with RM"
+    finished_ms: int = 0
+    started_ms: int = 0
+    """When its attempt was started; 0 before it has a container."""
+    ordered: bool = False
+    """Whether its NodeManager has to kill its container."""
+    kept_from: float = float("inf")
+    """The start of the NodeManager that knows its container."""
+    listed: str = ""
+    """The state in which its NodeManager lists its container; empty if it does not."""
+    root: Process | None = None
+    """The supervisor; None until the NodeManager has started it."""
+    forgotten: bool = False
+    """Whether the ResourceManager has no record of it any more."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the ResourceManager counts it as ended, or has forgotten it."""
+        return self.forgotten or self.finished_ms > 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the NodeManager that has started its container still runs."""
+        return self.kept_from == self.node.started_s
+
+    @property
+    def attempt(self) -> str:
+        """The id of its only attempt."""
+        return f"{self.id.replace('application', 'appattempt')}_000001"
+
+
+class Yarn(Cluster):
+    """The ResourceManager's applications, and what runs on its nodes."""
+
+    name = "the ResourceManager"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._applications: dict[str, _Application] = {}
+        self._ids = 0
+
+    # Requests to the ResourceManager
+
+    def new_id(self) -> str:
+        """Return an unused id."""
+        self._ids += 1
+        return f"application_1_{self._ids:04d}"
+
+    def submit(self, application: str, job: str, instance: str) -> None:
+        """Accept an application, which one of the nodes starts soon; a second submission changes nothing."""
+        if application in self._applications:
+            return
+        node = self._nodes[NODES[self._ids % len(NODES)]]
+        found = self._applications[application] = _Application(application, job, instance, node)
+        agent = Process(f"NodeManager of {application}", node.name)
+        self._scheduler.start(agent, agent.name, lambda: self._run(found), after_s=self._scheduler.chance.random())
+
+    def report(self, application: str) -> ApplicationReport | None:
+        """Report on an application."""
+        found = self._applications.get(application)
+        if found is None or found.forgotten:
+            return None
+        self._note_silence(found.node)
+        return ApplicationReport(
+            id=application, state=found.state, diagnostics=found.diagnostics, finished_time=found.finished_ms
+        )
+
+    def attempts(self, application: str) -> list[Attempt]:
+        """Report the attempts to run an application."""
+        found = self._applications.get(application)
+        if found is None or found.forgotten:
+            return []
+        if not found.started_ms:
+            return [Attempt(app_attempt_id=found.attempt, start_time=self._now_ms())]
+        return [
+            Attempt(
+                app_attempt_id=found.attempt,
+                start_time=found.started_ms,
+                container_id=_container(found),
+                node_http_address=found.node.name,
+            )
+        ]
+
+    def end_container(self, container: str) -> None:
+        """Let a container's NodeManager kill it; a missing container is ignored."""
+        found = self._of(container)
+        if found is not None and not found.is_over:
+            found.ordered = True
+            self._scheduler.wake()
+
+    def withdraw(self, application: str) -> None:
+        """Kill an application, which counts as ended at once; raises NotFound."""
+        found = self._applications.get(application)
+        if found is None or found.forgotten:
+            raise NotFound(f"no record of {application}")
+        self._kill(found)
+
+    def now(self) -> float:
+        """The time of the ResourceManager's clock."""
+        return float(int(self._scheduler.unix()))
+
+    # Requests to a NodeManager
+
+    def container(self, attempt: Attempt) -> Container | None:
+        """Report a container; raises TemporaryError if the node cannot be reached."""
+        self._must_answer(attempt)
+        found = self._of(attempt.container_id)
+        if found is None or not found.listed or not found.is_known:
+            return None
+        return Container(id=attempt.container_id, state=found.listed)
+
+    def node_started_ms(self, attempt: Attempt) -> int:
+        """When a NodeManager was started; raises TemporaryError if its node cannot be reached."""
+        self._must_answer(attempt)
+        return int(1000 * (START + self._nodes[attempt.node_http_address].started_s))
+
+    def _must_answer(self, attempt: Attempt) -> None:
+        if self._nodes[attempt.node_http_address].alone:
+            raise TemporaryError(f"simulated: NodeManager {attempt.node_http_address} does not answer")
+
+    # What happens to nodes and applications
+
+    def _strike(self, node: Node, move: Move) -> None:
+        if move.kind == "manager-restart":
+            self._scheduler.say(f"fault: the NodeManager of {node.name} is restarted, and its containers run on")
+            node.started_s = self._scheduler.now_s
+            self._lose(node)
+            return
+        if there := [each for each in self._applications.values() if not each.is_over]:
+            found = there[int(move.which * len(there))]
+            if move.kind == "application-killed":
+                self._scheduler.say(f"fault: {found.id} is killed by a person")
+                self._kill(found)
+            else:
+                self._scheduler.say(f"fault: the ResourceManager forgets {found.id}")
+                found.forgotten = True
+                self._scheduler.wake()
+
+    def _rebooted(self, node: Node, *, forgets: bool) -> str:
+        del forgets
+        self._lose(node)
+        return ""
+
+    def is_beyond_proof(self, instance: str) -> bool:
+        found = [each for each in self._applications.values() if each.instance == instance and each.root is not None]
+        return any(
+            (each.forgotten or not each.is_known) and not any(left.alive for left in each.root.tree())
+            for each in found
+            if each.root is not None
+        )
+
+    def why_no_driver(self, supervisor: Process) -> str:
+        found = next((each for each in self._applications.values() if each.root is supervisor), None)
+        return "" if found is None or found.is_known else "its container's directory was removed"
+
+    def _kill(self, found: _Application) -> None:
+        self._finish(found, "KILLED", _KILLED)
+        found.ordered = True
+        self._scheduler.wake()
+
+    def _lose(self, node: Node) -> None:
+        """Count the applications of a node as failed, as their containers are lost."""
+        for each in self._applications.values():
+            if each.node is node and each.started_ms:
+                self._finish(each, "FAILED", _exited(each, _LOST_NODE, "Container released on a *lost* node"))
+
+    def _note_silence(self, node: Node) -> None:
+        if node.cut_from is None or self._scheduler.now_s < node.cut_from + _EXPIRED_S:
+            return
+        self._lose(node)
+        for each in self._applications.values():
+            # When the node is back, its NodeManager is told to end all that it runs.
+            each.ordered |= each.node is node
+
+    def _finish(self, found: _Application, state: str, diagnostics: str) -> None:
+        """Count an application as ended. The first word stays."""
+        if not found.is_over:
+            found.state, found.diagnostics, found.finished_ms = state, diagnostics, self._now_ms()
+            self._scheduler.wake()
+
+    # The NodeManager
+
+    def _run(self, found: _Application) -> None:
+        """Start an application's supervisor, kill it when that is ordered, and report its end."""
+        node, scheduler = found.node, self._scheduler
+        scheduler.wait(lambda: node.cut_from is None)
+        if found.is_over:
+            return
+        found.started_ms = self._now_ms()
+        scheduler.seam()
+        scheduler.wait(lambda: node.cut_from is None)
+        if found.is_over:
+            return
+        self._take(found)
+        root = found.root = self._world.start_supervisor(found.job, found.instance, machine=node.name)
+        reports = Process(f"reports of {found.id}", node.name)
+        scheduler.start(reports, reports.name, lambda: self._report_life(found, root))
+        scheduler.wait(lambda: not root.alive or self._must_end(found))
+        if not found.is_known:
+            # No NodeManager waits for it.
+            return
+        scheduler.kill(root, -9)
+        found.listed = "EXITED_WITH_FAILURE"
+        reports = Process(f"heartbeat of {found.id}", node.name)
+        scheduler.start(reports, reports.name, lambda: self._report_end(found, exit_code_of(root)))
+        scheduler.sleep(_LEFT_S * scheduler.chance.random())
+        for each in root.tree():
+            scheduler.kill(each, -9)
+        found.listed = "DONE"
+        scheduler.sleep(_LISTED_S)
+        found.listed = ""
+
+    def _take(self, found: _Application) -> None:
+        found.kept_from, found.listed = found.node.started_s, "RUNNING"
+
+    def _must_end(self, found: _Application) -> bool:
+        """Whether the NodeManager that runs a container has the order to kill it."""
+        return found.ordered and found.is_known and found.node.cut_from is None
+
+    def _report_life(self, found: _Application, root: Process) -> None:
+        """Report that an application lives, and ask its supervisor to end once the application was dropped."""
+        scheduler, node = self._scheduler, found.node
+        scheduler.wait(lambda: node.cut_from is None or not root.alive)
+        if not found.is_over and root.alive:
+            found.state, found.diagnostics = "RUNNING", ""
+        scheduler.wait(lambda: not root.alive or (found.is_over and node.cut_from is None))
+        scheduler.sleep(_TOLD_S * scheduler.chance.random())
+        if root.alive:
+            scheduler.ask_to_end(root)
+
+    def _report_end(self, found: _Application, code: int) -> None:
+        node = found.node
+        self._scheduler.wait(lambda: node.cut_from is None)
+        if found.is_known:
+            self._finish(found, "FAILED", _exited(found, code, "Failing this attempt"))
+
+    def _of(self, container: str) -> _Application | None:
+        return next((each for each in self._applications.values() if _container(each) == container), None)
+
+    def _now_ms(self) -> int:
+        return int(1000 * self._scheduler.unix())
+
+
+class SimulatedManager(Access):
+    """One process's access to the ResourceManager and the NodeManagers; as ``ResourceManager``."""
+
+    url = MANAGER
+
+    def __init__(self, world: World, yarn: Yarn) -> None:
+        super().__init__(world, "YARN")
+        self._yarn = yarn
+
+    def must_answer(self) -> None:
+        """As in ``ResourceManager``."""
+        self._ask("info", lambda: None)
+
+    def new_application(self) -> str:
+        """As in ``ResourceManager``."""
+        return self._ask("new-application", self._yarn.new_id)
+
+    def submit(self, context: Mapping[str, Any]) -> None:
+        """As in ``ResourceManager``."""
+        given = (context["application-id"], context["job"], context["instance"])
+        self._ask("submit", lambda: self._yarn.submit(*given))
+
+    def find(self, application: str) -> ApplicationReport | None:
+        """As in ``ResourceManager``."""
+        return self._ask("find", lambda: self._yarn.report(application))
+
+    def now(self) -> float:
+        """As in ``ResourceManager``."""
+        return self._ask("info", self._yarn.now)
+
+    def attempts(self, application: str) -> list[Attempt]:
+        """As in ``ResourceManager``."""
+        return self._ask("attempts", lambda: self._yarn.attempts(application))
+
+    def end_container(self, container: str) -> None:
+        """As in ``ResourceManager``."""
+        self._ask("signal", lambda: self._yarn.end_container(container))
+
+    def withdraw(self, application: str) -> None:
+        """As in ``ResourceManager``."""
+        self._ask("kill", lambda: self._yarn.withdraw(application))
+
+    def look_at_container(self, attempt: Attempt) -> Container | None:
+        """As in ``ResourceManager``."""
+        return self._ask("container", lambda: self._yarn.container(attempt))
+
+    def node_started_at(self, attempt: Attempt) -> int:
+        """As in ``ResourceManager``."""
+        return self._ask("node", lambda: self._yarn.node_started_ms(attempt))
+
+
+class SimulatedContainers(Watched, YarnRunner):
+    """The real runner of YARN applications; only the cluster is simulated."""
+
+    def __init__(self, world: World, store: Store) -> None:
+        super().__init__(store, world.settings, {})
+        self._world = world
+
+    @cached_property
+    def _simulated(self) -> SimulatedManager:
+        assert isinstance(self._world.cluster, Yarn)
+        return SimulatedManager(self._world, self._world.cluster)
+
+    def _manager(self, url: str) -> Any:
+        del url
+        return self._simulated
+
+    def _context(self, application: str, spec: LaunchSpec) -> dict[str, object]:
+        return {"application-id": application, "job": spec.job, "instance": spec.instance}
+
+
+def _container(found: _Application) -> str:
+    return f"{found.id.replace('application', 'container')}_01_000001"
+
+
+def _exited(found: _Application, code: int, why: str) -> str:
+    told = f"Application {found.id} failed 1 times due to AM Container for {found.attempt}"
+    return f"{told} exited with  exitCode: {code}\n{why}"
