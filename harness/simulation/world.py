@@ -25,14 +25,13 @@ from harness.simulation.releases import JOB, QUERY, manifest, release
 from harness.simulation.rules import Rules
 from harness.simulation.scheduler import Process, Scheduler, Violation
 from harness.simulation.sink import Output, SimulatedFunction, SimulatedTable
+from harness.simulation.storages import CHECKPOINTS, ROOT, Storages
 from harness.simulation.store import URL, Disk, SimulatedStore
-from harness.simulation.trees import Files, SharedTree, SimulatedTree
 from streamkeeper.checkpoints.claims import FOLDER
 from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import RegistryDamaged, StoreUnavailable, StreamkeeperError
-from streamkeeper.locations import local_path, scheme_of
+from streamkeeper.errors import RegistryDamaged, StreamkeeperError
 from streamkeeper.model.control import LOCAL, LaunchSpec, ProcessRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record, ReleaseRegistered
@@ -43,10 +42,6 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.file_serving import local_directory
-
-ROOT = "/simulated"
-"""Above every path; the real disk has no such folder."""
-
 
 _DAMAGED = ("offsets", "commits", "sources/0", "state/0/0")
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -70,14 +65,14 @@ class World:
         self.scheduler, self.kind, self.stateful = scheduler, output, stateful
         self.settings = Settings(
             store=URL,
-            checkpoints=f"{ROOT}/checkpoints" if drivers == LOCAL else "hdfs://namenode:8020/checkpoints",
+            checkpoints=CHECKPOINTS[drivers],
             jobs=f"{ROOT}/jobs",
             home=f"{ROOT}/home",
             drivers=drivers,
         )
         self.cluster = cluster_of(self, drivers)
-        self.files = Files(lambda: int(1e9 * scheduler.unix()))
-        self._trees: dict[str, Tree] = {}
+        self._storages = Storages(scheduler, lambda: self.lost / 2)
+        self.files = self._storages.files
         self.disk, self.output = Disk(), Output()
         self.input = InputFiles(scheduler, every_s=2.0, cleaner=cleaner) if files else Topic(scheduler, every_s=2.0)
         self.sink: Sink = _SINKS[output](self)
@@ -200,21 +195,7 @@ class World:
 
     def tree_at(self, location: str, *, lasting: bool = True) -> Tree:
         """The tree at a location, in memory."""
-        found = self._trees.get(location)
-        if found is None:
-            if scheme_of(location) == "hdfs":
-                found = SharedTree(self.files, location, seam=self._reach_hdfs)
-            else:
-                root = local_path("checkpoint", location)
-                found = SimulatedTree(self.files, root, lasting=lasting, seam=self.scheduler.seam)
-            self._trees[location] = found
-        return found
-
-    def _reach_hdfs(self) -> None:
-        """Raise StoreUnavailable if HDFS does not answer, which is half as often as the store does not."""
-        self.scheduler.seam()
-        if self.scheduler.strikes(self.lost / 2):
-            raise StoreUnavailable("simulated: HDFS does not answer")
+        return self._storages.tree_at(location, lasting=lasting)
 
     def is_running(self, instance: str) -> bool:
         """Whether any process of an instance lives."""

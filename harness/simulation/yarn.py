@@ -234,12 +234,12 @@ class Yarn(Cluster):
         """Start an application's supervisor, kill it when that is ordered, and report its end."""
         node, scheduler = found.node, self._scheduler
         scheduler.wait(lambda: node.cut_from is None)
-        if found.is_over:
+        if self._is_dropped(found):
             return
         found.started_ms = self._now_ms()
         scheduler.seam()
         scheduler.wait(lambda: node.cut_from is None)
-        if found.is_over:
+        if self._is_dropped(found):
             return
         self._take(found)
         root = found.root = self._world.start_supervisor(found.job, found.instance, machine=node.name)
@@ -259,6 +259,9 @@ class Yarn(Cluster):
         found.listed = "DONE"
         scheduler.sleep(_LISTED_S)
         found.listed = ""
+
+    def _is_dropped(self, found: _Application) -> bool:
+        return found.is_over
 
     def _take(self, found: _Application) -> None:
         found.kept_from, found.listed = found.node.started_s, "RUNNING"

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.simulation.bucket import SimulatedBucket
 from harness.simulation.trees import Files, SharedTree, SimulatedTree
+from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.trees import NOT_THERE, Tree
 from streamkeeper.errors import InvalidInput
 from tests.contracts.tree_contract import TreeContract
@@ -46,6 +48,32 @@ class TestSharedTree(TreeContract):
     @pytest.fixture
     def other(self, files: Files) -> Tree:
         return SharedTree(files, "hdfs://namenode:8020/checkpoints/sales/totals/v0002")
+
+
+class TestS3TreeOnASimulatedBucket(TreeContract):
+    """The tree is the real one; only its client is simulated."""
+
+    @pytest.fixture
+    def bucket(self) -> SimulatedBucket:
+        """One bucket for both trees."""
+        return SimulatedBucket(Files())
+
+    @pytest.fixture
+    def tree(self, bucket: SimulatedBucket) -> Tree:
+        return S3Tree("s3a://bucket/checkpoints/sales/totals/v0001", bucket)
+
+    @pytest.fixture
+    def other(self, bucket: SimulatedBucket) -> Tree:
+        return S3Tree("s3a://bucket/checkpoints/sales/totals/v0002", bucket)
+
+
+def test_a_probe_whose_answer_is_lost_proves_the_same() -> None:
+    """boto3 sends the request again, and gets the answer that the object exists."""
+    files, calls = Files(), iter([False, False, True, False, False])
+    tree = S3Tree("s3a://bucket/checkpoints", SimulatedBucket(files, strikes=lambda: next(calls, False)))
+    tree.must_take_files()
+    assert next(calls, None) is None
+    assert not files.below("s3a://bucket")
 
 
 def test_a_file_is_no_folder() -> None:
