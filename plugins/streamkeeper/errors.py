@@ -135,7 +135,7 @@ class CheckpointLost(CheckpointDamaged):
 
 
 class InputGone(PermanentError):
-    """Files that the open batch of a query reads no longer exist."""
+    """Input that a query reads next no longer exists: files of its open batch, or the topic of its offsets."""
 
 
 class SnapshotDamaged(PermanentError):

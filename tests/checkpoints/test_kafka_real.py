@@ -26,6 +26,7 @@ from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.preflight import look_at_sources
+from streamkeeper.errors import InputGone
 from streamkeeper.inspection import clones, kafka_topics
 from streamkeeper.inspection.diverted import run_next, run_planned
 from streamkeeper.inspection.rehearsal import OUT_OF_REACH, Rehearsal, rehearse
@@ -187,6 +188,38 @@ def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, t
     assert told(topic, query, live) == [
         f"{topic.name} has no partition 1; {topic.name} partition 0: it ends at 0, before 2: the topic was recreated"
     ]
+
+
+def test_a_topic_that_was_created_again_is_another_topic(topic: Topic, tmp_path: Path) -> None:
+    """Its offsets alone do not tell once it has as many records as before: Spark would skip all of those."""
+    topic.put(4)
+    query, live = topic.query(tmp_path), tmp_path / "v0001"
+    run(topic.read(), live)
+    before = kafka_topics.topic_ids(query)
+    assert list(before) == [topic.name]
+    topic.put(1)
+    assert kafka_topics.topic_ids(query) == before
+    topic.broker.delete_topic(topic.name)
+    topic.broker.create_topic(topic.name, partitions=2)
+    topic.put(6)
+    assert told(topic, query, live) == [], "the negative control: without the ids nothing is found"
+    (finding,) = look_at_sources(query, LocalTree(live), served=False, topics=before)
+    assert (finding.rule, finding.severity.name) == ("source-no-longer-holds-offsets", "FATAL")
+    assert finding.evidence.startswith(f"topic {topic.name} was deleted and created again")
+    with pytest.raises(InputGone, match="query records cannot continue: topic .* was deleted and created again"):
+        kafka_topics.must_be_the_same("records", before, kafka_topics.topic_ids(query))
+    assert run(topic.read(), live) == {
+        2: [(0, 4), (0, 5), (1, 4), (1, 5)],
+    }, "what would happen: the first four records of each partition are never read"
+
+
+def test_the_ids_of_a_pattern_are_those_of_its_topics(topic: Topic, tmp_path: Path) -> None:
+    """Also of one that was created later; another topic of the broker is left out."""
+    read = topic.spark.readStream.format("kafka").option("kafka.bootstrap.servers", topic.broker.servers)
+    query = replace(topic.query(tmp_path), df=read.option("subscribePattern", f"{topic.name}.*").load())
+    topic.broker.create_topic()
+    later = topic.broker.create_topic(f"{topic.name}-later")
+    assert list(kafka_topics.topic_ids(query)) == sorted([topic.name, later])
 
 
 def test_what_a_query_passes_over_is_for_a_person_to_say(topic: Topic, tmp_path: Path) -> None:

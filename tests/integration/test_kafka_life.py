@@ -84,7 +84,7 @@ def params(house: DriverHouse, kafka: KafkaBroker, topic: str) -> dict[str, Para
 @pytest.mark.kafka
 def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) -> None:
     """The second driver, which a schedule runs, goes on at the very record, and ends once it has read all there is;
-    where the first began is written down, not what was configured."""
+    where the first began is written down, not what was configured. A third one refuses a topic that was made anew."""
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, events(0, 5))
     kafka.delete_records(topic, 5)
@@ -116,6 +116,20 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     status = house.status("second")
     assert status is not None
     assert status.queries["counts"].epoch == 2
+    assert list(house.journal.state().offset_topics("counts", "v0001")) == [topic]
+
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic, partitions=2)
+    for partition in range(2):
+        kafka.produce(topic, events(300, 200), partition=partition)
+    third = house.launch("third", params=scheduled)
+    house.wait_state("third", DriverState.STANDBY)
+    house.go("third", third, "counts")
+    assert house.wait_exit(third, 300) == ExitCode.REFUSED
+    status = house.status("third")
+    assert status is not None
+    assert f"topic {topic} was deleted and created again" in status.error
+    assert counted(house.warehouse) == expected([*held, *more])
 
 
 @pytest.mark.kafka

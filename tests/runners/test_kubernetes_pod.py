@@ -281,12 +281,12 @@ def test_somebody_elses_pod_of_that_name_is_left_alone(place: PodPlace) -> None:
     theirs["spec"]["containers"][0]["command"] = ["/bin/sleep", "300"]
     file = place.node.write_template(place.folder / "theirs.yaml", theirs)
     assert place.node.kubectl("create", "-f", str(file))
-    with pytest.raises(PermanentError, match="is not that of one"):
+    with pytest.raises(PermanentError, match="does not belong to one"):
         runner.launch(place.spec(), {})
     assert place.life() is Life.UNKNOWN
     runner.kill(JOB, "one")
     assert place.life() is Life.DEAD
-    with pytest.raises(OperationRefused, match="is not that of one"):
+    with pytest.raises(OperationRefused, match="does not belong to one"):
         runner.bury(JOB, "one", with_log=True)
     assert "deletionTimestamp" not in place.read()["metadata"]  # type: ignore[operator]
 

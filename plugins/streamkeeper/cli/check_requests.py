@@ -94,6 +94,7 @@ def _registered(asked: Asked, site: Installation) -> CheckRequest:
         findings=found.findings,
         served=found.served,
         histories=found.histories,
+        topics=found.topics,
         query=asked.query,
         rehearse=not asked.no_rehearsal,
     )

@@ -65,6 +65,7 @@ class Checker:
                 record=request.findings,
                 served=request.served,
                 histories=request.histories,
+                topics=request.topics,
                 build_again=lambda: {
                     name: query.manifest for name, query in self._build(request.candidate, layout).items()
                 },

@@ -16,6 +16,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.errors import Fenced, InvalidInput, JournalOutdated, OutputLost, SinkAhead
+from streamkeeper.model.checkpoint_version import EpochState
 from streamkeeper.model.epoch_claim import SeenClaim, find_newer, known_epoch, told_outdated, way_out
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import EpochClaimed, Record, StartOffsetsKnown
@@ -68,12 +69,14 @@ def claim_epoch(
     *,
     installation: str = "",
     seen: Collection[SeenClaim] = (),
+    topics: Mapping[str, str] | None = None,
 ) -> tuple[Claim, JobState]:
     """Claim the next epoch of the query for this process alone. ``line``: the access to the store.
     ``job``, ``instance``, ``generation``, ``query``: the claiming driver and its query.
     ``checkpoint``: the directory of the claimed version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
     ``seen``: the claims in the query's output and next to the checkpoint.
+    ``topics``: Kafka topic -> its id, of all topics that the query reads.
     Raises Fenced if this instance is not appointed or a newer generation of it has the claim. Raises JournalOutdated if
     the journal is older than ``seen``: another driver may own the next epoch, and the output may not fence it off."""
     output, version = query.sink.describe().output, checkpoint.name
@@ -99,6 +102,7 @@ def claim_epoch(
             version=version,
             query_id=held,
             committed=committed,
+            topics=dict(topics or {}),
         )
 
     crash_point("driver.claim.before")
@@ -107,17 +111,20 @@ def claim_epoch(
     mine = state.epochs[query.name]
     if (mine.instance, mine.generation) != (instance, generation):
         raise Fenced(f"query {query.name}: generation {mine.generation} of {mine.instance} claimed epoch {mine.epoch}")
-    claim = Claim(
+    return _claim(job, mine, version, output, installation), state
+
+
+def _claim(job: str, mine: EpochState, version: str, output: str, installation: str) -> Claim:
+    return Claim(
         job=job,
-        instance=instance,
-        generation=generation,
-        query=query.name,
+        instance=mine.instance,
+        generation=mine.generation,
+        query=mine.query,
         version=version,
         output=output,
         epoch=mine.epoch,
         installation=installation,
     )
-    return claim, state
 
 
 def shadow_claim(

@@ -77,6 +77,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the installation that would write the outputs, empty if none would."""
     histories: Mapping[str, OutputHistory] = {}
     """Query -> the batches that its output must have."""
+    topics: Mapping[str, Mapping[str, str]] = {}
+    """Query -> the ids of the Kafka topics to which its checkpoint's offsets belong."""
     build_again: Callable[[], Mapping[str, Manifest]] | None = None
     """Builds the candidate a second time; None if its manifests were already compared with those of an earlier
     build.
@@ -254,7 +256,8 @@ class _QueryLooks:
 
     def _sources(self, checkpoint: Tree) -> tuple[Finding, ...]:
         query = self._planned.query
-        found = tuple(look_at_sources(query, checkpoint, served=self._of.served))
+        topics = self._of.topics.get(self._name)
+        found = tuple(look_at_sources(query, checkpoint, served=self._of.served, topics=topics))
         fatal = any(finding.severity is Severity.FATAL for finding in found)
         return found if fatal else (*found, *look_at_history(query, checkpoint))
 

@@ -205,6 +205,7 @@ class Driver:
             served=asked.served,
             installation=spec.installation,
             histories=asked.histories,
+            topics=asked.topics,
             # A release that was described before has just been compared with that description.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )

@@ -4,7 +4,7 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from streamkeeper.checkpoints.layout import can_restart_open, is_version_name, last_committed, last_planned, open_batch
@@ -24,12 +24,15 @@ from streamkeeper.sinks.file import FileSink, newest_batch
 _LOG = "_spark_metadata"
 
 
-def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator[Finding]:
+def look_at_sources(
+    query: Query, checkpoint: Tree, *, served: bool, topics: Mapping[str, str] | None = None
+) -> Iterator[Finding]:
     """Yield a finding for each problem with the input that the next start reads, such as missing files.
 
     ``served``: whether a driver is running. If so, the open batch is not examined, because the driver completes it.
+    ``topics``: Kafka topic -> id of the topic to which the checkpoint's offsets belong.
     """
-    yield from _topics(query, checkpoint)
+    yield from _topics(query, checkpoint, topics)
     batch = open_batch(checkpoint.fresh())
     if batch is None or served:
         return
@@ -115,12 +118,12 @@ def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]
         yield observations.input_not_checked(found.unchecked)
 
 
-def _topics(query: Query, checkpoint: Tree) -> Iterator[Finding]:
+def _topics(query: Query, checkpoint: Tree, ids: Mapping[str, str] | None) -> Iterator[Finding]:
     """Check that topics still have the next input, and the input of an open batch."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
-        for source, gaps in missing_after(query, checkpoint, last_committed(checkpoint.fresh())).items():
+        for source, gaps in missing_after(query, checkpoint, last_committed(checkpoint.fresh()), ids=ids).items():
             where, told = f"{source} (kafka)", "; ".join(gap.told for gap in gaps)
             if all(gap.passed_over for gap in gaps):
                 yield observations.topic_passed_over(where, told)

@@ -105,7 +105,9 @@ def claim_and_fence(
     ``accepted``: the loss of output that a person accepted.
     """
     spec, query = at.spec, planned.query
-    history = at.line.look().output_history(query.name, checkpoint.name)
+    state = at.line.look()
+    history = state.output_history(query.name, checkpoint.name)
+    topics = _same_topics(planned, state, checkpoint)
     # Before the claim, which would count as the newest epoch of a version that has never raised its fence.
     look_before_claim(spec.job, query, history, checkpoint, accepted=accepted)
     with at.spans.measure("claim"):
@@ -119,12 +121,30 @@ def claim_and_fence(
             checkpoint,
             installation=spec.installation,
             seen=seen,
+            topics=topics,
         )
         keep_claim(claim, checkpoint)
         state = hand_over(at.line, query, claim, checkpoint, spec.checkpoints, state, accepted=accepted)
         now = state.output_history(query.name, checkpoint.name)
         history = structs.replace(history, inherited=now.inherited, parent=now.parent, parent_batch=now.parent_batch)
         return claim, open_writer(query, claim, checkpoint, state, history, accepted=accepted)
+
+
+def _same_topics(planned: PlannedQuery, state: JobState, checkpoint: Tree) -> dict[str, str]:
+    """Return Kafka topic -> its id, of all topics that the query reads. Raises InputGone if a topic is another one than
+    that to which the checkpoint's offsets belong: Spark would start in the middle of its records.
+    """
+    from streamkeeper.inspection.kafka_topics import must_be_the_same
+
+    name, ids = planned.query.name, _topic_ids(planned)
+    must_be_the_same(name, state.offset_topics(name, checkpoint.name), ids)
+    return ids
+
+
+def _topic_ids(planned: PlannedQuery) -> dict[str, str]:
+    from streamkeeper.inspection.kafka_topics import topic_ids
+
+    return topic_ids(planned.query) if any(source.kind == "kafka" for source in planned.manifest.sources) else {}
 
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
@@ -140,7 +160,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
         raise Fenced(f"query {query.name}: {superseded}")
     known = _known(at, state, planned, checkpoint)
     must_be_there(checkpoint.fresh(), known)
-    _begin_where_it_began(at, planned, checkpoint)
+    _begin_where_it_began(at, planned, state, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
         writer = open_writer(query, claim, checkpoint, state, OutputHistory(version=checkpoint.name))
@@ -156,15 +176,21 @@ def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint:
     return known_at(at.line, state, at.spec.job, query, version, commits=at.board.commits if own else None)
 
 
-def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> None:
-    """Make a rebuilt version read its topics from where the current version started, whatever the query's options."""
-    from streamkeeper.inspection.kafka_topics import reads_all_of
+def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, state: JobState, checkpoint: Tree) -> None:
+    """Make a rebuilt version read its topics from where the current version started, whatever the query's options.
+
+    A topic that was created again since then has none of these records, so the query's options decide.
+    """
+    from streamkeeper.inspection.kafka_topics import reads_all_of, recreated
 
     serving = at.spec.rehearse_on.get(planned.query.name)
-    if serving is not None and not is_published(checkpoint.fresh()) and reads_all_of(planned.query, tree_at(serving)):
-        crash_point("driver.shadow.seed.before")
-        seed_beginning(tree_at(serving), checkpoint.fresh(), query_id=str(uuid.uuid4()))
-        crash_point("driver.shadow.seed.after")
+    if serving is None or is_published(checkpoint.fresh()) or not reads_all_of(planned.query, tree_at(serving)):
+        return
+    if recreated(state.offset_topics(planned.query.name, tree_at(serving).name), _topic_ids(planned)):
+        return
+    crash_point("driver.shadow.seed.before")
+    seed_beginning(tree_at(serving), checkpoint.fresh(), query_id=str(uuid.uuid4()))
+    crash_point("driver.shadow.seed.after")
 
 
 def _behind_its_gate(

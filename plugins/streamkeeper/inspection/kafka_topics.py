@@ -10,12 +10,15 @@ import msgspec
 
 from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import SourceOutOfReach
+from streamkeeper.errors import InputGone, SourceOutOfReach
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 
 if TYPE_CHECKING:
     from streamkeeper.definition import Query
 
+RECREATED_HINT = (
+    "start a new checkpoint version from the records that the topic still holds; the results lack the others"
+)
 _PATIENCE_S = 20
 _CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "client.id": "streamkeeper-look"}
 
@@ -31,14 +34,17 @@ class Gap(msgspec.Struct, frozen=True):
     """Whether Spark skips these records without any message."""
 
 
-def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str, list[Gap]]:
+def missing_after(
+    query: Query, checkpoint: Tree, batch: int | None, *, ids: Mapping[str, str] | None = None
+) -> dict[str, list[Gap]]:
     """Return, by source, the records that batches after ``batch`` would need but that the topics no longer have.
 
     Each ``Gap`` is the missing range of one partition. If ``batch`` is None, the check covers all batches from the
-    first. A source without missing records is left out. Raises SourceOutOfReach if the brokers do not answer. Raises
+    first. A source without missing records is left out. ``ids``: topic -> id of the topic to which the offsets belong;
+    a topic with another id has none of the records. Raises SourceOutOfReach if the brokers do not answer. Raises
     CheckpointDamaged if the checkpoint is damaged.
     """
-    return _missing(query, stands_at(checkpoint.fresh(), batch))
+    return _missing(query, stands_at(checkpoint.fresh(), batch), ids or {})
 
 
 def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
@@ -46,7 +52,37 @@ def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap
 
     Each ``Gap`` is the missing range of one partition.
     """
-    return _missing(query, read_by(checkpoint.fresh(), batch))
+    return _missing(query, read_by(checkpoint.fresh(), batch), {})
+
+
+def topic_ids(query: Query) -> dict[str, str]:
+    """Return Kafka topic -> its id, of all topics that the query reads.
+
+    A deleted topic that is created again has another id. Two topics of one name in two clusters are left out, and so
+    are topics of brokers that know no ids (before Kafka 2.8). Raises SourceOutOfReach if the brokers do not answer.
+    """
+    frame: Any = query.df
+    found: dict[str, set[str]] = {}
+    for reading in kafka_readings(frame._jdf.queryExecution().analyzed()).values():
+        for topic, identity in _listed(frame.sparkSession._jvm, reading):
+            if reading.reads(topic) and identity != _NO_ID:
+                found.setdefault(topic, set()).add(identity)
+    return {topic: identities.pop() for topic, identities in sorted(found.items()) if len(identities) == 1}
+
+
+def must_be_the_same(query: str, offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> None:
+    """Raise InputGone if a topic was deleted and created again since the query read it.
+
+    ``query``: the query, for the error; ``offsets_of``: topic -> id of the topic to which the checkpoint's offsets
+    belong; ``ids``: topic -> its id now.
+    """
+    if others := recreated(offsets_of, ids):
+        raise InputGone(f"query {query} cannot continue: {_told_recreated(others[0])}", hint=RECREATED_HINT)
+
+
+def recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
+    """Return the topics that were deleted and created again; the arguments are those of ``must_be_the_same``."""
+    return [topic for topic, identity in sorted(offsets_of.items()) if ids.get(topic, identity) != identity]
 
 
 def reads_all_of(query: Query, checkpoint: Tree) -> bool:
@@ -103,10 +139,13 @@ class HeldTopics:
         return {(topic, int(number)): int(offset) for topic, number, offset in _LISTED.findall(text)}
 
 
+_TOPIC = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+), internal=")
+_NO_ID = "A" * 22
+"""The id of all topics of a broker that knows no ids."""
 _LISTED = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 
 
-def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[Gap]]:
+def _missing(query: Query, needed: Mapping[str, Positions], ids: Mapping[str, str]) -> dict[str, list[Gap]]:
     if not any(needed.values()):
         return {}
     frame: Any = query.df
@@ -118,18 +157,18 @@ def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[Ga
         wanted = {
             topic: partitions for topic, partitions in positions.items() if reading is not None and reading.reads(topic)
         }
-        if reading is not None and wanted and (gaps := list(_compare(frame.sparkSession._jvm, reading, wanted))):
+        if reading is not None and wanted and (gaps := list(_compare(frame.sparkSession._jvm, reading, wanted, ids))):
             found[name] = gaps
     return found
 
 
-def _compare(jvm: Any, reading: KafkaReading, needed: Positions) -> Iterator[Gap]:
+def _compare(jvm: Any, reading: KafkaReading, needed: Positions, ids: Mapping[str, str]) -> Iterator[Gap]:
     from py4j.protocol import Py4JJavaError
 
     try:
         admin = _client(jvm, reading)
         try:
-            yield from _gaps(jvm, admin, needed, passes_over=reading.passes_over)
+            yield from _gaps(jvm, admin, needed, ids, passes_over=reading.passes_over)
         finally:
             admin.close(jvm.java.time.Duration.ofSeconds(1))
     except Py4JJavaError as error:
@@ -144,12 +183,16 @@ def _no_answer(reading: KafkaReading, error: Any) -> str:
     return f"Kafka at {reading.clients.get('bootstrap.servers', '')} does not answer: {_told(error)}"
 
 
-def _gaps(jvm: Any, admin: Any, needed: Positions, *, passes_over: bool) -> Iterator[Gap]:
+def _gaps(jvm: Any, admin: Any, needed: Positions, ids: Mapping[str, str], *, passes_over: bool) -> Iterator[Gap]:
     there: list[tuple[str, int, int]] = []
     for topic, partitions in sorted(needed.items()):
-        count = _partitions(jvm, admin, topic)
-        if count is None:
+        described = _describe(jvm, admin, topic)
+        if described is None:
             yield Gap(f"topic {topic} does not exist")
+            continue
+        count, identity = described
+        if recreated(ids, {topic: identity}):
+            yield Gap(_told_recreated(topic))
             continue
         for partition, offset in sorted(partitions.items()):
             if partition < count:
@@ -167,13 +210,33 @@ def _gaps(jvm: Any, admin: Any, needed: Positions, *, passes_over: bool) -> Iter
             yield Gap(f"{topic} partition {partition}: it ends at {end}, before {offset}: the topic was recreated")
 
 
-def _partitions(jvm: Any, admin: Any, topic: str) -> int | None:
-    """Return the number of partitions of a topic, or None if the topic does not exist."""
+def _told_recreated(topic: str) -> str:
+    return f"topic {topic} was deleted and created again, so the checkpoint's offsets belong to records that are gone"
+
+
+def _listed(jvm: Any, reading: KafkaReading) -> list[tuple[str, str]]:
+    """Return name and id of every topic that the source's user may see."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        admin = _client(jvm, reading)
+        try:
+            # Read as one text: asking the JVM for each of a thousand topics would be slow.
+            return _TOPIC.findall(str(_answer(jvm, admin.listTopics().listings()).toString()))
+        finally:
+            admin.close(jvm.java.time.Duration.ofSeconds(1))
+    except Py4JJavaError as error:
+        raise SourceOutOfReach(_no_answer(reading, error)) from error
+
+
+def _describe(jvm: Any, admin: Any, topic: str) -> tuple[int, str] | None:
+    """Return the number of partitions of a topic, and its id; None if the topic does not exist."""
     from py4j.protocol import Py4JJavaError
 
     try:
         asked = admin.describeTopics(_list(jvm, [topic])).topicNameValues().get(topic)
-        return int(_answer(jvm, asked).partitions().size())
+        described = _answer(jvm, asked)
+        return int(described.partitions().size()), str(described.topicId().toString())
     except Py4JJavaError as error:
         if _cause(error).getClass().getSimpleName() == "UnknownTopicOrPartitionException":
             return None

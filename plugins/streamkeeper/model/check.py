@@ -45,6 +45,8 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a driver writes the checkpoints during the check."""
     histories: dict[str, OutputHistory] = {}
     """Query -> the batches that its output must contain."""
+    topics: dict[str, dict[str, str]] = {}
+    """Query -> the ids of the Kafka topics to which the checkpoint's offsets belong."""
     rehearse: bool = True
     """Whether to run the last batch on a clone."""
     timeout_s: float = 120.0

@@ -54,6 +54,8 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The newest batch in the checkpoint when the version was created; None for an empty checkpoint."""
     claim: EpochState | None = None
     """The newest epoch that was claimed on it; None before the first claim, and in older copies."""
+    topics: dict[str, str] = {}
+    """Kafka topic -> its id when a driver first read it for this version; empty if not recorded."""
 
     @property
     def inherited(self) -> int:
@@ -113,6 +115,20 @@ def output_history(versions: Sequence[CheckpointVersion], version: str, newest: 
                 parent_first_committed=first.get("first_committed"),
             )
         known = parent
+    return found
+
+
+def known_topics(versions: Sequence[CheckpointVersion], version: str) -> dict[str, str]:
+    """Return Kafka topic -> the id of the topic to which the offsets in ``version`` belong.
+
+    A version that continues another one has that one's offsets. ``versions``: all versions of the query.
+    """
+    by_name = {known.version: known for known in versions}
+    found: dict[str, str] = {}
+    known = by_name.pop(version, None)
+    while known is not None:
+        found = known.topics | found
+        known = by_name.pop(known.parent, None)
     return found
 
 
@@ -219,6 +235,7 @@ def opened(version: CheckpointVersion, record: EpochClaimed, claim: EpochState) 
         claimed_by=record.instance,
         query_id=version.query_id or record.query_id,
         committed=_newest(version.committed, record.committed),
+        topics=record.topics | version.topics,
     )
 
 

@@ -150,6 +150,8 @@ class Gather(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a driver writes the checkpoints while the evidence is gathered."""
     histories: dict[str, OutputHistory] = {}
     """Query -> batches that its output must contain; empty from operations of older versions."""
+    topics: dict[str, dict[str, str]] = {}
+    """Query -> the ids of the Kafka topics to which the checkpoint's offsets belong; empty in older records."""
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):

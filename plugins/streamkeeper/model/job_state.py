@@ -13,6 +13,7 @@ from streamkeeper.model.checkpoint_version import (
     claimed,
     completed,
     created,
+    known_topics,
     opened,
     output_history,
     seen,
@@ -51,7 +52,7 @@ from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
-FORMAT = 9
+FORMAT = 10
 """The parts that each format added. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a
 job's retirement. 4: a rebuilt journal. 5: an operation's fault, who stated an instance's end. 6: committed batches at
 a version's creation and at a claim. 7: the first of the consecutive claims on a version. 8: the newest claim on each
@@ -177,6 +178,10 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     def output_history(self, query: str, version: str) -> OutputHistory:
         """Return the batches that a query's output must contain while ``version`` is current."""
         return output_history(self.versions.get(query, ()), version, self.epochs.get(query))
+
+    def offset_topics(self, query: str, version: str) -> dict[str, str]:
+        """Return Kafka topic -> the id of the topic to which the offsets in a checkpoint version belong."""
+        return known_topics(self.versions.get(query, ()), version)
 
     @property
     def owners(self) -> list[InstanceState]:

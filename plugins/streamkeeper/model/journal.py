@@ -185,6 +185,8 @@ class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed
     """Spark's id of the query in that version; empty if the version had not started."""
     committed: int | None = None
     """The newest committed batch of that version; None if the version had not started."""
+    topics: dict[str, str] = {}
+    """Kafka topic -> its id, of all topics that the query reads; empty in older records."""
 
 
 class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-offsets-known"):

@@ -78,6 +78,7 @@ from streamkeeper.operations.missing_input import must_still_be_there
 from streamkeeper.operations.registered import (
     is_served,
     live_checkpoints,
+    offset_topics,
     output_histories,
     recorded_findings,
     stored_manifests,
@@ -283,6 +284,7 @@ class DeployActs:
             record=recorded_findings(self._site, state),
             served=is_served(self._site, state),
             histories=output_histories(state),
+            topics=offset_topics(state),
         )
 
     def _record_description(self, instance: str) -> None:

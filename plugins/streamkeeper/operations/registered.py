@@ -45,6 +45,8 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a running driver owns the checkpoints."""
     histories: dict[str, OutputHistory]
     """Query -> the batches that its output must contain."""
+    topics: dict[str, dict[str, str]]
+    """Query -> the ids of the Kafka topics to which the checkpoint's offsets belong."""
 
 
 def deployed_of(site: Installation, job: str) -> Deployed:
@@ -67,6 +69,7 @@ def deployed_of(site: Installation, job: str) -> Deployed:
         findings=recorded_findings(site, state),
         served=is_served(site, state),
         histories=output_histories(state),
+        topics=offset_topics(state),
     )
 
 
@@ -102,6 +105,14 @@ def output_histories(state: JobState) -> dict[str, OutputHistory]:
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: state.output_history(query, version.version) for query, version in current.items() if version is not None
+    }
+
+
+def offset_topics(state: JobState) -> dict[str, dict[str, str]]:
+    """Return, by query, the ids of the Kafka topics to which the offsets in the current checkpoint version belong."""
+    current = {query: state.current_version(query) for query in state.versions}
+    return {
+        query: state.offset_topics(query, version.version) for query, version in current.items() if version is not None
     }
 
 
