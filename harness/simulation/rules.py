@@ -206,6 +206,9 @@ class Rules:
         if known is not None and record.instance in self.killed and not known.appointed:
             return
         living = [process for machine in self._world.boots for process in self._world.living(record.instance, machine)]
+        if self._world.disk.get(control_key(self._job, record.instance, "exit.json")) is not None:
+            # A supervisor that has recorded the end does nothing more, but may still wait for the store's answer.
+            living = [process for process in living if process.parent is not None]
         if living and any(self._claims(record.instance)):
             names = ", ".join(process.name for process in living)
             self._break(f"the end of {record.instance} is recorded ({record.proof}), and {names} live")

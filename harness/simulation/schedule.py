@@ -287,18 +287,19 @@ class Schedule:
             if not self._outdated:
                 check_snapshots(self._world)
 
-    def _brought_back(self) -> bool:
+    def _brought_back(self, number: int = 0) -> bool:
         """Bring back a job whose driver cannot be observed: a stop reaches a driver that nobody sees. A copy replaces
         a checkpoint that a driver whose end was only stated may still write. Return whether the job runs then.
+        ``number``: of the attempt.
         """
         if self._plan.drivers != LOCAL:
-            self._follow(callers.stop("stop-unseen"))
-            if not self._follow(callers.start("start-unseen")).refusal and self._runs():
+            self._follow(callers.stop(f"stop-unseen{number}"))
+            if not self._follow(callers.start(f"start-unseen{number}")).refusal and self._runs():
                 return True
         if not self._stated:
             return False
         self._follow(callers.save())
-        return not self._follow(callers.recover("mend-copy", RecoveryAction.RESTORE)).refusal
+        return not self._follow(callers.recover(f"mend-copy{number}", RecoveryAction.RESTORE)).refusal
 
     def _runs(self) -> bool:
         """Whether the current driver runs, and no operation is about to change that."""
@@ -335,7 +336,8 @@ class Schedule:
                 self._until(self._scheduler.now_s + _LOOK_S)
             if self._world.is_complete() or (self._outdated and not self._runs()):
                 return
-            self._follow(callers.start(f"start-watch{number}"))
+            if self._follow(callers.start(f"start-watch{number}")).refusal and not self._runs():
+                self._brought_back(number + 1)
 
     def _follow(self, act: Act) -> Caller:
         """Make a request, and once more on the other machine if the refusal says so."""
