@@ -242,6 +242,30 @@ BUGS = (
         ),
     ),
     Bug(
+        "lost-node-is-the-end",
+        "The exit code that YARN gives to a container of a lost node counts as that of its program.",
+        (
+            Change(
+                "runners.yarn_application",
+                "_tells_an_end",
+                "return code >= 0 or code in _BEYOND_MEMORY",
+                "return True",
+            ),
+        ),
+    ),
+    Bug(
+        "unlisted-is-the-end",
+        "A container counts as ended if its NodeManager does not list it, also if that one was started later.",
+        (
+            Change(
+                "runners.yarn_application",
+                "_has_outlived",
+                "manager.node_started_at(attempt) + _SKEW_MS > attempt.start_time or ",
+                "",
+            ),
+        ),
+    ),
+    Bug(
         "stated-end-unseen",
         "An operation waits for a candidate whose end a person has stated.",
         (
