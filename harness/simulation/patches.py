@@ -23,7 +23,7 @@ from harness.simulation.input import TOPIC, check_batch
 from harness.simulation.process_table import places
 from harness.simulation.processes import planned_queries
 from harness.simulation.remembered import Remembered
-from harness.simulation.sink import TableWriter, answer, compute, read_fences
+from harness.simulation.sink import answer, compute, read_fences
 from harness.simulation.state import export_state
 from harness.simulation.threads import InTurn, Queues, Threading
 from harness.simulation.yarn import MANAGER
@@ -31,7 +31,6 @@ from streamkeeper import clock, crash_points, lifecycle
 from streamkeeper.checkpoints import input_files, publishing, unread_files
 from streamkeeper.checkpoints.log_codec import batch_number, sink_entry_from
 from streamkeeper.driver import (
-    comparing,
     ending,
     main,
     observing,
@@ -308,7 +307,6 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     for name in ("must_be_create_only", "prepare", "restore_confs"):
         put(queries, name, lambda *_: None)
     put(taking_over, "check_batch", check_batch)
-    put(comparing, "TableWriter", TableWriter)
     put(table, "answer", lambda question: answer(stage.world, question))
     _place_files(put, stage)
     _place_input(put, stage)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,6 +12,7 @@ from streamkeeper.model.lost_store import Fence
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.sinks.contract import (
+    ComparedVersions,
     OutputAnswer,
     OutputClaim,
     OutputQuestion,
@@ -282,9 +283,11 @@ class TableWriter(SinkWriter):
         if self._in_shadow and row is not None and row.owner == self._owner:
             del self._world.output.beside[self._context.version]
 
-    def compare(self, may_differ: Collection[str] = ()) -> OutputComparison:
+    def compare_with_current(self, versions: ComparedVersions) -> OutputComparison:
+        return versions.judged(self._compare())
+
+    def _compare(self) -> OutputComparison:
         """Compare what readers see with this shadow, row by row."""
-        del may_differ
         self._world.scheduler.seam()
         old, new = self._world.output, self._output
         if old.row is None or new is None or new.row is None:

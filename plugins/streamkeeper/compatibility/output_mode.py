@@ -9,6 +9,7 @@ from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, is_s
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.sink_capabilities import capabilities_of
 
 _WHOLE = ("update", "complete")
 _SAME_ROWS = ("deduplicate", "deduplicate-within-watermark", "limit")
@@ -57,9 +58,8 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _hint_for(new: Manifest) -> str:
-    if new.sink.kind == "foreach":
-        return "check that the sink function replaces the earlier result of a group"
-    return f"{NO_ACTION}: the output keeps one result per group"
+    result = capabilities_of(new.sink.kind).result_of
+    return f"{NO_ACTION}: {result}" if result else "check that the sink function replaces the earlier result of a group"
 
 
 RULES: tuple[Rule, ...] = (output_mode_changed,)

@@ -20,9 +20,7 @@ from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointDamaged, NotFound, TemporaryError
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.job_state import JobState
-from streamkeeper.sinks.contract import SinkWriter
-from streamkeeper.sinks.file import FileWriter
-from streamkeeper.sinks.table import TableWriter
+from streamkeeper.sinks.contract import ComparedVersions, SinkWriter
 
 SEARCH_S = 60.0
 _LOOK_S = 0.1
@@ -78,21 +76,15 @@ class Comparing:
             writer.close()
 
     def _look_of(self, writer: SinkWriter, old: Tree, query: ServedQuery) -> Look:
-        new, columns = query.checkpoint, self._may_differ.get(query.name, ())
-        match writer:
-            case TableWriter():
-                return lambda: look_at_tables(lambda: writer.compare(columns), old, new)
-            case FileWriter():
-                spark = self._at.session.spark
-                schema = query.planned.query.df.schema
-                return lambda: look_at_files(
-                    lambda one, other: writer.compare(old.name, one, other, spark, may_differ=columns, schema=schema),
-                    old,
-                    new,
-                )
-            case _:
-                told = OutputComparison(comparable=False, why="the output of this kind of sink cannot be read")
-                return lambda: told
+        new = query.checkpoint
+        versions = ComparedVersions(
+            current=old.name,
+            may_differ=self._may_differ.get(query.name, ()),
+            frame=query.planned.query.df,
+            newest_pair=lambda: equal_batches(old.fresh(), new.fresh()),
+            same_input=lambda old_batch, new_batch: _same(old, old_batch, new, new_batch),
+        )
+        return lambda: writer.compare_with_current(versions)
 
     def _state(self) -> JobState:
         return self._at.line.state or self._at.line.look()
@@ -121,26 +113,6 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
             return msgspec.structs.replace(found, comparable=False, why=found.why or NO_MOMENT, same_input=False)
         # Use at most half of the time, because the database has other users.
         stopped.wait(max(_LOOK_S, clock.monotonic() - began))
-
-
-def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: Tree) -> OutputComparison:
-    """Compare two tables as of one moment. ``same_input`` in the result shows whether both tables contained the same
-    input at that moment, judged by the newest batch of each.
-    """
-    found = compare_now()
-    if found.old_batch is None or found.new_batch is None:
-        return msgspec.structs.replace(found, same_input=False)
-    return msgspec.structs.replace(found, same_input=_same(old, found.old_batch, new, found.new_batch))
-
-
-def look_at_files(
-    compare_pair: Callable[[int, int], OutputComparison], old: Tree, new: Tree
-) -> OutputComparison | None:
-    """Compare the outputs up to the newest pair of batches that have read the same input; return None if there is no
-    such pair.
-    """
-    pair = equal_batches(old.fresh(), new.fresh())
-    return compare_pair(*pair) if pair is not None else None
 
 
 def _same(old: Tree, old_batch: int, new: Tree, new_batch: int) -> bool:

@@ -5,7 +5,6 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from streamkeeper.checkpoints.layout import can_restart_open, is_version_name, last_committed, last_planned, open_batch
 from streamkeeper.checkpoints.open_input import doubling_files, open_input
@@ -19,9 +18,6 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.output_history import OutputHistory, find_output_loss
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.fences import read_fences
-from streamkeeper.sinks.file import FileSink, newest_batch
-
-_LOG = "_spark_metadata"
 
 
 def look_at_sources(
@@ -89,20 +85,9 @@ def look_at_sink(job: str, query: Query, checkpoint: Tree, history: OutputHistor
 
     ``history``: the batches that the output must have; None if unknown, or if the deployed job writes another output.
     """
-    version = _version(query, checkpoint)
+    version = checkpoint.name if is_version_name(checkpoint.name) else query.sink.newest_version()
     if version:
         yield from _sink(job, query, checkpoint, version, history)
-
-
-def _version(query: Query, checkpoint: Tree) -> str:
-    """Return the checkpoint version, by the directory's name; for a copy elsewhere, the newest version in a FileSink's
-    output.
-    """
-    if is_version_name(checkpoint.name):
-        return checkpoint.name
-    if not isinstance(query.sink, FileSink):
-        return ""
-    return max((entry.name for entry in _entries(Path(query.sink.path)) if is_version_name(entry.name)), default="")
 
 
 def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]:
@@ -159,11 +144,5 @@ def _sink(job: str, query: Query, checkpoint: Tree, version: str, history: Outpu
         return
     if written is not None and (planned is None or written > planned):
         yield observations.sink_ahead(query.sink.describe().output, written, planned)
-    if isinstance(query.sink, FileSink) and committed is not None:
-        directory = Path(query.sink.path) / version
-        if newest_batch(directory) is None and any(entry.name != _LOG for entry in _entries(directory)):
-            yield observations.sink_log_gone(str(directory), committed)
-
-
-def _entries(directory: Path) -> list[Path]:
-    return [path for path in directory.iterdir() if not path.name.startswith(".")] if directory.is_dir() else []
+    if committed is not None and (directory := query.sink.lost_log(version)):
+        yield observations.sink_log_gone(directory, committed)

@@ -59,6 +59,14 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all versions write to the same place, which must accept the new rows; otherwise each has its own."""
     names_place: bool = True
     """Whether the output's identity is the place that it writes to."""
+    of_one_machine: Mapping[str, str] = {}
+    """URL scheme of the output -> why only one machine can write it, as a phrase; ``""`` is the scheme of a path."""
+    read_as: str = ""
+    """The kind of streaming source that can read the output; empty if none can."""
+    log_folder: str = ""
+    """The folder of each version, below the output, in which Spark keeps a log that grows; empty without one."""
+    result_of: str = "the output keeps one result per group"
+    """What becomes of an earlier result of a group, as a sentence; empty if only the function's author knows."""
     not_from_elsewhere: str = "nothing proves that it refuses writes of an executor that outlives its driver"
     """Why executors on other machines cannot write the output, as a phrase; empty if they can."""
     columns: Mapping[str, frozenset[ColumnChange]] = {}
@@ -80,6 +88,7 @@ _BY_NAME = frozenset({ColumnChange.REMOVED, ColumnChange.REORDERED, ColumnChange
 _UNKNOWN = SinkCapabilities()
 _SINKS = {
     "table": SinkCapabilities(
+        of_one_machine={"sqlite": "a SQLite database is a file of one machine"},
         takes_again="each row replaces the one with its key",
         fences=True,
         knows_batches=True,
@@ -94,6 +103,9 @@ _SINKS = {
         complete_replaces=True,
     ),
     "file": SinkCapabilities(
+        of_one_machine=dict.fromkeys(("", "file"), "its directory would be a different one on each node"),
+        read_as="file",
+        log_folder="_spark_metadata",
         takes_again="and readers see the batches before them once",
         fences=True,
         knows_batches=True,
@@ -107,6 +119,7 @@ _SINKS = {
     ),
     # The function decides how rows are written, and only its author knows how.
     "foreach": SinkCapabilities(
+        result_of="",
         names_place=False,
         not_from_elsewhere="nothing prevents its function from writing in an executor that outlives its driver",
         columns={"": _EVERY},
@@ -114,23 +127,14 @@ _SINKS = {
 }
 
 
-_OF_ONE_MACHINE = "a SQLite database is a file of one machine"
-
-
 def why_not_from_elsewhere(kind: str, output: str) -> str:
     """Return why executors on other machines cannot write an output of this description; empty if they can."""
-    if kind == "table" and output.startswith("sqlite:"):
-        return _OF_ONE_MACHINE
-    return capabilities_of(kind).not_from_elsewhere
+    return capabilities_of(kind).not_from_elsewhere or why_not_from_any_node(kind, output)
 
 
 def why_not_from_any_node(kind: str, output: str) -> str:
     """Return why a driver that may change machines cannot write an output; empty if it can."""
-    if kind == "table" and output.startswith("sqlite:"):
-        return _OF_ONE_MACHINE
-    if kind == "file" and scheme_of(output) in ("", "file"):
-        return "its directory would be a different one on each node"
-    return ""
+    return capabilities_of(kind).of_one_machine.get(scheme_of(output), "")
 
 
 def capabilities_of(kind: str) -> SinkCapabilities:

@@ -12,6 +12,7 @@ from streamkeeper.locations import lies_within
 from streamkeeper.model.fleet import FleetIndex, JobRow
 from streamkeeper.model.manifest import Manifest, SinkDescription
 from streamkeeper.model.secret_references import MASK
+from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 
@@ -49,7 +50,7 @@ def find_readers(
     with file outputs only, so the readers of other kinds of output are unknown.
     """
     unknown = [sentence for query, sink in sorted(outputs.items()) if (sentence := _unreadable(query, sink))]
-    places = {query: sink.output for query, sink in outputs.items() if not _unreadable(query, sink)}
+    places = {query: sink for query, sink in outputs.items() if not _unreadable(query, sink)}
     if not places:
         return Readers(unknown=tuple(unknown))
     if index is None:
@@ -70,7 +71,7 @@ def find_readers(
 
 def _unreadable(query: str, sink: SinkDescription) -> str:
     """Return why the readers of an output are unknown; empty if they can be found."""
-    if sink.kind != "file":
+    if not capabilities_of(sink.kind).read_as:
         return (
             f"the readers of {sink.output}, the {sink.kind} of query {query}, are unknown: no streaming source reads it"
         )
@@ -88,11 +89,12 @@ def _described(site: Installation, row: JobRow) -> dict[str, Manifest] | str:
     return found if found is not None else "the description by its driver no longer exists"
 
 
-def _reading(job: str, manifests: Mapping[str, Manifest], places: Mapping[str, str]) -> Iterator[Reader]:
+def _reading(job: str, manifests: Mapping[str, Manifest], places: Mapping[str, SinkDescription]) -> Iterator[Reader]:
     for query, manifest in sorted(manifests.items()):
         for source in manifest.sources:
-            for written, place in sorted(places.items()):
-                if source.kind == "file" and any(lies_within(each, place) for each in _paths(source.location)):
+            for written, sink in sorted(places.items()):
+                reads = source.kind == capabilities_of(sink.kind).read_as
+                if reads and any(lies_within(each, sink.output) for each in _paths(source.location)):
                     yield Reader(job=job, query=query, location=source.location, reads=written)
 
 

@@ -26,6 +26,7 @@ from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
 from streamkeeper.model.fleet import PruneRecord
 from streamkeeper.model.job_state import JobState
+from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.operations.ended_drivers import (
     EndedDriver,
     Removed,
@@ -260,10 +261,11 @@ def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[Chec
     """Yield the logs of a file sink, one for each version that it wrote. Spark compacts them, but drops no line."""
     release = state.serving_release
     manifest = stored_manifests(site, state, release).get(query) if release in state.described else None
-    if manifest is None or manifest.sink.kind != "file":
+    folder = capabilities_of(manifest.sink.kind).log_folder if manifest is not None else ""
+    if manifest is None or not folder:
         return
     for version in state.versions[query]:
-        log = Path(manifest.sink.output) / version.version / "_spark_metadata"
+        log = Path(manifest.sink.output) / version.version / folder
         if log.is_dir():
             yield CheckpointGrowth(directory=str(log), growth=sink_log_growth(LocalTree(log)))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from streamkeeper.errors import OperationRefused, OutputLost
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.model.serving import Span
@@ -109,6 +111,30 @@ def check_installation(what: str, recorded: str | None, mine: str) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedVersions:
+    """A query's current checkpoint version and its shadow, whose outputs are compared."""
+
+    current: str
+    """The current version."""
+    may_differ: tuple[str, ...]
+    """Columns that are left out of the comparison."""
+    frame: DataFrame
+    """The query; its rows have the columns of the shadow's output."""
+    newest_pair: Callable[[], tuple[int, int] | None]
+    """Returns the newest batches of both versions that end at the same input, the current version's first; None
+    without such a pair.
+    """
+    same_input: Callable[[int, int], bool]
+    """Whether these batches of both versions end at the same input."""
+
+    def judged(self, compared: OutputComparison) -> OutputComparison:
+        """Return a comparison of the outputs as of one moment, with the answer whether both had the same input then."""
+        old, new = compared.old_batch, compared.new_batch
+        same = old is not None and new is not None and self.same_input(old, new)
+        return msgspec.structs.replace(compared, same_input=same)
+
+
 class Sink(ABC):
     """A sink as the job's author declares it: an immutable value, without a connection.
 
@@ -148,6 +174,17 @@ class Sink(ABC):
         for Streamkeeper is no conflict.
         """
         return None
+
+    def newest_version(self) -> str:
+        """Return the newest checkpoint version in the output; empty if the output does not keep versions apart."""
+        return ""
+
+    def lost_log(self, version: str) -> str:
+        """Return the directory of a version that contains rows but has lost its log of batches; empty if there is
+        none. Changes nothing.
+        """
+        del version
+        return ""
 
     @abstractmethod
     def rehearse(self, batch: DataFrame) -> None:
@@ -209,6 +246,13 @@ class SinkWriter(ABC):
         """Prepare the output for a version whose first batch is ``batch_id + 1``; idempotent. The default does
         nothing.
         """
+
+    def compare_with_current(self, versions: ComparedVersions) -> OutputComparison | None:
+        """Compare this shadow with the current output. Return None, or a comparison with ``same_input=False``, if they
+        cannot be compared at the moment.
+        """
+        del versions
+        return OutputComparison(comparable=False, why="the output of this kind of sink cannot be read")
 
     def discard(self) -> None:  # noqa: B027
         """Remove this version's shadow output, never the current one; idempotent. The default does nothing."""

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
+from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import (
+    ComparedVersions,
     OutputClaim,
     Sink,
     SinkContext,
@@ -53,7 +55,7 @@ from streamkeeper.sinks.file_serving import (
     read_serving,
     read_spans,
 )
-from streamkeeper.sinks.sink_log import begin_log, continue_log, newest_batch
+from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, continue_log, newest_batch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -130,6 +132,16 @@ class FileSink(Sink):
             return False
         mine, theirs = Path(self.path), Path(other.path)
         return mine == theirs or is_internal(mine, theirs) or is_internal(theirs, mine)
+
+    def newest_version(self) -> str:
+        names = [entry.name for entry in _entries(Path(self.path)) if is_version_name(entry.name)]
+        return max(names, default="")
+
+    def lost_log(self, version: str) -> str:
+        directory = Path(self.path) / version
+        if newest_batch(directory) is not None or all(entry.name == SINK_LOG for entry in _entries(directory)):
+            return ""
+        return str(directory)
 
     def find_conflict(self, *, serves: bool) -> str | None:
         """Return a sentence if the directory is inside an internal directory of another output, unless ``serves``."""
@@ -313,6 +325,15 @@ class FileWriter(SinkWriter):
             shutil.rmtree(self._target)
             forget_schemas(self._root, self._context.version)
 
+    def compare_with_current(self, versions: ComparedVersions) -> OutputComparison | None:
+        pair = versions.newest_pair()
+        if pair is None:
+            return None
+        (old, new), frame = pair, versions.frame
+        return self.compare(
+            versions.current, old, new, frame.sparkSession, may_differ=versions.may_differ, schema=frame.schema
+        )
+
     def compare(
         self,
         old_version: str,
@@ -362,3 +383,7 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
     return spark.sql.execution.streaming.sinks.FileStreamSink(
         session._jsparkSession, str(target), datasources(), python.toSeq(list(sink.partition_by)), options
     )
+
+
+def _entries(directory: Path) -> list[Path]:
+    return [path for path in directory.iterdir() if not path.name.startswith(".")] if directory.is_dir() else []

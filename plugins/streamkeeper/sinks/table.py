@@ -23,6 +23,7 @@ from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
 from streamkeeper.sinks.comparison import OutputComparison, compare_tables
 from streamkeeper.sinks.contract import (
+    ComparedVersions,
     OutputClaim,
     Sink,
     SinkContext,
@@ -290,6 +291,9 @@ class TableWriter(SinkWriter):
             if row is not None and row.owner == self._owner:
                 drop_version(connection, self._outputs, self._table)
         self._prepared = None
+
+    def compare_with_current(self, versions: ComparedVersions) -> OutputComparison:
+        return versions.judged(self.compare(versions.may_differ))
 
     def compare(self, may_differ: Collection[str] = ()) -> OutputComparison:
         """Compare the current table with the shadow's table in one snapshot; ``may_differ``: see ``compare_tables``."""
