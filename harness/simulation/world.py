@@ -83,6 +83,8 @@ class World:
         """The share of observations that see nothing."""
         self.slow_until_s = 0.0
         """Until when a write to the output takes long."""
+        self.swapped = False
+        """Whether the store was ever replaced by a copy."""
         self.drifts = 0
         """How many unknown changes the check finds by now, besides those of the releases."""
         self.supervisors: dict[str, list[Process]] = {}
@@ -267,6 +269,7 @@ class World:
 
     def put_back(self, copy: dict[str, bytes]) -> None:
         """Replace the store by a copy."""
+        self.swapped = True
         self.disk.put_back(copy)
         try:
             self.rules.reset(self.state)

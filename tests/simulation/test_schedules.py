@@ -22,8 +22,8 @@ from streamkeeper.driver import epoch
 BLOCK = 100
 LAST = 2001
 SEEDS_OF_BUGS = {
-    "unknown-is-proof": 57,
-    "unknown-is-the-end": 57,
+    "unknown-is-proof": 598,
+    "unknown-is-the-end": 15,
     "unknown-is-stopped": 24,
     "no-proof": 1,
     "stale-journal": 1,
@@ -50,7 +50,9 @@ SEEDS_OF_BUGS = {
     "silent-node-is-the-end": 123,
     "lost-container-is-the-end": 123,
     "stated-end-unseen": 2685,
-    "missing-pod-is-the-end": 1705,
+    "missing-pod-is-the-end": 20,
+    "lost-node-is-the-end": 7923,
+    "unlisted-is-the-end": 13315,
 }
 """Bug -> a seed that finds it; ``bench/results/simulation-bugs.jsonl`` has the first ones at one state of the code."""
 
