@@ -40,6 +40,9 @@ there twice stays so.
 class Frame:
     """A batch's rows, or the streaming frame of a query."""
 
+    schema = None
+    """Simulated rows have no types."""
+
     def __init__(
         self, session: Session, planned: Sequence[int] = (), *, add: Callable[[Sequence[int]], None] = lambda _: None
     ) -> None:

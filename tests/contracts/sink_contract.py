@@ -9,9 +9,9 @@ import pytest
 
 from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.serving import Span
-from streamkeeper.model.sink_capabilities import SinkCapabilities, capabilities_of
+from streamkeeper.model.sink_capabilities import Numbering, Reconciliation, SinkCapabilities, capabilities_of
 from streamkeeper.sinks.asking import ask_output
-from streamkeeper.sinks.contract import OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
+from streamkeeper.sinks.contract import ComparedVersions, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
 from streamkeeper.sinks.fences import read_fences
 
 SCHEMA = "customer string, total long"
@@ -125,6 +125,65 @@ class SinkContract:
             old.write(place.batch(LATE), 1)
         assert (place.rows() == [SECOND]) is can.shadows
 
+    def test_a_comparison(self, place: Place, can: SinkCapabilities) -> None:
+        """Of a shadow with the output finds whether both hold the same rows; a sink without shadows cannot compare."""
+        current = _opened(place, 1)
+        for number, row in enumerate((FIRST, SECOND)):
+            current.write(place.batch(row), number)
+        alike = _opened(place, 2, "v0002", role=WriterRole.SHADOW)
+        other = _opened(place, 2, "v0003", role=WriterRole.SHADOW)
+        for number, rows in enumerate(((FIRST, FIRST), (SECOND, LATE))):
+            alike.write(place.batch(rows[0]), number)
+            other.write(place.batch(rows[1]), number)
+        found = [each.compare_with_current(_versions(place, pair=(1, 1))) for each in (alike, other)]
+        assert [each is not None and each.comparable for each in found] == [can.shadows] * 2
+        if can.shadows:
+            assert [each is not None and each.same_input and not each.exceeds(0, 0) for each in found] == [True, False]
+
+    def test_a_comparison_of_other_input(self, place: Place, can: SinkCapabilities) -> None:
+        """Is none: both outputs hold the same row, but of batches that end elsewhere."""
+        _opened(place, 1).write(place.batch(FIRST), 0)
+        shadow = _opened(place, 2, "v0002", role=WriterRole.SHADOW)
+        shadow.write(place.batch(FIRST), 0)
+        found = shadow.compare_with_current(_versions(place, pair=None))
+        assert (found is None or not found.same_input) or not can.shadows
+
+    def test_a_version_that_continues_another(self, place: Place, can: SinkCapabilities) -> None:
+        """As after a handoff: readers see the rows of both, and the batches have the numbers that are declared."""
+        old = _opened(place, 1)
+        for number, row in enumerate((FIRST, SECOND)):
+            old.write(place.batch(row), number)
+        last = 1 if can.numbering is Numbering.KEEP else 0
+        new = _opened(place, 2, "v0002", serving=(Span("v0001", 1), Span("v0002")))
+        new.seed(last)
+        new.seed(last)
+        new.write(place.batch(LATE), last + 1)
+        assert place.rows() == [FIRST, SECOND, LATE]
+        assert new.last_batch() == (last + 1 if can.knows_batches else None)
+
+    def test_a_version_that_goes_back(self, place: Place, can: SinkCapabilities) -> None:
+        """As after a restore: the batches after it are hidden, replaced row by row, or there twice, as declared."""
+        old = _opened(place, 1)
+        for number, row in enumerate((FIRST, SECOND, LATE)):
+            old.write(place.batch(row), number)
+        new = _opened(place, 2, "v0002", serving=(Span("v0001", 1), Span("v0002")))
+        new.seed(1)
+        hidden = can.reconciles is Reconciliation.CUT_BACK
+        assert place.rows() == [FIRST, SECOND, *([] if hidden else [LATE])]
+        new.write(place.batch(LATE), 2)
+        assert place.rows() == [FIRST, SECOND, LATE, *([LATE] if can.reconciles is Reconciliation.REFUSE else [])]
+
+
+def _versions(place: Place, *, pair: tuple[int, int] | None) -> ComparedVersions:
+    """Two versions whose batches ``pair`` end at the same input."""
+    return ComparedVersions(
+        current="v0001",
+        may_differ=(),
+        frame=place.batch(FIRST),
+        newest_pair=lambda: pair,
+        same_input=lambda old, new: (old, new) == pair,
+    )
+
 
 def _opened(
     place: Place,
@@ -133,9 +192,10 @@ def _opened(
     *,
     role: WriterRole = WriterRole.SERVING,
     installation: str = "",
+    serving: tuple[Span, ...] = (),
 ) -> SinkWriter:
-    """A writer of an epoch, its fence raised."""
-    serving = () if role is WriterRole.SHADOW else (Span(version),)
+    """A writer of an epoch, its fence raised. ``serving``: what readers see from then on, by default its version."""
+    serving = () if role is WriterRole.SHADOW else serving or (Span(version),)
     context = SinkContext(
         job="sales",
         query="totals",
