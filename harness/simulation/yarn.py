@@ -35,6 +35,8 @@ _LISTED_S = 1.5
 """How long a NodeManager lists a container that has ended."""
 _TOLD_S = 2.0
 """Within this time a supervisor's reports notice that its application was dropped."""
+_SKEW_S = 30.0
+"""How far the clocks of two machines may differ, for the real runner."""
 _LOST_NODE = -100
 _KILLED = "Application application was killed by user dr.who"
 
@@ -60,6 +62,8 @@ class _Application:
     """The state in which its NodeManager lists its container; empty if it does not."""
     root: Process | None = None
     """The supervisor; None until the NodeManager has started it."""
+    told_code: bool = False
+    """Whether its NodeManager has reported an exit code before the ResourceManager counted it as ended."""
     forgotten: bool = False
     """Whether the ResourceManager has no record of it any more."""
 
@@ -72,6 +76,12 @@ class _Application:
     def is_known(self) -> bool:
         """Whether the NodeManager that has started its container still runs."""
         return self.kept_from == self.node.started_s
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether neither its exit code nor a NodeManager that is old enough can prove its end."""
+        is_young = 1000.0 * (START + self.node.started_s + _SKEW_S) > self.started_ms
+        return not self.told_code and (self.forgotten or not self.is_known or is_young)
 
     @property
     def attempt(self) -> str:
@@ -194,7 +204,7 @@ class Yarn(Cluster):
     def is_beyond_proof(self, instance: str) -> bool:
         found = [each for each in self._applications.values() if each.instance == instance and each.root is not None]
         return any(
-            (each.forgotten or not each.is_known) and not any(left.alive for left in each.root.tree())
+            each.is_over and each.is_unproven and not any(left.alive for left in each.root.tree())
             for each in found
             if each.root is not None
         )
@@ -285,6 +295,7 @@ class Yarn(Cluster):
         node = found.node
         self._scheduler.wait(lambda: node.cut_from is None)
         if found.is_known:
+            found.told_code = not found.is_over
             self._finish(found, "FAILED", _exited(found, code, "Failing this attempt"))
 
     def _of(self, container: str) -> _Application | None:
