@@ -12,14 +12,16 @@ from streamkeeper.errors import OperationRefused, StreamkeeperError, TemporaryEr
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.snapshot import series_of_query
+from streamkeeper.model.step import Step
 from streamkeeper.operations.approval import answer_approval, asked_about
 from streamkeeper.operations.backup import back_up
+from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deaths import state_death
 from streamkeeper.operations.deploy import Deploy, OnOpen
 from streamkeeper.operations.drills import drill, released_job
 from streamkeeper.operations.pruning import plan_prune, prune
 from streamkeeper.operations.recovering import Asked, open_recovery
-from streamkeeper.operations.starting import start_job
+from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.stopping import stop_job
 from streamkeeper.operations.targets import query_target
 from streamkeeper.operations.watching import Watch, run_pass
@@ -142,7 +144,11 @@ def start(operation: str) -> Act:
     """Start the job."""
 
     def act(site: Installation) -> Any:
-        return start_job(site, JOB, requested_by="ada", reason="simulated", operation=operation)
+        opened = open_start(site, JOB, requested_by="ada", reason="simulated", operation=operation)
+        if opened is None:
+            return None
+        note_carrier(site.store, JOB, opened.operation, this_process())
+        return opened.run(Step.FALL_BACK)
 
     return act
 

@@ -48,7 +48,7 @@ from streamkeeper.operations import restoring
 from streamkeeper.operations.backup import back_up, lateness_of
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
 from streamkeeper.operations.outputs import ask
-from streamkeeper.operations.overview import job_overviews
+from streamkeeper.operations.overview import recorded_jobs
 from streamkeeper.operations.pruning import plan_prune, prune, read_policy, tell_run
 from streamkeeper.operations.restoring import RestorePlan, plan_restore, restore_version
 from streamkeeper.operations.targets import all_targets, query_target
@@ -584,7 +584,7 @@ def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Re
 def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
     """It left a bundle and no journal: whoever looks at all jobs, backs them up or prunes them passes over it."""
     job.site.store.create("registry/pushed/bundles/abc.zip", b"of a deploy that died at once")
-    assert [each.job for each in job_overviews(job.site)] == [JOB]
+    assert recorded_jobs(job.site) == [JOB]
     assert [each.series for each in all_targets(job.site)] == ["sales/totals"]
     assert plan_prune(job.site).untold == ()
     (told,) = plan_prune(job.site, job="pushed").untold

@@ -32,12 +32,8 @@ class PlanWalker:
         """Return every node of a logical plan with all of its arguments."""
         return read_plan(str(self._java.walk(plan)))
 
-    def without_time(self, plan: Any) -> Any:
-        """Return an analyzed plan in which the current time has the form that it has in a micro-batch, but no value."""
-        return self._java.withoutTime(plan)
-
     def optimized(self, plan: Any) -> Any:
-        """Return the plan that the session's optimizer makes from an analyzed plan, with the current time as in
-        ``without_time``.
+        """Return the plan that the session's optimizer makes from an analyzed plan. The current time has the form that
+        it has in a micro-batch, but no value.
         """
         return self._java.optimized(plan, self._session.sessionState().optimizer())

@@ -95,11 +95,6 @@ def overview_of(site: Installation, state: JobState) -> JobOverview:
     return redact_value(found, literals_of(state.releases.values()))
 
 
-def job_overviews(site: Installation) -> list[JobOverview]:
-    """Return the overviews of all recorded jobs, by name."""
-    return [job_overview(site, job) for job in recorded_jobs(site)]
-
-
 def recorded_jobs(site: Installation) -> list[str]:
     """Return the names of all jobs with a journal, in order; a job with only a pushed bundle is left out."""
     return [job for job in list_jobs(site.store) if has_journal(site.store, job)]

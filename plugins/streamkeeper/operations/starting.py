@@ -16,10 +16,8 @@ from streamkeeper.model.journal import DesiredChanged, Record
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
-from streamkeeper.model.step import Step
-from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deaths import must_not_be_shared
-from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
+from streamkeeper.operations.deploy import Deploy, OnOpen
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
@@ -91,33 +89,6 @@ def open_start(
             )
 
     return Deploy.open(site, operation, request, allowed=allowed)
-
-
-def start_job(
-    site: Installation,
-    job: str,
-    *,
-    requested_by: str,
-    reason: str,
-    operation: str,
-    unless_stopped: bool = False,
-    on_progress: Callable[[Progress], None] | None = None,
-) -> Progress | None:
-    """Start a job and wait for the outcome; return None if the job is already running. Raises the errors of
-    ``open_start``.
-
-    ``site`` and ``job``: what to start; ``requested_by`` and ``reason``: of the request; ``operation``: the caller's
-    id; ``unless_stopped``: whether a stopped job stays stopped; ``on_progress``: called with each progress.
-
-    The returned progress has the operation's outcome; its sentence explains every outcome other than SUCCEEDED.
-    """
-    deploy = open_start(
-        site, job, requested_by=requested_by, reason=reason, operation=operation, unless_stopped=unless_stopped
-    )
-    if deploy is None:
-        return None
-    note_carrier(site.store, job, deploy.operation, this_process())
-    return deploy.run(Step.FALL_BACK, on_progress=on_progress)
 
 
 def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
