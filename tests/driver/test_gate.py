@@ -22,7 +22,7 @@ from streamkeeper.driver.lease import Heartbeat, Lease
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
-from streamkeeper.errors import CheckpointLost, Fenced
+from streamkeeper.errors import CheckpointLost, Fenced, InputGone
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.journal import (
@@ -120,6 +120,17 @@ def bench(tmp_path: Path) -> Bench:
 def age(bench: Bench) -> None:
     """Let what the line knows become too old to be shared."""
     bench.line._commands_at = bench.line._state_at = float("-inf")
+
+
+def test_a_query_whose_input_was_replaced_runs_nothing_more(bench: Bench) -> None:
+    """Neither its next batch nor a restart in the process; the batch is not written."""
+    bench.batch(0)
+    bench.continuity.refuse_input(InputGone("the topic is another one"))
+    with pytest.raises(InputGone, match="another one"):
+        bench.batch(1)
+    with pytest.raises(InputGone, match="another one"):
+        bench.continuity.check_start()
+    assert bench.ledger.batches == [0]
 
 
 def test_owner_passes_for_two_requests(bench: Bench) -> None:

@@ -170,7 +170,10 @@ def served(frame: DataFrame, checkpoint: Path) -> Any:
     from types import SimpleNamespace
 
     planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=SimpleNamespace(sources=(), confs={}))
-    return SimpleNamespace(name="q", checkpoint=LocalTree(checkpoint), planned=planned)
+    refused = list[Exception]()
+    return SimpleNamespace(
+        name="q", checkpoint=LocalTree(checkpoint), planned=planned, refused=refused, refuse_input=refused.append
+    )
 
 
 @pytest.fixture
@@ -190,7 +193,9 @@ def reading(spark: SparkSession, kafka: KafkaBroker, topic: str) -> DataFrame:
 def test_a_kafka_query_tells_what_spark_tells(
     spark: SparkSession, kafka: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lag is the sum over the partitions, in records and in seconds at the rate at which it reads."""
+    """Its lag is the sum over the partitions, in records and in seconds at the rate at which it reads. A topic that is
+    created again meanwhile is found, although it has as many records.
+    """
     for partition in (0, 1):
         kafka.produce(topic, range(20), partition=partition)
     listened = Listened(spark, tmp_path)
@@ -207,11 +212,19 @@ def test_a_kafka_query_tells_what_spark_tells(
     asked: list[object] = []
     ask = HeldTopics.ask
     monkeypatch.setattr(HeldTopics, "ask", lambda *given: asked.append(found := ask(*given)) or found)
-    SourceLooks(listened.board, look_s=0.1).add(served(frame, tmp_path / "checkpoint"))
+    query = served(frame, tmp_path / "checkpoint")
+    SourceLooks(listened.board, look_s=0.1).add(query)
     wait_for("a first look", lambda: bool(asked), 30)
     assert listened.signals().runway_s is None
     _drop(kafka, topic, 6 * len(batches) // 2 - 1)
     wait_for("the runway", lambda: (listened.signals().runway_s or 0) > 0, 30)
+    assert query.refused == []
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic, partitions=2)
+    for partition in (0, 1):
+        kafka.produce(topic, range(20), partition=partition)
+    wait_for("the refusal", lambda: bool(query.refused), 30)
+    assert f"topic {topic} was deleted and created again" in str(query.refused[0])
 
 
 def _drop(kafka: KafkaBroker, topic: str, before: int) -> None:

@@ -51,7 +51,7 @@ SEEDS_OF_BUGS = {
     "lost-container-is-the-end": 123,
     "stated-end-unseen": 2685,
     "missing-pod-is-the-end": 20,
-    "lost-node-is-the-end": 7923,
+    "lost-node-is-the-end": 13315,
     "unlisted-is-the-end": 13315,
 }
 """Bug -> a seed that finds it; ``bench/results/simulation-bugs.jsonl`` has the first ones at one state of the code."""

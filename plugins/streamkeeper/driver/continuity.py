@@ -11,15 +11,15 @@ from msgspec import structs
 from streamkeeper.checkpoints.identity import must_be_there, way_out
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import CheckpointLost
+from streamkeeper.errors import CheckpointLost, InputGone
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 
 
 class Continuity:
     """The observed facts about one query's checkpoint, over all runs of the query in this process.
 
-    ``known``: the recorded facts about the checkpoint version. The main thread starts runs, and Spark's thread delivers
-    batches; each thread writes its own fields.
+    ``known``: the recorded facts about the checkpoint version. The main thread starts runs, Spark's thread delivers
+    batches, and a third thread looks at the sources; each thread writes its own fields.
     """
 
     def __init__(self, directory: Tree, known: KnownCheckpoint) -> None:
@@ -28,11 +28,17 @@ class Continuity:
         self._query_id = known.query_id
         self._done = last_committed(directory.fresh())
         self._admitted: int | None = None
+        self._input_gone: InputGone | None = None
+
+    def refuse_input(self, error: InputGone) -> None:
+        """Let no further batch run, and no further run start: the input is no longer the one of the checkpoint."""
+        self._input_gone = error
 
     def check_start(self) -> None:
         """Raise CheckpointLost unless the checkpoint directory matches the records and what this process has observed
-        itself.
+        itself. Raises InputGone after ``refuse_input``.
         """
+        self._must_have_its_input()
         told = [batch for batch in (self._known.committed, self._done) if batch is not None]
         must_be_there(self._directory.fresh(), self._now(committed=max(told, default=None)))
         if self._admitted is not None and not self._directory.fresh().has(f"offsets/{self._admitted}"):
@@ -50,7 +56,9 @@ class Continuity:
     def check_batch(self, batch_id: int) -> None:
         """Raise CheckpointLost if the batch is already committed, if the directory no longer contains the recorded
         checkpoint, or if the commit of the previous batch is missing although this process knows of a committed batch.
+        Raises InputGone after ``refuse_input``.
         """
+        self._must_have_its_input()
         if self._done is not None and batch_id <= self._done:
             raise CheckpointLost(
                 f"{self._known.name} has gone back to an older state: Spark now runs batch {batch_id}, although Spark"
@@ -71,6 +79,10 @@ class Continuity:
         self._admitted = batch_id
         if batch_id > 0:
             self._done = batch_id - 1
+
+    def _must_have_its_input(self) -> None:
+        if self._input_gone is not None:
+            raise self._input_gone
 
     def _now(self, *, committed: int | None) -> KnownCheckpoint:
         begun = self._known.begun or bool(self._query_id) or self._done is not None

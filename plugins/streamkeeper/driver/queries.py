@@ -100,6 +100,10 @@ class ServedQuery:
         self._waits = 0
         self._kills = kills
 
+    def refuse_input(self, error: InputGone) -> None:
+        """Let no further batch run, because the input is no longer the one of the checkpoint."""
+        self._continuity.refuse_input(error)
+
     @property
     def run_id(self) -> str:
         """Spark's id of the present run."""

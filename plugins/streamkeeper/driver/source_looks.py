@@ -24,8 +24,8 @@ from streamkeeper.driver.ending import say
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.queries import ServedQuery
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SourceOutOfReach, StoreUnavailable
-from streamkeeper.inspection.kafka_topics import HeldTopics
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InputGone, SourceOutOfReach, StoreUnavailable
+from streamkeeper.inspection.kafka_topics import HeldTopics, must_be_the_same
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 from streamkeeper.model.measuring import Held, Partition, SourceLook, positions, records_behind, runway_s
 
@@ -141,9 +141,12 @@ class QueryLooks:
             if reading is None:
                 return SourceLook()
             frame = self._query.planned.query.df
-            self._topics[number] = _Topics(HeldTopics(frame.sparkSession._jvm, reading))
+            self._topics[number] = _Topics(self._query.name, HeldTopics(frame.sparkSession._jvm, reading))
         try:
             return self._topics[number].look(needed)
+        except InputGone as error:
+            self._query.refuse_input(error)
+            return SourceLook()
         except SourceOutOfReach as error:
             self._note(error)
             return SourceLook()
@@ -152,11 +155,19 @@ class QueryLooks:
 class _Topics:
     """The records of a Kafka source's topics, now and earlier."""
 
-    def __init__(self, held: HeldTopics) -> None:
+    def __init__(self, query: str, held: HeldTopics) -> None:
+        """``query``: the query that reads them, for errors."""
+        self._query = query
         self._held = held
+        self._ids: dict[str, str] = {}
+        """Topic -> its id in the first look."""
         self._seen: deque[Held] = deque(maxlen=_WINDOW)
 
     def look(self, needed: dict[Partition, int]) -> SourceLook:
+        """Check them once; raises InputGone if a topic was deleted and created again since the first look."""
+        ids = self._held.ids(sorted({topic for topic, _ in needed}))
+        must_be_the_same(self._query, self._ids, ids)
+        self._ids = ids | self._ids
         oldest, newest = self._held.ask(needed)
         now = Held(at=clock.unix(), oldest=oldest, newest=newest)
         self._seen.append(now)

@@ -121,6 +121,19 @@ class HeldTopics:
             self.close()
             raise SourceOutOfReach(_no_answer(self._reading, error)) from error
 
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Return topic -> its id; raises SourceOutOfReach if the brokers do not answer."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            if self._admin is None:
+                self._admin = _client(self._jvm, self._reading)
+            found = {topic: _describe(self._jvm, self._admin, topic) for topic in topics}
+        except Py4JJavaError as error:
+            self.close()
+            raise SourceOutOfReach(_no_answer(self._reading, error)) from error
+        return {topic: told[1] for topic, told in found.items() if told is not None and told[1] != _NO_ID}
+
     def close(self) -> None:
         """Close the client. An open client logs several lines per second while the brokers do not answer."""
         admin, self._admin = self._admin, None
