@@ -135,7 +135,11 @@ class CheckpointLost(CheckpointDamaged):
 
 
 class InputGone(PermanentError):
-    """Input that a query reads next no longer exists: files of its open batch, or the topic of its offsets."""
+    """Input that a query reads next no longer exists, such as files of its open batch."""
+
+
+class OtherTopic(InputGone):
+    """A topic was deleted and created again, so that a checkpoint's offsets do not belong to its records."""
 
 
 class SnapshotDamaged(PermanentError):

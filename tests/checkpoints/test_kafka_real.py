@@ -26,7 +26,7 @@ from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.preflight import look_at_sources
-from streamkeeper.errors import InputGone
+from streamkeeper.errors import OtherTopic
 from streamkeeper.inspection import clones, kafka_topics
 from streamkeeper.inspection.diverted import run_next, run_planned
 from streamkeeper.inspection.rehearsal import OUT_OF_REACH, Rehearsal, rehearse
@@ -204,9 +204,9 @@ def test_a_topic_that_was_created_again_is_another_topic(topic: Topic, tmp_path:
     topic.put(6)
     assert told(topic, query, live) == [], "the negative control: without the ids nothing is found"
     (finding,) = look_at_sources(query, LocalTree(live), served=False, topics=before)
-    assert (finding.rule, finding.severity.name) == ("source-no-longer-holds-offsets", "FATAL")
+    assert (finding.rule, finding.severity.name) == ("source-topic-created-again", "OPAQUE")
     assert finding.evidence.startswith(f"topic {topic.name} was deleted and created again")
-    with pytest.raises(InputGone, match="query records cannot continue: topic .* was deleted and created again"):
+    with pytest.raises(OtherTopic, match="query records cannot continue: topic .* was deleted and created again"):
         kafka_topics.must_be_the_same("records", before, kafka_topics.topic_ids(query))
     assert run(topic.read(), live) == {
         2: [(0, 4), (0, 5), (1, 4), (1, 5)],
@@ -214,12 +214,14 @@ def test_a_topic_that_was_created_again_is_another_topic(topic: Topic, tmp_path:
 
 
 def test_the_ids_of_a_pattern_are_those_of_its_topics(topic: Topic, tmp_path: Path) -> None:
-    """Also of one that was created later; another topic of the broker is left out."""
+    """Also of one that was created later. Other topics are left out, and those of a pattern that only Java reads."""
     read = topic.spark.readStream.format("kafka").option("kafka.bootstrap.servers", topic.broker.servers)
     query = replace(topic.query(tmp_path), df=read.option("subscribePattern", f"{topic.name}.*").load())
     topic.broker.create_topic()
     later = topic.broker.create_topic(f"{topic.name}-later")
     assert list(kafka_topics.topic_ids(query)) == sorted([topic.name, later])
+    for_java = read.option("subscribePattern", rf"{topic.name}\Q-later\E").load()
+    assert kafka_topics.topic_ids(replace(query, df=for_java)) == {}
 
 
 def test_what_a_query_passes_over_is_for_a_person_to_say(topic: Topic, tmp_path: Path) -> None:

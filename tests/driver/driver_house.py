@@ -220,7 +220,9 @@ class DriverHouse:
     def checkpoint(self, query: str, version: str) -> Path:
         return self.root / "checkpoints" / self.job / query / version
 
-    def go(self, instance: str, process: subprocess.Popen[bytes], *queries: str) -> None:
+    def go(
+        self, instance: str, process: subprocess.Popen[bytes], *queries: str, other_topics: tuple[str, ...] = ()
+    ) -> None:
         """Appoint, send ``go`` for v0001, and nudge."""
         for query in queries:
             first = CheckpointVersionCreated(
@@ -230,7 +232,8 @@ class DriverHouse:
                 lambda state, query=query, first=first: None if state.versions.get(query) else first  # type: ignore[misc]
             )
         self.appoint(instance)
-        self.send(instance, process, CommandKind.GO, versions=dict.fromkeys(queries, "v0001"))
+        versions = dict.fromkeys(queries, "v0001")
+        self.send(instance, process, CommandKind.GO, versions=versions, other_topics=other_topics)
 
     def send(
         self,
@@ -240,8 +243,9 @@ class DriverHouse:
         versions: Mapping[str, str] | None = None,
         *,
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
+        other_topics: tuple[str, ...] = (),
     ) -> None:
-        self.control(instance).send(kind, "op", versions, may_differ=may_differ)
+        self.control(instance).send(kind, "op", versions, may_differ=may_differ, other_topics=other_topics)
         process.send_signal(signal.SIGUSR1)
 
     def status(self, instance: str) -> DriverStatus | None:

@@ -172,7 +172,12 @@ def served(frame: DataFrame, checkpoint: Path) -> Any:
     planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=SimpleNamespace(sources=(), confs={}))
     refused = list[Exception]()
     return SimpleNamespace(
-        name="q", checkpoint=LocalTree(checkpoint), planned=planned, refused=refused, refuse_input=refused.append
+        name="q",
+        checkpoint=LocalTree(checkpoint),
+        planned=planned,
+        topics={},
+        refused=refused,
+        refuse_input=refused.append,
     )
 
 

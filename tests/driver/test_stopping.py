@@ -28,7 +28,7 @@ def test_a_query_is_stopped_between_two_triggers_only(triggered: bool, busy: boo
     """A stop within a trigger would interrupt a batch that the gate has admitted, or the planning of the next one."""
     planned: Any = SimpleNamespace(query=SimpleNamespace(name="totals"))
     gate, unused, run = SimpleNamespace(busy=busy), None, Run(triggered=triggered)
-    given: Any = (planned, unused, unused, gate, unused, unused, unused, unused)
+    given: Any = (planned, unused, unused, gate, unused, unused, unused, unused, {})
     query = ServedQuery(*given)
     started: Any = run
     query._run = started

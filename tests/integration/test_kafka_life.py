@@ -12,6 +12,7 @@ import pytest
 from harness.kafka_broker import KafkaBroker
 from harness.waiting import wait_for
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.faults import Fault
 from streamkeeper.model.release import ParamValue
 from tests.driver.driver_house import DriverHouse
 
@@ -84,7 +85,8 @@ def params(house: DriverHouse, kafka: KafkaBroker, topic: str) -> dict[str, Para
 @pytest.mark.kafka
 def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) -> None:
     """The second driver, which a schedule runs, goes on at the very record, and ends once it has read all there is;
-    where the first began is written down, not what was configured. A third one refuses a topic that was made anew."""
+    where the first began is written down, not what was configured. A third one refuses a topic that was made anew, and
+    a fourth one reads it because a person has approved."""
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, events(0, 5))
     kafka.delete_records(topic, 5)
@@ -116,7 +118,8 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     status = house.status("second")
     assert status is not None
     assert status.queries["counts"].epoch == 2
-    assert list(house.journal.state().offset_topics("counts", "v0001")) == [topic]
+    known = house.journal.state().offset_topics("counts", "v0001")
+    assert list(known) == [topic]
 
     kafka.delete_topic(topic)
     kafka.create_topic(topic, partitions=2)
@@ -129,7 +132,14 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     status = house.status("third")
     assert status is not None
     assert f"topic {topic} was deleted and created again" in status.error
+    assert status.fault == Fault.SOURCE_LOST.value
     assert counted(house.warehouse) == expected([*held, *more])
+    assert house.journal.state().offset_topics("counts", "v0001") == known
+    fourth = house.launch("fourth", params=scheduled)
+    house.wait_state("fourth", DriverState.STANDBY)
+    house.go("fourth", fourth, "counts", other_topics=("counts",))
+    assert house.wait_exit(fourth, 300) == ExitCode.FINISHED
+    assert house.journal.state().offset_topics("counts", "v0001")[topic] != known[topic]
 
 
 @pytest.mark.kafka

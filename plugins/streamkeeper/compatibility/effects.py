@@ -155,6 +155,8 @@ BREAKING: dict[str, str] = {
 _LOOK = "Spark would start, but"
 
 OPAQUE: dict[str, str] = {
+    "source-topic-created-again": "the query would continue at its old offsets and never read the new topic's records "
+    "before them",
     "source-offsets-passed-over": "the query would continue with the oldest available record; earlier ones would never "
     "be processed",
     "unknown-operator": "Spark would continue with this operator's state; whether it reads it correctly was never "

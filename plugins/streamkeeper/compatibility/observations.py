@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from streamkeeper.compatibility.rule import APPROVE
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.row_risks import risk_of_option, risks_of_confs
+
+_CREATED_AGAIN = "source-topic-created-again"
 
 
 def open_batch_cannot_restart(batch: int) -> Finding:
@@ -141,6 +143,26 @@ def topic_short(source: str, message: str, *, answered: bool, dropped: bool = Fa
         hint=gone if answered else "try again when its brokers answer",
         reference="measured: kafka_topic_recreated",
     )
+
+
+def topic_created_again(source: str, message: str) -> Finding:
+    """Report a topic that was deleted and created again, and that has as many records as before. Spark would continue
+    at the old offsets without an error, so a person must approve.
+    """
+    return Finding(
+        rule=_CREATED_AGAIN,
+        severity=Severity.OPAQUE,
+        where=f"source {source}",
+        evidence=message,
+        hint=f"{APPROVE}. Approve if the topic was restored with its old offsets, or if the query need not read the new"
+        " topic's records before these offsets",
+        reference="measured: kafka_topic_recreated",
+    )
+
+
+def has_other_topics(findings: Iterable[Finding]) -> bool:
+    """Whether a query's topic was deleted and created again."""
+    return any(finding.rule == _CREATED_AGAIN for finding in findings)
 
 
 def topic_passed_over(source: str, message: str) -> Finding:

@@ -22,6 +22,7 @@ from streamkeeper.errors import (
     CheckpointLost,
     Fenced,
     JobUnusable,
+    OtherTopic,
     OutputLost,
     PermanentError,
     SinkAhead,
@@ -115,6 +116,7 @@ _BY_TYPE: tuple[tuple[type[BaseException], Fault], ...] = (
     (OutputLost, Fault.OUTPUT_LOST),
     (CheckpointLost, Fault.CHECKPOINT_LOST),
     (CheckpointDamaged, Fault.CHECKPOINT_DAMAGED),
+    (OtherTopic, Fault.SOURCE_LOST),
 )
 
 

@@ -40,7 +40,7 @@ def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
     before = []
     for query in shadows.values():
         crash_point("driver.cutover.fence.before")
-        claim, writer = claim_and_fence(at, query.planned, query.checkpoint)
+        claim, writer = claim_and_fence(at, query.planned, query.checkpoint, topics=query.topics)
         crash_point("driver.cutover.fence.after")
         last_unseen = query.gate.written
         before.append(query.serve_under(claim, writer))

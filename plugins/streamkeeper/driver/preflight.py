@@ -110,7 +110,9 @@ def _topics(query: Query, checkpoint: Tree, ids: Mapping[str, str] | None) -> It
     try:
         for source, gaps in missing_after(query, checkpoint, last_committed(checkpoint.fresh()), ids=ids).items():
             where, told = f"{source} (kafka)", "; ".join(gap.told for gap in gaps)
-            if all(gap.passed_over for gap in gaps):
+            if all(gap.again for gap in gaps):
+                yield observations.topic_created_again(where, told)
+            elif all(gap.passed_over for gap in gaps):
                 yield observations.topic_passed_over(where, told)
             else:
                 dropped = all(gap.dropped for gap in gaps)

@@ -69,6 +69,7 @@ class ServedQuery:
         root: Path,
         policy: RestartPolicy,
         kills: RecentKills,
+        topics: Mapping[str, str],
     ) -> None:
         """``planned``: how the job built it.
         ``claim``: its epoch.
@@ -78,6 +79,7 @@ class ServedQuery:
         ``root``: the directory of the job's code.
         ``policy``: limits waiting for dependencies.
         ``kills``: detects processes killed for their memory.
+        ``topics``: Kafka topic -> its id when the query was taken over.
         """
         self.name = planned.query.name
         self.claim = claim
@@ -99,6 +101,7 @@ class ServedQuery:
         self._waited_from = 0.0
         self._waits = 0
         self._kills = kills
+        self.topics = topics
 
     def refuse_input(self, error: InputGone) -> None:
         """Let no further batch run, because the input is no longer the one of the checkpoint."""

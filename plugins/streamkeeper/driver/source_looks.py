@@ -24,7 +24,7 @@ from streamkeeper.driver.ending import say
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.queries import ServedQuery
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InputGone, SourceOutOfReach, StoreUnavailable
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, OtherTopic, SourceOutOfReach, StoreUnavailable
 from streamkeeper.inspection.kafka_topics import HeldTopics, must_be_the_same
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 from streamkeeper.model.measuring import Held, Partition, SourceLook, positions, records_behind, runway_s
@@ -71,7 +71,7 @@ class QueryLooks:
         self._readings: list[KafkaReading] | None = None
         self._topics: dict[int, _Topics] = {}
         self._unread: dict[int, UnreadFiles] = {}
-        self._failed = self._said = False
+        self._failed = self._said = self._refused = False
 
     def look(self, *, weigh: bool) -> None:
         """Check the sources once, and report to the board; raises no error. ``weigh``: whether to measure the
@@ -141,11 +141,14 @@ class QueryLooks:
             if reading is None:
                 return SourceLook()
             frame = self._query.planned.query.df
-            self._topics[number] = _Topics(self._query.name, HeldTopics(frame.sparkSession._jvm, reading))
+            self._topics[number] = _Topics(self._query, HeldTopics(frame.sparkSession._jvm, reading))
         try:
             return self._topics[number].look(needed)
-        except InputGone as error:
-            self._query.refuse_input(error)
+        except OtherTopic as error:
+            if not self._refused:
+                self._refused = True
+                say(error.message, query=self._query.name, level=logging.WARNING)
+                self._query.refuse_input(error)
             return SourceLook()
         except SourceOutOfReach as error:
             self._note(error)
@@ -155,16 +158,16 @@ class QueryLooks:
 class _Topics:
     """The records of a Kafka source's topics, now and earlier."""
 
-    def __init__(self, query: str, held: HeldTopics) -> None:
-        """``query``: the query that reads them, for errors."""
-        self._query = query
+    def __init__(self, query: ServedQuery, held: HeldTopics) -> None:
+        """``query``: the query that reads them."""
+        self._query = query.name
         self._held = held
-        self._ids: dict[str, str] = {}
-        """Topic -> its id in the first look."""
+        self._ids = dict(query.topics)
+        """Topic -> its id when the query was taken over, or in the first look that found it."""
         self._seen: deque[Held] = deque(maxlen=_WINDOW)
 
     def look(self, needed: dict[Partition, int]) -> SourceLook:
-        """Check them once; raises InputGone if a topic was deleted and created again since the first look."""
+        """Check them once; raises OtherTopic if a topic was deleted and created again meanwhile."""
         ids = self._held.ids(sorted({topic for topic, _ in needed}))
         must_be_the_same(self._query, self._ids, ids)
         self._ids = ids | self._ids

@@ -11,6 +11,8 @@ from pathlib import Path
 from msgspec import structs
 
 from streamkeeper.checkpoints.identity import must_be_there
+from streamkeeper.checkpoints.kafka_sources import stands_at
+from streamkeeper.checkpoints.layout import last_planned
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import seed_beginning
@@ -36,7 +38,7 @@ from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.driver.session import Session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
-from streamkeeper.errors import Fenced
+from streamkeeper.errors import Fenced, SourceOutOfReach
 from streamkeeper.jvm.batch_files import check_batch
 from streamkeeper.model.control import Command, LaunchSpec, QueryStatus
 from streamkeeper.model.job_state import JobState
@@ -79,9 +81,12 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
     known = _known(at, state, planned, checkpoint)
     # These checks come first, because a claim moves the sink's fence, and a handoff creates a missing directory.
     must_be_there(checkpoint.fresh(), known)
-    accepted = _accepted_loss(state, planned.query.name, checkpoint.name, order)
-    claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted)
-    return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
+    name, topics = planned.query.name, _topics_of(planned)
+    recorded = {} if name in order.other_topics else state.offset_topics(name, checkpoint.name)
+    _must_be_the_same(name, recorded, checkpoint, topics)
+    accepted = _accepted_loss(state, name, checkpoint.name, order)
+    claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted, topics=topics)
+    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics or recorded)
 
 
 def _accepted_loss(state: JobState, query: str, version: str, order: Command) -> AcceptedLoss | None:
@@ -97,17 +102,20 @@ def _accepted_loss(state: JobState, query: str, version: str, order: Command) ->
 
 
 def claim_and_fence(
-    at: Surroundings, planned: PlannedQuery, checkpoint: Tree, *, accepted: AcceptedLoss | None = None
+    at: Surroundings,
+    planned: PlannedQuery,
+    checkpoint: Tree,
+    *,
+    accepted: AcceptedLoss | None = None,
+    topics: Mapping[str, str] | None = None,
 ) -> tuple[Claim, SinkWriter]:
     """Claim the query's next epoch, and raise the output's fence to that epoch. Return the claim and a writer with that
     claim. From then on, the claimed version determines the output.
 
-    ``accepted``: the loss of output that a person accepted.
+    ``accepted``: the loss of output that a person accepted; ``topics``: Kafka topic -> its id, to be recorded.
     """
     spec, query = at.spec, planned.query
-    state = at.line.look()
-    history = state.output_history(query.name, checkpoint.name)
-    topics = _same_topics(planned, state, checkpoint)
+    history = at.line.look().output_history(query.name, checkpoint.name)
     # Before the claim, which would count as the newest epoch of a version that has never raised its fence.
     look_before_claim(spec.job, query, history, checkpoint, accepted=accepted)
     with at.spans.measure("claim"):
@@ -130,21 +138,35 @@ def claim_and_fence(
         return claim, open_writer(query, claim, checkpoint, state, history, accepted=accepted)
 
 
-def _same_topics(planned: PlannedQuery, state: JobState, checkpoint: Tree) -> dict[str, str]:
-    """Return Kafka topic -> its id, of all topics that the query reads. Raises InputGone if a topic is another one than
-    that to which the checkpoint's offsets belong: Spark would start in the middle of its records.
+def _topics_of(planned: PlannedQuery) -> dict[str, str]:
+    """Return Kafka topic -> its id, of all topics that the query reads; empty if their brokers do not answer.
+
+    The driver compares the ids again once they answer.
+    """
+    from streamkeeper.inspection.kafka_topics import topic_ids
+
+    if all(source.kind != "kafka" for source in planned.manifest.sources):
+        return {}
+    try:
+        return topic_ids(planned.query)
+    except SourceOutOfReach:
+        return {}
+
+
+def _must_be_the_same(query: str, known: Mapping[str, str], checkpoint: Tree, ids: Mapping[str, str]) -> None:
+    """Raise OtherTopic if the offsets in a checkpoint belong to another topic of the same name.
+
+    ``query``: the query; ``known``: topic -> id of the topic to which the offsets belong; ``checkpoint``: the directory
+    of its version; ``ids``: topic -> its id now.
     """
     from streamkeeper.inspection.kafka_topics import must_be_the_same
 
-    name, ids = planned.query.name, _topic_ids(planned)
-    must_be_the_same(name, state.offset_topics(name, checkpoint.name), ids)
-    return ids
-
-
-def _topic_ids(planned: PlannedQuery) -> dict[str, str]:
-    from streamkeeper.inspection.kafka_topics import topic_ids
-
-    return topic_ids(planned.query) if any(source.kind == "kafka" for source in planned.manifest.sources) else {}
+    tree = checkpoint.fresh()
+    if known and is_published(tree):
+        stands = stands_at(tree, last_planned(tree)).values()
+        needed = {topic for positions in stands for topic, partitions in positions.items() if partitions}
+        known = {topic: identity for topic, identity in known.items() if topic in needed}
+    must_be_the_same(query, known, ids)
 
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
@@ -158,14 +180,18 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     superseded = claim.superseded_by(state)
     if superseded:
         raise Fenced(f"query {query.name}: {superseded}")
-    known = _known(at, state, planned, checkpoint)
+    known, topics = _known(at, state, planned, checkpoint), _topics_of(planned)
     must_be_there(checkpoint.fresh(), known)
-    _begin_where_it_began(at, planned, state, checkpoint)
+    serving = at.spec.rehearse_on.get(query.name)
+    if serving is not None and is_published(checkpoint.fresh()):
+        # A later generation: both versions began with the same topics.
+        _must_be_the_same(query.name, state.offset_topics(query.name, tree_at(serving).name), checkpoint, topics)
+    _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
         writer = open_writer(query, claim, checkpoint, state, OutputHistory(version=checkpoint.name))
     crash_point("driver.shadow.fence.after")
-    return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
+    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics)
 
 
 def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Tree) -> KnownCheckpoint:
@@ -176,17 +202,12 @@ def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint:
     return known_at(at.line, state, at.spec.job, query, version, commits=at.board.commits if own else None)
 
 
-def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, state: JobState, checkpoint: Tree) -> None:
-    """Make a rebuilt version read its topics from where the current version started, whatever the query's options.
-
-    A topic that was created again since then has none of these records, so the query's options decide.
-    """
-    from streamkeeper.inspection.kafka_topics import reads_all_of, recreated
+def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> None:
+    """Make a rebuilt version read its topics from where the current version started, whatever the query's options."""
+    from streamkeeper.inspection.kafka_topics import reads_all_of
 
     serving = at.spec.rehearse_on.get(planned.query.name)
     if serving is None or is_published(checkpoint.fresh()) or not reads_all_of(planned.query, tree_at(serving)):
-        return
-    if recreated(state.offset_topics(planned.query.name, tree_at(serving).name), _topic_ids(planned)):
         return
     crash_point("driver.shadow.seed.before")
     seed_beginning(tree_at(serving), checkpoint.fresh(), query_id=str(uuid.uuid4()))
@@ -200,6 +221,7 @@ def _behind_its_gate(
     checkpoint: Tree,
     known: KnownCheckpoint,
     writer: SinkWriter,
+    topics: Mapping[str, str],
 ) -> ServedQuery:
     """Put a query behind a gate.
 
@@ -209,6 +231,7 @@ def _behind_its_gate(
     ``checkpoint``: the directory of its version.
     ``known``: the recorded facts of its checkpoint.
     ``writer``: writes its batches.
+    ``topics``: Kafka topic -> its id.
     """
     continuity = Continuity(checkpoint, known)
     name = claim.query
@@ -216,4 +239,5 @@ def _behind_its_gate(
     gate = Gate(name, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups, began, check_batch)
     signals = QuerySignals(trigger_s=parse_trigger(planned.query.trigger).interval_s)
     at.board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
-    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, at.spec.restarts, at.session.kills)
+    policy, kills = at.spec.restarts, at.session.kills
+    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, policy, kills, topics)

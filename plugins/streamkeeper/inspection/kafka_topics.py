@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import InputGone, SourceOutOfReach
+from streamkeeper.errors import OtherTopic, SourceOutOfReach
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 
 if TYPE_CHECKING:
     from streamkeeper.definition import Query
 
-RECREATED_HINT = (
-    "start a new checkpoint version from the records that the topic still holds; the results lack the others"
-)
+_RECREATED_HINT = "start the job; a person is then asked whether the topic's first records may be skipped"
 _PATIENCE_S = 20
 _CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "client.id": "streamkeeper-look"}
 
@@ -32,6 +31,8 @@ class Gap(msgspec.Struct, frozen=True):
     """Whether the oldest records were dropped, as retention does."""
     passed_over: bool = False
     """Whether Spark skips these records without any message."""
+    again: bool = False
+    """Whether the topic was deleted and created again, and Spark would continue at the old offset."""
 
 
 def missing_after(
@@ -58,31 +59,34 @@ def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap
 def topic_ids(query: Query) -> dict[str, str]:
     """Return Kafka topic -> its id, of all topics that the query reads.
 
-    A deleted topic that is created again has another id. Two topics of one name in two clusters are left out, and so
-    are topics of brokers that know no ids (before Kafka 2.8). Raises SourceOutOfReach if the brokers do not answer.
+    A deleted topic that is created again has another id. Two topics of one name in two clusters are left out, topics of
+    brokers that know no ids (before Kafka 2.8), and a pattern that only Java can read. Raises SourceOutOfReach if the
+    brokers do not answer.
     """
     frame: Any = query.df
     found: dict[str, set[str]] = {}
     for reading in kafka_readings(frame._jdf.queryExecution().analyzed()).values():
-        for topic, identity in _listed(frame.sparkSession._jvm, reading):
-            if reading.reads(topic) and identity != _NO_ID:
-                found.setdefault(topic, set()).add(identity)
+        with suppress(re.error):
+            for topic, identity in _listed(frame.sparkSession._jvm, reading):
+                if reading.reads(topic) and identity != _NO_ID:
+                    found.setdefault(topic, set()).add(identity)
     return {topic: identities.pop() for topic, identities in sorted(found.items()) if len(identities) == 1}
 
 
 def must_be_the_same(query: str, offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> None:
-    """Raise InputGone if a topic was deleted and created again since the query read it.
+    """Raise OtherTopic if a topic was deleted and created again since the query read it.
 
     ``query``: the query, for the error; ``offsets_of``: topic -> id of the topic to which the checkpoint's offsets
     belong; ``ids``: topic -> its id now.
     """
     if others := recreated(offsets_of, ids):
-        raise InputGone(f"query {query} cannot continue: {_told_recreated(others[0])}", hint=RECREATED_HINT)
+        raise OtherTopic(f"query {query} cannot continue: {_told_recreated(others[0])}", hint=_RECREATED_HINT)
 
 
 def recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
     """Return the topics that were deleted and created again; the arguments are those of ``must_be_the_same``."""
-    return [topic for topic, identity in sorted(offsets_of.items()) if ids.get(topic, identity) != identity]
+    known = {topic: identity for topic, identity in ids.items() if identity != _NO_ID}
+    return [topic for topic, identity in sorted(offsets_of.items()) if known.get(topic, identity) != identity]
 
 
 def reads_all_of(query: Query, checkpoint: Tree) -> bool:
@@ -205,8 +209,7 @@ def _gaps(jvm: Any, admin: Any, needed: Positions, ids: Mapping[str, str], *, pa
             continue
         count, identity = described
         if recreated(ids, {topic: identity}):
-            yield Gap(_told_recreated(topic))
-            continue
+            yield Gap(_told_recreated(topic), again=True)
         for partition, offset in sorted(partitions.items()):
             if partition < count:
                 there.append((topic, partition, offset))
@@ -224,7 +227,7 @@ def _gaps(jvm: Any, admin: Any, needed: Positions, ids: Mapping[str, str], *, pa
 
 
 def _told_recreated(topic: str) -> str:
-    return f"topic {topic} was deleted and created again, so the checkpoint's offsets belong to records that are gone"
+    return f"topic {topic} was deleted and created again, so the checkpoint's offsets do not belong to its records"
 
 
 def _listed(jvm: Any, reading: KafkaReading) -> list[tuple[str, str]]:

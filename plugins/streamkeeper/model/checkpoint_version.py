@@ -55,7 +55,7 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     claim: EpochState | None = None
     """The newest epoch that was claimed on it; None before the first claim, and in older copies."""
     topics: dict[str, str] = {}
-    """Kafka topic -> its id when a driver first read it for this version; empty if not recorded."""
+    """Kafka topic -> its id when a driver last claimed this version; empty if not recorded."""
 
     @property
     def inherited(self) -> int:
@@ -235,7 +235,7 @@ def opened(version: CheckpointVersion, record: EpochClaimed, claim: EpochState) 
         claimed_by=record.instance,
         query_id=version.query_id or record.query_id,
         committed=_newest(version.committed, record.committed),
-        topics=record.topics | version.topics,
+        topics=version.topics | record.topics,
     )
 
 

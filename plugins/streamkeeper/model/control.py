@@ -372,6 +372,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Only for compare: query -> columns in which the outputs may differ."""
     output_losses: dict[str, int] = {}
     """Only for go: query -> newest committed batch that its output may lack, because a person accepted that loss."""
+    other_topics: tuple[str, ...] = ()
+    """Only for go: queries that may read topics that were created again, because a person approved."""
 
 
 def control_key(job: str, instance: str, *parts: str) -> str:

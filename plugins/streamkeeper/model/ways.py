@@ -55,6 +55,8 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot that a restore uses; empty for other transitions."""
     output_lacks: int | None = None
     """The newest committed batch that the output may lack; None if the output lacks none."""
+    other_topics: bool = False
+    """Whether the query would read a topic that was created again, at the offsets of the old one."""
     back: Way | None = None
     """The rollback path if the candidate fails; None if ``no_way_back`` says why there is none."""
     no_way_back: str = ""

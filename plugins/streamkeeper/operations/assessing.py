@@ -9,13 +9,14 @@ import msgspec
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.reach import missing_files
 from streamkeeper.compatibility.assess import accept_output_losses, assess, assess_evidence
+from streamkeeper.compatibility.observations import has_other_topics
 from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
-from streamkeeper.model.finding import Assessment, Finding, Verdict
+from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Verdict
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Assessed
 from streamkeeper.model.manifest import Manifest
@@ -59,7 +60,7 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
     backward = assess(candidate, deployed) if deployed is not None else forward
     ways, refusal = find_ways(site, state, operation.request, release, deployed or {}, candidate, forward, backward)
     ways = {
-        query: way if way.way is Way.REBUILD else msgspec.structs.replace(way, output_lacks=lacks.get(query))
+        query: way if way.way is Way.REBUILD else _with_losses(way, lacks.get(query), forward.queries.get(query))
         for query, way in ways.items()
     }
     if not refusal and operation.request.rollback and not serving:
@@ -74,6 +75,12 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
         refusal=refusal,
         evidence=put_object(site.store, state.job, "evidence", to_json(evidence), ".json"),
     )
+
+
+def _with_losses(way: QueryWay, output_lacks: int | None, judged: QueryAssessment | None) -> QueryWay:
+    """Return the transition with what a person accepts who approves it."""
+    others = judged is not None and has_other_topics(judged.findings)
+    return msgspec.structs.replace(way, output_lacks=output_lacks, other_topics=others)
 
 
 def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[str, int]]:

@@ -302,6 +302,7 @@ class DeployActs:
         versions: dict[str, str] = {}
         may_differ: dict[str, tuple[str, ...]] = {}
         losses: dict[str, int] = {}
+        others: list[str] = []
         state = self._journal.state()
         if kind is CommandKind.GO:
             queries = state.described[state.instances[instance].release]
@@ -309,13 +310,14 @@ class DeployActs:
             versions = {query: version.version for query, version in current.items() if version is not None}
             lacks = {query: way.output_lacks for query, way in self._current().ways.items()}
             losses = {query: batch for query, batch in lacks.items() if batch is not None}
+            others = [query for query, way in self._current().ways.items() if way.other_topics]
         elif kind is CommandKind.SHADOW:
             ways = self._current().ways
             versions = {query: way.version for query, way in ways.items() if way.way is Way.REBUILD}
         elif kind is CommandKind.COMPARE:
             may_differ = self._may_differ(state)
         control = Control(self._site.store, self._job, instance)
-        control.send(kind, self._operation, versions, may_differ=may_differ, output_losses=losses)
+        control.send(kind, self._operation, versions, may_differ=may_differ, output_losses=losses, other_topics=others)
         self._site.runner.nudge(self._job, instance)
 
     def _may_differ(self, state: JobState) -> dict[str, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -173,6 +173,7 @@ class Control:
         *,
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
         output_losses: Mapping[str, int] | None = None,
+        other_topics: Iterable[str] = (),
     ) -> Command:
         """Send a command, and return it. If the operation has already sent a command of this kind, return that one
         instead.
@@ -182,6 +183,7 @@ class Control:
         ``versions``: as in Command.
         ``may_differ``: as in Command.
         ``output_losses``: as in Command.
+        ``other_topics``: as in Command.
         """
         while True:
             known = self.commands(0)
@@ -195,6 +197,7 @@ class Control:
                 versions=dict(versions or {}),
                 may_differ=dict(may_differ or {}),
                 output_losses=dict(output_losses or {}),
+                other_topics=tuple(other_topics),
             )
             crash_point(f"command.{kind.value}.before")
             try:
