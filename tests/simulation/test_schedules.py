@@ -44,7 +44,6 @@ SEEDS_OF_BUGS = {
     "prune-beside-an-operation": 31,
     "older-generation": 129,
     "cleaner-in-a-drill": 45,
-    "started-meanwhile": 1182,
     "claims-of-the-copy": 24399,
     "restored-without-its-input": 388,
     "silent-node-is-the-end": 123,
