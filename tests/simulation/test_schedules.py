@@ -38,7 +38,7 @@ SEEDS_OF_BUGS = {
     "older-store": 2342,
     "endless-fall-back": 648,
     "uncut-files": 88,
-    "log-with-a-gap": 48,
+    "log-with-a-gap": 448,
     "files-read-again": 122,
     "older-state": 2,
     "prune-beside-an-operation": 31,
