@@ -1,0 +1,50 @@
+"""To which Kafka topics the offsets of a checkpoint version belong, from the claims of its drivers."""
+
+from __future__ import annotations
+
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.job_state import JobState, fold
+from streamkeeper.model.journal import Entry, EpochClaimed
+
+
+def version(name: str, parent: str = "") -> CheckpointVersion:
+    return CheckpointVersion(query="q", version=name, release="r0001", origin="new", state_format="", parent=parent)
+
+
+def claimed(*claims: tuple[str, dict[str, str]]) -> JobState:
+    """A job whose versions were claimed in this order; v0002 continues v0001, and v0003 was rebuilt."""
+    versions = (version("v0001"), version("v0002", parent="v0001"), version("v0003"))
+    state = JobState(job="sales", versions={"q": versions})
+    for epoch, (name, topics) in enumerate(claims, 1):
+        claim = EpochClaimed(
+            query="q", output="o", epoch=epoch, instance="i", generation=1, version=name, topics=topics
+        )
+        state = fold(state, Entry(number=state.number + 1, at="", by="test", record=claim))
+    return state
+
+
+def test_a_version_has_the_topics_of_its_newest_claim() -> None:
+    """A topic that was added later, and the new id of one that a person has approved."""
+    state = claimed(("v0001", {"a": "1"}), ("v0001", {"a": "2", "b": "3"}))
+    assert state.offset_topics("q", "v0001") == {"a": "2", "b": "3"}
+
+
+def test_a_claim_without_an_answer_of_the_brokers_forgets_nothing() -> None:
+    """As a claim of an older program does."""
+    assert claimed(("v0001", {"a": "1"}), ("v0001", {})).offset_topics("q", "v0001") == {"a": "1"}
+
+
+def test_a_version_that_continues_another_has_its_topics() -> None:
+    """Until it is claimed itself; a rebuilt version has read none of them."""
+    state = claimed(("v0001", {"a": "1", "b": "1"}))
+    assert state.offset_topics("q", "v0002") == {"a": "1", "b": "1"}
+    assert state.offset_topics("q", "v0003") == {}
+    assert claimed(("v0001", {"a": "1", "b": "1"}), ("v0002", {"a": "2"})).offset_topics("q", "v0002") == {
+        "a": "2",
+        "b": "1",
+    }
+
+
+def test_an_unknown_version_or_query_has_none() -> None:
+    """As before its creation is recorded."""
+    assert claimed().offset_topics("q", "v0009") == claimed().offset_topics("other", "v0001") == {}
