@@ -202,11 +202,10 @@ class Yarn(Cluster):
         return ""
 
     def is_beyond_proof(self, instance: str) -> bool:
-        found = [each for each in self._applications.values() if each.instance == instance and each.root is not None]
         return any(
             each.is_over and each.is_unproven and not any(left.alive for left in each.root.tree())
-            for each in found
-            if each.root is not None
+            for each in self._applications.values()
+            if each.instance == instance and each.root is not None
         )
 
     def why_no_driver(self, supervisor: Process) -> str:
@@ -251,7 +250,7 @@ class Yarn(Cluster):
         scheduler.wait(lambda: node.cut_from is None)
         if self._is_dropped(found):
             return
-        self._take(found)
+        found.kept_from, found.listed = node.started_s, "RUNNING"
         root = found.root = self._world.start_supervisor(found.job, found.instance, machine=node.name)
         reports = Process(f"reports of {found.id}", node.name)
         scheduler.start(reports, reports.name, lambda: self._report_life(found, root))
@@ -271,10 +270,8 @@ class Yarn(Cluster):
         found.listed = ""
 
     def _is_dropped(self, found: _Application) -> bool:
+        """Whether it was dropped by now. A type checker would take a second look at the property for the first one."""
         return found.is_over
-
-    def _take(self, found: _Application) -> None:
-        found.kept_from, found.listed = found.node.started_s, "RUNNING"
 
     def _must_end(self, found: _Application) -> bool:
         """Whether the NodeManager that runs a container has the order to kill it."""

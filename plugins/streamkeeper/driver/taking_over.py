@@ -106,13 +106,13 @@ def claim_and_fence(
     planned: PlannedQuery,
     checkpoint: Tree,
     *,
+    topics: Mapping[str, str],
     accepted: AcceptedLoss | None = None,
-    topics: Mapping[str, str] | None = None,
 ) -> tuple[Claim, SinkWriter]:
     """Claim the query's next epoch, and raise the output's fence to that epoch. Return the claim and a writer with that
     claim. From then on, the claimed version determines the output.
 
-    ``accepted``: the loss of output that a person accepted; ``topics``: Kafka topic -> its id, to be recorded.
+    ``topics``: Kafka topic -> its id, to be recorded; ``accepted``: the loss of output that a person accepted.
     """
     spec, query = at.spec, planned.query
     history = at.line.look().output_history(query.name, checkpoint.name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -180,12 +180,19 @@ def _missing(query: Query, needed: Mapping[str, Positions], ids: Mapping[str, st
 
 
 def _compare(jvm: Any, reading: KafkaReading, needed: Positions, ids: Mapping[str, str]) -> Iterator[Gap]:
+    with _admin(jvm, reading) as admin:
+        yield from _gaps(jvm, admin, needed, ids, passes_over=reading.passes_over)
+
+
+@contextmanager
+def _admin(jvm: Any, reading: KafkaReading) -> Iterator[Any]:
+    """Yield a client for the topics of a source; raises SourceOutOfReach if the brokers do not answer."""
     from py4j.protocol import Py4JJavaError
 
     try:
         admin = _client(jvm, reading)
         try:
-            yield from _gaps(jvm, admin, needed, ids, passes_over=reading.passes_over)
+            yield admin
         finally:
             admin.close(jvm.java.time.Duration.ofSeconds(1))
     except Py4JJavaError as error:
@@ -232,17 +239,9 @@ def _told_recreated(topic: str) -> str:
 
 def _listed(jvm: Any, reading: KafkaReading) -> list[tuple[str, str]]:
     """Return name and id of every topic that the source's user may see."""
-    from py4j.protocol import Py4JJavaError
-
-    try:
-        admin = _client(jvm, reading)
-        try:
-            # Read as one text: asking the JVM for each of a thousand topics would be slow.
-            return _TOPIC.findall(str(_answer(jvm, admin.listTopics().listings()).toString()))
-        finally:
-            admin.close(jvm.java.time.Duration.ofSeconds(1))
-    except Py4JJavaError as error:
-        raise SourceOutOfReach(_no_answer(reading, error)) from error
+    with _admin(jvm, reading) as admin:
+        # Read as one text: asking the JVM for each of a thousand topics would be slow.
+        return _TOPIC.findall(str(_answer(jvm, admin.listTopics().listings()).toString()))
 
 
 def _describe(jvm: Any, admin: Any, topic: str) -> tuple[int, str] | None:

@@ -8,6 +8,7 @@ from streamkeeper.checkpoints.identity import find_loss, way_out
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.errors import NotFound, OperationRefused
+from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.damage import Damage
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.job_state import JobState
@@ -92,28 +93,26 @@ def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
 
     Queries without a current version are left out, and so are versions that belong to another installation.
     """
-    current = {query: state.current_version(query) for query in state.versions}
     return {
         query: site.checkpoint(state, query, version.version).spark_path
-        for query, version in current.items()
-        if version is not None and site.is_mine(version.installation)
+        for query, version in _current_versions(state).items()
+        if site.is_mine(version.installation)
     }
 
 
 def output_histories(state: JobState) -> dict[str, OutputHistory]:
     """Return, by query, the batches of the current checkpoint version that the query's output must contain."""
-    current = {query: state.current_version(query) for query in state.versions}
-    return {
-        query: state.output_history(query, version.version) for query, version in current.items() if version is not None
-    }
+    return {query: state.output_history(query, version.version) for query, version in _current_versions(state).items()}
 
 
 def offset_topics(state: JobState) -> dict[str, dict[str, str]]:
     """Return, by query, the ids of the Kafka topics to which the offsets in the current checkpoint version belong."""
+    return {query: state.offset_topics(query, version.version) for query, version in _current_versions(state).items()}
+
+
+def _current_versions(state: JobState) -> dict[str, CheckpointVersion]:
     current = {query: state.current_version(query) for query in state.versions}
-    return {
-        query: state.offset_topics(query, version.version) for query, version in current.items() if version is not None
-    }
+    return {query: version for query, version in current.items() if version is not None}
 
 
 def known_version(site: Installation, state: JobState, query: str, version: str) -> KnownCheckpoint:
