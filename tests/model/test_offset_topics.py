@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.checkpoint_version import CheckpointVersion, topics_of_the_first_rows
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import Entry, EpochClaimed
 
@@ -43,6 +43,13 @@ def test_a_version_that_continues_another_has_its_topics() -> None:
         "a": "2",
         "b": "1",
     }
+
+
+def test_the_oldest_rows_came_from_the_topics_of_the_first_claim() -> None:
+    """A person may approve that the offsets belong to another topic; the rows of the earlier one stay in the output."""
+    state = claimed(("v0001", {"a": "1"}), ("v0001", {"a": "2", "b": "3"}), ("v0002", {"a": "4", "c": "5"}))
+    first = {name: topics_of_the_first_rows(state.versions["q"], name) for name in ("v0001", "v0002", "v0003")}
+    assert first == {"v0001": {"a": "1", "b": "3"}, "v0002": {"a": "1", "b": "3", "c": "5"}, "v0003": {}}
 
 
 def test_an_unknown_version_or_query_has_none() -> None:

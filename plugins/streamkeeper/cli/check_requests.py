@@ -95,6 +95,7 @@ def _registered(asked: Asked, site: Installation) -> CheckRequest:
         served=found.served,
         histories=found.histories,
         topics=found.topics,
+        first_topics=found.first_topics,
         query=asked.query,
         rehearse=not asked.no_rehearsal,
     )

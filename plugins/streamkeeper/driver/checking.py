@@ -66,6 +66,7 @@ class Checker:
                 served=request.served,
                 histories=request.histories,
                 topics=request.topics,
+                first_topics=request.first_topics,
                 build_again=lambda: {
                     name: query.manifest for name, query in self._build(request.candidate, layout).items()
                 },

@@ -79,6 +79,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """Query -> the batches that its output must have."""
     topics: Mapping[str, Mapping[str, str]] = {}
     """Query -> the ids of the Kafka topics to which its checkpoint's offsets belong."""
+    first_topics: Mapping[str, Mapping[str, str]] = {}
+    """Query -> the ids of the Kafka topics from which the oldest rows in its output came."""
     build_again: Callable[[], Mapping[str, Manifest]] | None = None
     """Builds the candidate a second time; None if its manifests were already compared with those of an earlier
     build.
@@ -259,7 +261,8 @@ class _QueryLooks:
         topics = self._of.topics.get(self._name)
         found = tuple(look_at_sources(query, checkpoint, served=self._of.served, topics=topics))
         fatal = any(finding.severity is Severity.FATAL for finding in found)
-        return found if fatal else (*found, *look_at_history(query, checkpoint))
+        first = self._of.first_topics.get(self._name)
+        return found if fatal else (*found, *look_at_history(query, checkpoint, topics=first))
 
     def _rehearsal(self, checkpoint: Tree) -> tuple[Finding, ...]:
         if not self._of.rehearse:

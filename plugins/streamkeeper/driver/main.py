@@ -206,6 +206,7 @@ class Driver:
             installation=spec.installation,
             histories=asked.histories,
             topics=asked.topics,
+            first_topics=asked.first_topics,
             # A release that was described before has just been compared with that description.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )

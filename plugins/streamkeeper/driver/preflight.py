@@ -37,12 +37,16 @@ def look_at_sources(
         yield observations.open_batch_cannot_restart(batch)
 
 
-def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
-    """Yield a finding for each topic that no longer has all records since the checkpoint's first offsets."""
+def look_at_history(query: Query, checkpoint: Tree, *, topics: Mapping[str, str] | None = None) -> Iterator[Finding]:
+    """Yield a finding for each topic that no longer has all records since the checkpoint's first offsets.
+
+    ``topics``: Kafka topic -> id of the topic from which the oldest rows in the output came. A topic with another id
+    has none of them.
+    """
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
-        for source, gaps in missing_after(query, checkpoint, None).items():
+        for source, gaps in missing_after(query, checkpoint, None, ids=topics).items():
             yield observations.history_gone(f"{source} (kafka)", "; ".join(gap.told for gap in gaps))
     except SourceOutOfReach as error:
         yield observations.history_gone("(kafka)", f"the content of the topics is unknown: {error}")

@@ -40,6 +40,7 @@ from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, SourceOutOfReach
 from streamkeeper.jvm.batch_files import check_batch
+from streamkeeper.model.checkpoint_version import topics_of_the_first_rows
 from streamkeeper.model.control import Command, LaunchSpec, QueryStatus
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
@@ -183,9 +184,10 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     known, topics = _known(at, state, planned, checkpoint), _topics_of(planned)
     must_be_there(checkpoint.fresh(), known)
     serving = at.spec.rehearse_on.get(query.name)
-    if serving is not None and is_published(checkpoint.fresh()):
-        # A later generation: both versions began with the same topics.
-        _must_be_the_same(query.name, state.offset_topics(query.name, tree_at(serving).name), checkpoint, topics)
+    if serving is not None:
+        # It reads again what the current version has read since its first batch.
+        first = topics_of_the_first_rows(state.versions.get(query.name, ()), tree_at(serving).name)
+        _must_be_the_same(query.name, first, checkpoint, topics)
     _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):

@@ -47,6 +47,8 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Query -> the batches that its output must contain."""
     topics: dict[str, dict[str, str]] = {}
     """Query -> the ids of the Kafka topics to which the checkpoint's offsets belong."""
+    first_topics: dict[str, dict[str, str]] = {}
+    """Query -> the ids of the Kafka topics from which the oldest rows in its output came."""
     rehearse: bool = True
     """Whether to run the last batch on a clone."""
     timeout_s: float = 120.0

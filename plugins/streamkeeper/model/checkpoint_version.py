@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -56,6 +56,8 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     """The newest epoch that was claimed on it; None before the first claim, and in older copies."""
     topics: dict[str, str] = {}
     """Kafka topic -> its id when a driver last claimed this version; empty if not recorded."""
+    first_topics: dict[str, str] = {}
+    """Kafka topic -> its id at the first claim of this version that recorded it."""
 
     @property
     def inherited(self) -> int:
@@ -123,13 +125,29 @@ def known_topics(versions: Sequence[CheckpointVersion], version: str) -> dict[st
 
     A version that continues another one has that one's offsets. ``versions``: all versions of the query.
     """
-    by_name = {known.version: known for known in versions}
     found: dict[str, str] = {}
+    for known in _with_parents(versions, version):
+        found = known.topics | found
+    return found
+
+
+def topics_of_the_first_rows(versions: Sequence[CheckpointVersion], version: str) -> dict[str, str]:
+    """Return Kafka topic -> the id of the topic from which the oldest rows in the output of ``version`` came.
+
+    A version that continues another one also continues its output. ``versions``: all versions of the query.
+    """
+    found: dict[str, str] = {}
+    for known in _with_parents(versions, version):
+        found |= known.first_topics
+    return found
+
+
+def _with_parents(versions: Sequence[CheckpointVersion], version: str) -> Iterator[CheckpointVersion]:
+    by_name = {known.version: known for known in versions}
     known = by_name.pop(version, None)
     while known is not None:
-        found = known.topics | found
+        yield known
         known = by_name.pop(known.parent, None)
-    return found
 
 
 def _was_beside(known: CheckpointVersion | None) -> bool:
@@ -236,6 +254,7 @@ def opened(version: CheckpointVersion, record: EpochClaimed, claim: EpochState) 
         query_id=version.query_id or record.query_id,
         committed=_newest(version.committed, record.committed),
         topics=version.topics | record.topics,
+        first_topics=record.topics | version.first_topics,
     )
 
 

@@ -152,6 +152,8 @@ class Gather(msgspec.Struct, frozen=True, kw_only=True):
     """Query -> batches that its output must contain; empty from operations of older versions."""
     topics: dict[str, dict[str, str]] = {}
     """Query -> the ids of the Kafka topics to which the checkpoint's offsets belong; empty in older records."""
+    first_topics: dict[str, dict[str, str]] = {}
+    """Query -> the ids of the Kafka topics from which the oldest rows in its output came; empty in older records."""
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):

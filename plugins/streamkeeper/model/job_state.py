@@ -52,11 +52,11 @@ from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 
-FORMAT = 10
+FORMAT = 11
 """The parts that each format added. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a
 job's retirement. 4: a rebuilt journal. 5: an operation's fault, who stated an instance's end. 6: committed batches at
 a version's creation and at a claim. 7: the first of the consecutive claims on a version. 8: the newest claim on each
-version. 9: whether that claim continues the version's very first one. 10: the ids of a version's Kafka topics.
+version. 9: whether that claim continues the version's very first one. 10, 11: its topics' ids.
 """
 
 
@@ -163,9 +163,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     def next_version(self, query: str) -> str:
         """Return the name of a query's next checkpoint version, which no recorded version has."""
-        return version_name(
-            max((version_number(version.version) for version in self.versions.get(query, ())), default=0) + 1
-        )
+        numbers = [version_number(known.version) for known in self.versions.get(query, ())]
+        return version_name(max(numbers, default=0) + 1)
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
         """Return the segments of the output while ``version`` is current: its ancestors' segments, then its own."""

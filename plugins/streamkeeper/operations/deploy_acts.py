@@ -76,6 +76,7 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
 from streamkeeper.operations.missing_input import must_still_be_there
 from streamkeeper.operations.registered import (
+    first_topics,
     is_served,
     live_checkpoints,
     offset_topics,
@@ -285,6 +286,7 @@ class DeployActs:
             served=is_served(self._site, state),
             histories=output_histories(state),
             topics=offset_topics(state),
+            first_topics=first_topics(state),
         )
 
     def _record_description(self, instance: str) -> None:

@@ -8,7 +8,7 @@ from streamkeeper.checkpoints.identity import find_loss, way_out
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.errors import NotFound, OperationRefused
-from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.checkpoint_version import CheckpointVersion, topics_of_the_first_rows
 from streamkeeper.model.damage import Damage
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.job_state import JobState
@@ -48,6 +48,8 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     """Query -> the batches that its output must contain."""
     topics: dict[str, dict[str, str]]
     """Query -> the ids of the Kafka topics to which the checkpoint's offsets belong."""
+    first_topics: dict[str, dict[str, str]]
+    """Query -> the ids of the Kafka topics from which the oldest rows in its output came."""
 
 
 def deployed_of(site: Installation, job: str) -> Deployed:
@@ -71,6 +73,7 @@ def deployed_of(site: Installation, job: str) -> Deployed:
         served=is_served(site, state),
         histories=output_histories(state),
         topics=offset_topics(state),
+        first_topics=first_topics(state),
     )
 
 
@@ -108,6 +111,14 @@ def output_histories(state: JobState) -> dict[str, OutputHistory]:
 def offset_topics(state: JobState) -> dict[str, dict[str, str]]:
     """Return, by query, the ids of the Kafka topics to which the offsets in the current checkpoint version belong."""
     return {query: state.offset_topics(query, version.version) for query, version in _current_versions(state).items()}
+
+
+def first_topics(state: JobState) -> dict[str, dict[str, str]]:
+    """Return, by query, the ids of the Kafka topics from which the oldest rows in the current output came."""
+    return {
+        query: topics_of_the_first_rows(state.versions[query], version.version)
+        for query, version in _current_versions(state).items()
+    }
 
 
 def _current_versions(state: JobState) -> dict[str, CheckpointVersion]:
