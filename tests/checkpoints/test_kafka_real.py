@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -26,6 +27,7 @@ from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.preflight import look_at_history, look_at_sources
+from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.errors import OtherTopic
 from streamkeeper.inspection import clones, kafka_topics
 from streamkeeper.inspection.diverted import run_next, run_planned
@@ -214,6 +216,32 @@ def test_a_topic_that_was_created_again_is_another_topic(topic: Topic, tmp_path:
     assert run(topic.read(), live) == {
         2: [(0, 4), (0, 5), (1, 4), (1, 5)],
     }, "what would happen: the first four records of each partition are never read"
+
+
+def test_a_query_restarted_in_its_driver_is_refused_on_another_topic(topic: Topic, tmp_path: Path) -> None:
+    """The brokers were away, and came back with a new topic that has as many records. The process is the same."""
+    topic.put(4)
+    of = topic.query(tmp_path)
+    planned: Any = SimpleNamespace(query=of, manifest=SimpleNamespace(confs={}), confs={})
+    continuity: Any = SimpleNamespace(check_start=lambda: None, note_start=lambda _: None)
+    written: list[int] = []
+    gate: Any = lambda rows, _: written.append(rows.count())  # noqa: E731
+    unused: Any = None
+    checkpoint, topics = LocalTree(tmp_path / "v0001"), kafka_topics.topic_ids(of)
+    query: Any = ServedQuery(planned, unused, checkpoint, gate, continuity, tmp_path, unused, unused, topics)
+    for _ in range(2):
+        query.start()
+        assert query._run.awaitTermination(120)
+    topic.broker.delete_topic(topic.name)
+    topic.broker.create_topic(topic.name, partitions=2)
+    topic.put(6)
+    with pytest.raises(OtherTopic, match="query records cannot continue: topic .* was deleted and created again"):
+        query.start()
+    assert sum(written) == 8
+    query.topics = {}
+    query.start()
+    assert query._run.awaitTermination(120)
+    assert sum(written) == 12, "the negative control: without the ids, the new topic's first eight records are left out"
 
 
 def test_the_ids_of_a_pattern_are_those_of_its_topics(topic: Topic, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -165,20 +166,21 @@ def test_a_stateful_file_query_tells_what_spark_tells(spark: SparkSession, tmp_p
     assert listened.signals().checkpoint_bytes == size
 
 
-def served(frame: DataFrame, checkpoint: Path) -> Any:
+class Served:
     """What the looks need to know of a served query."""
-    from types import SimpleNamespace
 
-    planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=SimpleNamespace(sources=(), confs={}))
-    refused = list[Exception]()
-    return SimpleNamespace(
-        name="q",
-        checkpoint=LocalTree(checkpoint),
-        planned=planned,
-        topics={},
-        refused=refused,
-        refuse_input=refused.append,
-    )
+    def __init__(self, frame: DataFrame, checkpoint: Path) -> None:
+        self.name, self.checkpoint = "q", LocalTree(checkpoint)
+        manifest = SimpleNamespace(sources=(), confs={})
+        self.planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=manifest)
+        self.topics: dict[str, str] = {}
+        self.note_topics = self.topics.update
+        self.refused: list[Exception] = []
+        self.refuse_input = self.refused.append
+
+
+def served(frame: DataFrame, checkpoint: Path) -> Any:
+    return Served(frame, checkpoint)
 
 
 @pytest.fixture
@@ -224,6 +226,7 @@ def test_a_kafka_query_tells_what_spark_tells(
     _drop(kafka, topic, 6 * len(batches) // 2 - 1)
     wait_for("the runway", lambda: (listened.signals().runway_s or 0) > 0, 30)
     assert query.refused == []
+    assert list(query.topics) == [topic]
     kafka.delete_topic(topic)
     kafka.create_topic(topic, partitions=2)
     for partition in (0, 1):

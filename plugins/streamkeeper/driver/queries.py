@@ -32,6 +32,7 @@ from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
 from streamkeeper.driver.raised import Link, links_of, links_of_text, links_of_throwable
 from streamkeeper.errors import InputGone
+from streamkeeper.inspection import kafka_topics
 from streamkeeper.jvm.batch_files import PUT_BACK, prepare
 from streamkeeper.jvm.create_only import must_be_create_only
 from streamkeeper.memory_kills import RecentKills
@@ -101,7 +102,11 @@ class ServedQuery:
         self._waited_from = 0.0
         self._waits = 0
         self._kills = kills
-        self.topics = topics
+        self.topics = dict(topics)
+
+    def note_topics(self, ids: Mapping[str, str]) -> None:
+        """Note the ids of topics that were unknown so far."""
+        self.topics = {**ids, **self.topics}
 
     def refuse_input(self, error: InputGone) -> None:
         """Let no further batch run, because the input is no longer the one of the checkpoint."""
@@ -126,12 +131,16 @@ class ServedQuery:
         """Start a run from the checkpoint.
 
         Raises CheckpointLost when the directory does not contain the recorded checkpoint. Raises InputGone when input
-        files of the open batch are missing.
+        files of the open batch are missing. At a restart, raises OtherTopic when a topic was deleted and created again
+        since the previous run, and SourceOutOfReach while its brokers do not answer.
         """
         query = self._planned.query
         crash_point("driver.open.before")
         self._continuity.check_start()
         self._check_input()
+        if self._run is not None and self.topics:
+            # The brokers may have been away between the two runs, and may have come back without their topics.
+            kafka_topics.must_be_the_same(self.name, self.topics, kafka_topics.topic_ids(query))
         spark: Any = query.df.sparkSession
         must_be_create_only(spark, self.checkpoint.spark_path)
         prepare(spark)
