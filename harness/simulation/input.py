@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from harness.simulation.file_log import IncompleteLog, compacts, entry_name, whole_log
@@ -22,6 +22,8 @@ from streamkeeper.model.manifest import Source
 
 TOPIC = "events"
 DIRECTORY = "/simulated/input"
+MOST_AGE_MS = 7 * 86_400_000
+"""Spark's ``maxFileAge``: a file that is older than this before the newest one is ignored once others were read."""
 _LOG = "sources/0"
 
 Create = Callable[[str, bytes], None]
@@ -72,7 +74,11 @@ class Topic:
         self._scheduler, self._every_s = scheduler, every_s
         self.until_s = float("inf")
         self.first = 0
-        """The oldest record that the topic still has."""
+        """The oldest row that the topic still has."""
+        self.begin = 0
+        """The row at offset 0: more than 0 once the topic was created again."""
+        self.gone: set[int] = set()
+        """Rows that nobody had read when their topic was deleted."""
         self.most_rows = 7
         """How many rows a batch takes at most."""
         self.gap_s = 0.0
@@ -81,6 +87,24 @@ class Topic:
     def close(self) -> None:
         """Let no more rows arrive."""
         self.until_s = self._scheduler.now_s
+
+    def create_again(self, seen: Container[int]) -> None:
+        """Delete the topic with its rows, and create it again; ``seen``: the rows that readers of the output see."""
+        self.begin = self.first = self.end()
+        self.gone |= {row for row in range(self.begin) if row not in seen}
+
+    def ids(self) -> dict[str, str]:
+        """Return the topic and its id, which differs after it was created again."""
+        return {TOPIC: f"id-{self.begin}"}
+
+    def may_lack(self, row: int) -> bool:
+        """Whether the output may have later rows without this one, or this one without earlier ones."""
+        return row in self.gone
+
+    def gaps(self, rows: Collection[int]) -> list[int]:
+        """Return the rows that are missing before the newest of some rows, and should have been read before it."""
+        newest = max((row for row in rows if not self.may_lack(row)), default=0)
+        return [row for row in range(newest) if row not in rows and not self.may_lack(row)]
 
     def end(self) -> int:
         """How many rows have arrived."""
@@ -118,9 +142,21 @@ class InputFiles(Topic):
         """The rows whose files were deleted."""
         self.away: list[int] = []
         """The rows from which on files are elsewhere for a while."""
+        self.late: dict[int, float] = {}
+        """Rows whose files arrive after those of later rows -> when."""
+        self.old: set[int] = set()
+        """Rows whose files have a modification time of long ago."""
 
     def has(self, row: int) -> bool:
-        return super().has(row) and row not in self.removed and all(row < first for first in self.away)
+        arrived = self.late.get(row, 0.0) <= self._scheduler.now_s
+        return super().has(row) and arrived and row not in self.removed and all(row < first for first in self.away)
+
+    def may_lack(self, row: int) -> bool:
+        return super().may_lack(row) or row in self.late
+
+    def written_ms(self, row: int) -> int:
+        """The modification time of a row's file, milliseconds since 1970."""
+        return 1_700_000_000_000 + 1000 * row - (2 * MOST_AGE_MS if row in self.old else 0)
 
     def rows(self) -> Iterator[int]:
         """The rows whose files exist."""
@@ -135,34 +171,40 @@ class InputFiles(Topic):
             raise FileNotFoundError(2, "No such file or directory", path)
 
     def listing(self) -> Iterator[tuple[str, int]]:
-        return ((path_of(row), _written_ms(row)) for row in self.rows())
+        return ((path_of(row), self.written_ms(row)) for row in self.rows())
 
 
 class TopicReader:
-    """Plans batches by offsets; a position is the number of rows before it."""
+    """Plans batches by offsets; a position is an offset. A run fails if its topic is created again, because the brokers
+    are away meanwhile. The next run reads the new topic at the old offset.
+    """
 
     start = 0
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic
+        self._begin = topic.begin
 
     def latest(self, begin: int) -> int:
         self._must_be_there(begin)
-        return min(self._topic.end(), begin + self._topic.most_rows)
+        return min(self._topic.end() - self._begin, begin + self._topic.most_rows)
 
     def request(self, begin: int, end: int) -> None:
         """A topic has no log."""
 
     def rows(self, begin: int, end: int) -> Sequence[int]:
         self._must_be_there(begin)
-        return range(begin, end)
+        return range(self._begin + begin, self._begin + end)
 
     def _must_be_there(self, begin: int) -> None:
-        if begin < self._topic.first:
-            raise RecordsGone(f"records {begin} to {self._topic.first - 1} are gone")
+        row = self._begin + begin
+        if self._begin != self._topic.begin:
+            raise ConnectionError("the brokers were away")
+        if not self._topic.first <= row <= self._topic.end():
+            raise RecordsGone(f"the topic has rows {self._topic.first} to {self._topic.end() - 1}, and not row {row}")
 
     def rows_to(self, end: int) -> Sequence[int]:
-        return range(end)
+        return range(self._begin + end)
 
     def clean(self, end: int) -> Sequence[int]:
         """A topic has no cleaner."""
@@ -192,6 +234,9 @@ class FileReader:
         self._seen = {row_of(file.path) for listed in self._entries.values() for file in listed}
         self._first = 0
         """Every file before this row is listed."""
+        self._ignored_ms = 0
+        """Spark ignores files from before this time."""
+        self._ignore_old_files()
 
     def request(self, begin: int, end: int) -> None:
         if missing := [number for number in range(begin + 1, end + 1) if number > self._newest]:
@@ -203,17 +248,24 @@ class FileReader:
         while self._first in self._seen:
             self._first += 1
         rows = filter(self._files.has, range(self._first, self._files.end()))
-        new = [row for row in rows if row not in self._seen][: self._files.most_rows]
+        known, files = self._seen, self._files
+        new = [row for row in rows if row not in known and files.written_ms(row) >= self._ignored_ms]
+        new = sorted(new, key=files.written_ms)[: files.most_rows]
         if new:
             number = self._newest + 1
-            listed = [LoggedFile(f"file://{path_of(row)}", _written_ms(row), number) for row in new]
+            listed = [LoggedFile(f"file://{path_of(row)}", self._files.written_ms(row), number) for row in new]
             before = (
                 [file for each in sorted(self._entries) for file in self._entries[each]] if compacts(number) else []
             )
             self._create(f"{_LOG}/{entry_name(number)}", source_entry_content([*before, *listed]))
             self._entries[number], self._newest = listed, number
             self._seen |= set(new)
+            self._ignore_old_files()
         return self._newest
+
+    def _ignore_old_files(self) -> None:
+        if self._files.old and self._seen:
+            self._ignored_ms = max(map(self._files.written_ms, self._seen)) - MOST_AGE_MS
 
     def rows(self, begin: int, end: int) -> Sequence[int]:
         """Return the rows of the entries after ``begin``, up to ``end``."""
@@ -263,7 +315,3 @@ def told(rows: Iterable[int]) -> str:
         return "no row"
     whole_range = there == list(range(there[0], there[-1] + 1))
     return f"rows {there[0]} to {there[-1]}" if whole_range else f"rows {', '.join(map(str, there))}"
-
-
-def _written_ms(row: int) -> int:
-    return 1_700_000_000_000 + 1000 * row

@@ -42,6 +42,7 @@ _UNSEEN = "seen.life in (Life.DEAD, Life.ABSENT, Life.UNKNOWN)"
 _DRAINED = Change(
     "lifecycle.draining", "_drain_one", "if seen.life is Life.DEAD:", "if CommandKind.DRAIN in seen.sent:"
 )
+_ANY_TOPIC = Change("driver.taking_over", "shadow", "_must_be_the_same(query.name, first, checkpoint, topics)", "None")
 _ANY_CLAIM = Change("driver.main", "Driver._must_have_the_claim", "== self._claim:", "is not None:")
 _NO_POD = "if found is None:"
 _DRAIN_UNSEEN = Change("lifecycle.draining", "drain", "life is Life.UNKNOWN", "life is None")
@@ -298,6 +299,24 @@ BUGS = (
         "planned-again",
         "A query is started again from a checkpoint that lacks the plan of a batch that it has run.",
         (Change("driver.continuity", "Continuity.check_start", "if self._admitted is not None and", "if False and"),),
+    ),
+    Bug(
+        "another-topic",
+        "A driver continues at the old offsets in a topic that was created again.",
+        (Change("driver.taking_over", "_must_be_the_same", "must_be_the_same(query, known, ids)", "None"),),
+    ),
+    Bug(
+        "another-topic-at-a-restart",
+        "A query that its driver starts again continues at the old offsets in a topic that was created again.",
+        (Change("driver.queries", "ServedQuery.start", "if self._run is not None and self.topics:", "if False:"),),
+    ),
+    Bug(
+        "rebuilt-from-another-topic",
+        "A rebuild is allowed although the topic with the first rows of the output was deleted.",
+        (
+            Change("operations.deploy_acts", "DeployActs._gather", "first_topics=first_topics(state),", ""),
+            _ANY_TOPIC,
+        ),
     ),
     Bug(
         "uncut-files",

@@ -19,7 +19,7 @@ from greenlet import GreenletExit
 
 from harness.simulation import clones, file_output
 from harness.simulation.coverage import DECIDING
-from harness.simulation.input import TOPIC, check_batch
+from harness.simulation.input import check_batch
 from harness.simulation.process_table import places
 from harness.simulation.processes import planned_queries
 from harness.simulation.remembered import Remembered
@@ -312,7 +312,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     _place_input(put, stage)
     put(fences, "_read_tables", lambda place: read_fences(stage.world, place))
     put(kafka_topics, "reads_all_of", lambda *_: True)
-    put(kafka_topics, "topic_ids", lambda _: {TOPIC: "its-only-id"})
+    put(kafka_topics, "topic_ids", lambda _: stage.world.input.ids())
     for module in (capture, downstream, fleet_look, input_files, journal_entries, publishing):
         put(module, "ThreadPoolExecutor", InTurn)
     put(spans, "time", SimpleNamespace(thread_time=lambda: 0.0))

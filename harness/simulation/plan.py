@@ -113,6 +113,13 @@ those whose batches are not committed, and all that arrive, are elsewhere for a 
 """
 TOPIC_FAULTS = ("dropped-records",)
 """Faults of a job that reads a topic. ``dropped-records``: records whose batches are committed are dropped."""
+STRANGE_FAULTS = ("late-input", "recreated-topic")
+"""Faults of one in twelve plans. ``late-input``: files arrive after later ones, some with an old modification time.
+``recreated-topic``: the topic is deleted and created again, after which persons make up to two requests.
+"""
+_LATE_FILES, _TOPIC_AGAIN = STRANGE_FAULTS
+_STRANGE_INPUT = 5
+"""The seeds with this remainder by twelve have one of these faults."""
 _NODE_FAULTS = {"node-cut": 4, "node-boot": 2}
 CLUSTER_FAULTS = {
     LOCAL: {},
@@ -223,6 +230,8 @@ def draw(seed: int) -> Plan:
     for _ in range(chance.choice([0, 1, 2, 4]) if drivers != LOCAL else 0):
         fault = _fault(chance, CLUSTER_FAULTS[drivers], 30.0 * chance.random())
         moves.insert(chance.randint(1, len(moves)), fault)
+    if seed % 12 == _STRANGE_INPUT:
+        moves = _with_strange_input(random.Random(f"input {seed}"), weights, moves, files=files, unseen=unseen)
     return Plan(
         seed=seed,
         output=_OUTPUTS[seed % len(_OUTPUTS)],
@@ -235,6 +244,21 @@ def draw(seed: int) -> Plan:
         stateful=chance.random() < _STATEFUL,
         drivers=drivers,
     )
+
+
+def _with_strange_input(
+    chance: random.Random, weights: _Weights, moves: list[Move], *, files: bool, unseen: float
+) -> list[Move]:
+    """Return the moves with such faults of the input; what a person does about a new topic comes soon after it."""
+    found = list(moves)
+    for _ in range(chance.choice([1, 2, 3]) if files else chance.choice([1, 1, 2])):
+        at = chance.randint(1, len(found))
+        added = [_fault(chance, {_LATE_FILES if files else _TOPIC_AGAIN: 1}, 30.0 * chance.random())]
+        if not files:
+            pauses = [chance.choice([3.0, 60.0]) * chance.random() for _ in range(chance.choice([0, 1, 2]))]
+            added += [_request(chance, weights, pause_s, unseen) for pause_s in pauses]
+        found[at:at] = added
+    return found
 
 
 def _drivers(seed: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 from harness.simulation.rules import DRIFT
 from harness.simulation.scheduler import Process
 from harness.simulation.spark import Frame, Session
+from streamkeeper.compatibility import observations
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.main import Driver
 from streamkeeper.errors import StreamkeeperError
+from streamkeeper.inspection.kafka_topics import recreated
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import LaunchSpec, ProcessRecord
+from streamkeeper.model.control import Gather, LaunchSpec, ProcessRecord
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.registry.control import Control
@@ -106,12 +109,25 @@ class SimulatedDriver(Driver):
             if before is not None:
                 self.world.rules.gathered[self._spec.instance] = self.world.drifts
                 found[Look.DAMAGE] = tuple(_drift(number) for number in range(self.world.drifts))
+                found[Look.SOURCES] = tuple(self._sources(asked, name))
             # Without the checkpoint's place, which is another one in every run of a schedule.
             queries[name] = QueryEvidence(deployed=before, candidate=query.manifest, found=found)
         evidence = Evidence(against=asked.release, first=not asked.release, queries=queries)
         self._line.write_evidence(evidence)
         self._board.gathered = True
         return evidence
+
+    def _sources(self, asked: Gather, query: str) -> Iterator[Finding]:
+        """As ``preflight.look_at_sources`` and ``look_at_history``, about a topic that was created again."""
+        topic, checkpoint = self.world.input, self._spec.rehearse_on.get(query)
+        known, first = (found.get(query, {}) for found in (asked.topics, asked.first_topics))
+        if checkpoint is not None and recreated(known, topic.ids()):
+            if self.world.is_beyond_end(checkpoint):
+                yield observations.topic_short("source 0 (kafka)", "it ends earlier", answered=True, dropped=False)
+            else:
+                yield observations.topic_created_again("0 (kafka)", "it was created again")
+        if recreated(first, topic.ids()):
+            yield observations.history_gone("source 0 (kafka)", "it was created again")
 
 
 def _drift(number: int) -> Finding:

@@ -85,6 +85,9 @@ class Rules:
             self.no_gaps &= not (record.approved and record.about is About.OUTPUT)
         elif isinstance(record, InstanceAppointed):
             self._must_be_approved(record, before)
+            operation = before.operations.get(before.instances[record.instance].operation)
+            # A person has approved that the first rows of a topic are never read.
+            self.no_gaps &= operation is None or not any(way.other_topics for way in operation.ways.values())
             others = [owner.instance for owner in before.owners if owner.instance != record.instance]
             if others:
                 self._break(f"{record.instance} is appointed beside {others[0]}, whose end is not proven")
@@ -168,8 +171,9 @@ class Rules:
         as it announced, may be written again.
         """
         self._world.scheduler.say(f"writes batch {batch} of {version}: {told(rows)}")
+        may_lack = self._world.input.may_lack
         for row in rows:
-            if shown and self.no_gaps and row and not written.get(row - 1):
+            if shown and self.no_gaps and row and not (written.get(row - 1) or may_lack(row - 1) or may_lack(row)):
                 self._break(f"row {row} was written by {(version, batch)}, and the row before it is missing")
             earlier = written.setdefault(row, [])
             if all(self._is_given_up(*each) for each in earlier):
@@ -184,7 +188,8 @@ class Rules:
 
     def swapped(self, written: Written) -> None:
         """Check a table that readers see from now on."""
-        if self.no_gaps and (missing := [row for row in range(len(written)) if not written.get(row)]):
+        missing = self._world.input.gaps({row for row, batches in written.items() if batches})
+        if self.no_gaps and missing:
             self._break(f"readers see a table without row {missing[0]}")
 
     def _is_given_up(self, version: str, batch: int) -> bool:

@@ -202,10 +202,28 @@ class Schedule:
 
     def _dropped_records(self, move: Move) -> None:
         """Drop the oldest records whose batches are committed, as retention does."""
-        if rows := self._world.rows_committed():
-            topic = self._world.input
+        topic = self._world.input
+        # The offsets of a checkpoint may belong to an earlier topic.
+        if not topic.begin and (rows := self._world.rows_committed()):
             topic.first = max(topic.first, rows[int(move.which * len(rows))] + 1)
             self._scheduler.say(f"fault: the topic drops the records before {topic.first}")
+
+    def _recreated_topic(self, move: Move) -> None:
+        """Delete the topic and create it again, as after the loss of all brokers. A refusal to continue is right."""
+        del move
+        self._world.input.create_again(self._world.rows_seen())
+        self._outdated = True
+        self._scheduler.say(f"fault: the topic is created again, and begins with row {self._world.input.begin}")
+
+    def _late_input(self, move: Move) -> None:
+        """Let the next files arrive after later ones; one in three times with a modification time of long ago."""
+        files = self._world.input
+        if isinstance(files, InputFiles):
+            rows = range(files.end() + 1, files.end() + 2 + int(4 * move.which))
+            files.late |= dict.fromkeys(rows, self._scheduler.now_s + move.seconds)
+            files.old |= set(rows) if move.which * 30 % 3 < 1 else set()
+            aged = ", and are old" if files.old.issuperset(rows) else ""
+            self._scheduler.say(f"fault: the files of {told(rows)} arrive {move.seconds:g} s late{aged}")
 
     def _damage(self, move: Move) -> None:
         """Delete or cut short a file of the current checkpoint, or delete all of it."""

@@ -56,7 +56,7 @@ class StateStore:
         if twice := set(before).intersection(rows):
             self._world.scheduler.break_rule(f"batch {batch} adds row {min(twice)} to a state that has it")
         after = tuple(sorted({*before, *rows}))
-        gone = set(range(after[-1] + 1 if after else 0)) - set(after)
+        gone = set(self._world.input.gaps(set(after)))
         if self._whole and self._world.rules.no_gaps and gone and not self._may_lack(gone):
             self._world.scheduler.break_rule(f"the state after batch {batch} lacks a row below {after[-1]}")
         content = json.dumps(after).encode()

@@ -255,6 +255,13 @@ class World:
         (end,) = read_offsets(tree, batch).ends.values()
         return reader.rows_to(reader.position(end))
 
+    def is_beyond_end(self, checkpoint: str) -> bool:
+        """Whether the topic has fewer rows than a checkpoint has read."""
+        tree = self.tree_at(checkpoint).fresh()
+        batch = last_committed(tree)
+        rows = self.rows_to(tree, batch) if batch is not None else ()
+        return len(rows) > self.input.end()
+
     def boot(self, machine: str) -> None:
         """Restart a machine, which ends every driver there."""
         self.boots[machine] = f"-:{machine}-{self.scheduler.now_s:.0f}:4026531836:0"
@@ -335,7 +342,7 @@ class World:
         seen = self._files_seen()
         if seen is None:
             self.scheduler.break_rule("a batch is committed, and the output cannot be read")
-        elif len(seen) > len(set(seen)) or (self.rules.no_gaps and sorted(seen) != list(range(len(seen)))):
+        elif len(seen) > len(set(seen)) or (self.rules.no_gaps and self.input.gaps(set(seen))):
             self.scheduler.break_rule(f"a batch is committed, and readers see {told(sorted(seen))}")
 
     def _files_seen(self) -> list[int] | None:
@@ -346,7 +353,8 @@ class World:
         except (IncompleteLog, StreamkeeperError):
             return None
 
-    def _rows_seen(self) -> Container[int]:
+    def rows_seen(self) -> Container[int]:
+        """The rows that readers of the output see."""
         if self.kind is OutputKind.FILES:
             return set(self._files_seen() or ())
         return {row for row, batches in self.output.batches.items() if batches}
@@ -356,9 +364,16 @@ class World:
         return not self._missing()
 
     def _missing(self) -> list[int]:
-        seen = self._rows_seen()
-        removed = self.input.removed if isinstance(self.input, InputFiles) and not self.rules.no_gaps else ()
-        return [row for row in range(self.input.end()) if row not in seen and row not in removed]
+        seen = self.rows_seen()
+        exempt = set(self.input.gone)
+        if isinstance(self.input, InputFiles):
+            exempt |= self.input.old | (set() if self.rules.no_gaps else self.input.removed)
+        elif begin := self.input.begin:
+            # An output that a fall-back has put in place again ends earlier, and nothing can add these rows.
+            last = next(filter(seen.__contains__, range(begin - 1, -1, -1)), begin)
+            first = next(filter(seen.__contains__, range(begin, self.input.end())), self.input.end())
+            exempt |= set(range(last + 1, begin if self.rules.no_gaps else first))
+        return [row for row in range(self.input.end()) if row not in seen and row not in exempt]
 
     def check_complete(self) -> None:
         """Readers see every row that has arrived, and none twice."""

@@ -13,7 +13,16 @@ import pytest
 from harness.places import ROOT
 from harness.simulation import known_bugs
 from harness.simulation.known_bugs import BUGS, Bug, Change, put_back
-from harness.simulation.plan import CLUSTER_FAULTS, FAULTS, INPUT_FAULTS, REQUESTS, TOPIC_FAULTS, OutputKind, draw
+from harness.simulation.plan import (
+    CLUSTER_FAULTS,
+    FAULTS,
+    INPUT_FAULTS,
+    REQUESTS,
+    STRANGE_FAULTS,
+    TOPIC_FAULTS,
+    OutputKind,
+    draw,
+)
 from harness.simulation.playing import Told, play, shrink, timeline
 from harness.simulation.world import World
 from streamkeeper import clock
@@ -52,6 +61,9 @@ SEEDS_OF_BUGS = {
     "missing-pod-is-the-end": 20,
     "lost-node-is-the-end": 13315,
     "unlisted-is-the-end": 13315,
+    "another-topic": 29,
+    "another-topic-at-a-restart": 2249,
+    "rebuilt-from-another-topic": 137,
 }
 """Bug -> a seed that finds it; ``bench/results/simulation-bugs.jsonl`` has the first ones at one state of the code."""
 
@@ -78,6 +90,7 @@ def test_every_kind_of_move_is_drawn() -> None:
         *FAULTS,
         *INPUT_FAULTS,
         *TOPIC_FAULTS,
+        *STRANGE_FAULTS,
         *(kind for faults in CLUSTER_FAULTS.values() for kind in faults),
     }
     assert {plan.output for plan in plans} == set(OutputKind)
