@@ -1,11 +1,10 @@
-"""A person and the watch end and start a real driver: nothing serves in between, and nothing is lost."""
+"""A person ends and starts a real driver: nothing serves in between, and nothing is lost."""
 
 from __future__ import annotations
 
 import html
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from typer.testing import CliRunner
@@ -17,14 +16,7 @@ from harness.places import ROOT
 from harness.producer import SALES, write_whole
 from harness.waiting import wait_for
 from streamkeeper.cli.main import app
-from streamkeeper.model.health import Severity
-from streamkeeper.model.incident import IncidentRaised, WatchActed
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.liveness import Life
-from streamkeeper.operations.fleet_look import OWN
-from streamkeeper.operations.watching import Watch, run_pass
-from streamkeeper.registry.incidents import IncidentLog
 from tests.pages.asking import get, make_viewed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -131,39 +123,6 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
 
     follow = shop.says(0, "logs", JOB, "--follow", "--instance", first, "--lines", "1")
     assert "the instance has ended: drained" in follow
-
-
-def test_what_was_killed_serves_again_once_and_loses_nothing(shop: Shop) -> None:
-    """SIGKILL to supervisor, driver and JVM; two watches see it at once: one incident, one start, output complete."""
-    site, before = shop.bed.site, shop.state
-    run_pass(Watch(site=site))
-    site.runner.kill(JOB, before.serving_instance)
-    shop.sell()
-    dead = before.serving_instance
-    wait_for("its end", lambda: site.runner.observe(JOB, dead).life is Life.DEAD, timeout_s=60)
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: run_pass(Watch(site=site, act_s=1.0)), range(2)))
-
-    def over() -> bool:
-        if shop.state.open_operation is None:
-            return True
-        run_pass(Watch(site=site, act_s=5.0))
-        return False
-
-    wait_for("the end of the start", over, timeout_s=240)
-    state = shop.state
-    started = [each for each in state.operations.values() if each.operation.startswith(OWN)]
-    assert [each.outcome for each in started] == [Outcome.SUCCEEDED], started[0].sentence
-    assert state.serving_instance != dead
-    assert state.serving_release == before.serving_release
-    wait_for("the totals after the start", shop.is_exact, timeout_s=60)
-    run_pass(Watch(site=site))
-    log = IncidentLog(site.store, JOB)
-    entries = [each.record for each in log.entries()]
-    raised = [each.symptom for each in entries if isinstance(each, IncidentRaised)]
-    assert [each.rule for each in raised if each.severity is Severity.PAGE] == ["driver-dead"]
-    assert any(isinstance(each, WatchActed) and "restarts r0001 as" in each.sentence for each in entries)
-    assert "driver-dead" not in {each.symptom.rule for each in log.state().open.values()}
 
 
 def test_a_job_that_read_all_there_was_is_started_again(shop: Shop) -> None:
