@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import signal
 import sys
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -77,6 +79,7 @@ _PACE = (
 """Pauses between two looks at an unchanged world, in virtual seconds, and entries between two copies of the state: most
 of a schedule's time was spent on looks that show nothing new, and no journal reached a hundred entries.
 """
+_REAL_UUID = uuid.uuid4
 _ALLOCATIONS = 200_000
 """How many new objects there may be before Python looks for cycles."""
 _THREADED = ("control", "gate", "lease", "progress", "queries", "spans", "comparing")
@@ -172,6 +175,16 @@ class _Stage:
         scheduler.kill(current.process, int(code))
         raise GreenletExit
 
+    def unique(self, count: int) -> uuid.UUID:
+        """Return a value that no other call returns and that only the seed determines; ``count``: of bytes, at most 16.
+
+        A thread that is none of a simulation's may ask, too.
+        """
+        assert count <= 16
+        if not self.worlds or self.scheduler.elsewhere:
+            return _REAL_UUID()
+        return uuid.UUID(int=self.scheduler.unique.getrandbits(128))
+
     def print_line(self, text: str, **_: Any) -> None:
         """Print a line of the current process."""
         scheduler = self.scheduler
@@ -220,6 +233,8 @@ def installed() -> Iterator[_Stage]:
         def put(owner: Any, name: str, value: Any) -> None:
             stack.enter_context(patch.object(owner, name, value))
 
+        put(uuid, "uuid4", lambda: stage.unique(16))
+        put(secrets, "token_hex", lambda count: stage.unique(count).hex[: 2 * count])
         _place_driver(put, stage)
         _place_machines(put, stage)
         put(journal, "_utc_now", lambda: _Moment(stage.scheduler.now()))

@@ -90,6 +90,8 @@ class Scheduler:
         self._seed = seed
         self._chances: dict[str, random.Random] = {}
         self._chance_of_world = random.Random(seed)
+        self.unique = random.Random(f"unique {seed}")
+        """What random names are drawn from: how many there are changes nothing else."""
         self.now_s = 0.0
         self.trace: list[Event] = []
         self.steps = 0
