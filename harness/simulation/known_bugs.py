@@ -42,7 +42,7 @@ _UNSEEN = "seen.life in (Life.DEAD, Life.ABSENT, Life.UNKNOWN)"
 _DRAINED = Change(
     "lifecycle.draining", "_drain_one", "if seen.life is Life.DEAD:", "if CommandKind.DRAIN in seen.sent:"
 )
-_ANY_TOPIC = Change("driver.taking_over", "shadow", "_must_be_the_same(query.name, first, checkpoint, topics)", "None")
+_ANY_TOPIC = Change("driver.taking_over", "shadow", "kafka_topics.must_be_the_same(query.name, first, topics)", "None")
 _ANY_CLAIM = Change("driver.main", "Driver._must_have_the_claim", "== self._claim:", "is not None:")
 _NO_POD = "if found is None:"
 _DRAIN_UNSEEN = Change("lifecycle.draining", "drain", "life is Life.UNKNOWN", "life is None")
@@ -303,12 +303,12 @@ BUGS = (
     Bug(
         "another-topic",
         "A driver continues at the old offsets in a topic that was created again.",
-        (Change("driver.taking_over", "_must_be_the_same", "must_be_the_same(query, known, ids)", "None"),),
+        (Change("driver.taking_over", "take_over", "kafka_topics.must_be_the_same(name, recorded, topics)", "None"),),
     ),
     Bug(
         "another-topic-at-a-restart",
         "A query that its driver starts again continues at the old offsets in a topic that was created again.",
-        (Change("driver.queries", "ServedQuery.start", "if self._run is not None and self.topics:", "if False:"),),
+        (Change("driver.queries", "ServedQuery.start", "if self.topics and not self._compared:", "if False:"),),
     ),
     Bug(
         "rebuilt-from-another-topic",

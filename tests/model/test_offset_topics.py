@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.checkpoint_version import CheckpointVersion, topics_of_the_first_rows
+from streamkeeper.model.checkpoint_version import CheckpointVersion, topics_at, topics_of_the_first_rows
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import Entry, EpochClaimed
 
@@ -12,13 +12,16 @@ def version(name: str, parent: str = "") -> CheckpointVersion:
 
 
 def claimed(*claims: tuple[str, dict[str, str]]) -> JobState:
-    """A job whose versions were claimed in this order; v0002 continues v0001, and v0003 was rebuilt."""
+    """A job whose versions were claimed in this order, after batches 10, 20 and so on; v0002 continues v0001, and v0003
+    was rebuilt.
+    """
     versions = (version("v0001"), version("v0002", parent="v0001"), version("v0003"))
     state = JobState(job="sales", versions={"q": versions})
     for epoch, (name, topics) in enumerate(claims, 1):
         claim = EpochClaimed(
-            query="q", output="o", epoch=epoch, instance="i", generation=1, version=name, topics=topics
-        )
+            query="q", output="o", epoch=epoch, instance="i", generation=1, version=name, topics=topics,
+            committed=10 * epoch,
+        )  # fmt: skip
         state = fold(state, Entry(number=state.number + 1, at="", by="test", record=claim))
     return state
 
@@ -50,6 +53,17 @@ def test_the_oldest_rows_came_from_the_topics_of_the_first_claim() -> None:
     state = claimed(("v0001", {"a": "1"}), ("v0001", {"a": "2", "b": "3"}), ("v0002", {"a": "4", "c": "5"}))
     first = {name: topics_of_the_first_rows(state.versions["q"], name) for name in ("v0001", "v0002", "v0003")}
     assert first == {"v0001": {"a": "1", "b": "3"}, "v0002": {"a": "1", "b": "3", "c": "5"}, "v0003": {}}
+
+
+def test_older_batches_belong_to_the_topics_of_earlier_claims() -> None:
+    """A snapshot of such a batch, restored, stands at an offset of the topic of then."""
+    state = claimed(
+        ("v0001", {"a": "1", "b": "1"}), ("v0001", {"a": "2", "b": "1"}), ("v0001", {}), ("v0001", {"a": "3"})
+    )
+    found = {batch: topics_at(state.versions["q"], "v0001", batch) for batch in (9, 20, 21, 40, 41)}
+    first, second, third = {"a": "1", "b": "1"}, {"a": "2", "b": "1"}, {"a": "3", "b": "1"}
+    assert found == {9: first, 20: first, 21: second, 40: second, 41: third}
+    assert topics_at(state.versions["q"], "v0002", 5) == third
 
 
 def test_an_unknown_version_or_query_has_none() -> None:

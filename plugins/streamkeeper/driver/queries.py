@@ -71,6 +71,8 @@ class ServedQuery:
         policy: RestartPolicy,
         kills: RecentKills,
         topics: Mapping[str, str],
+        *,
+        compared: bool = True,
     ) -> None:
         """``planned``: how the job built it.
         ``claim``: its epoch.
@@ -80,7 +82,8 @@ class ServedQuery:
         ``root``: the directory of the job's code.
         ``policy``: limits waiting for dependencies.
         ``kills``: detects processes killed for their memory.
-        ``topics``: Kafka topic -> its id when the query was taken over.
+        ``topics``: Kafka topic -> id of the topic to which the checkpoint's offsets belong.
+        ``compared``: whether these ids have just been compared with those of the present topics.
         """
         self.name = planned.query.name
         self.claim = claim
@@ -102,7 +105,7 @@ class ServedQuery:
         self._waited_from = 0.0
         self._waits = 0
         self._kills = kills
-        self.topics = dict(topics)
+        self.topics, self._compared = dict(topics), compared
 
     def note_topics(self, ids: Mapping[str, str]) -> None:
         """Note the ids of topics that were unknown so far."""
@@ -131,16 +134,17 @@ class ServedQuery:
         """Start a run from the checkpoint.
 
         Raises CheckpointLost when the directory does not contain the recorded checkpoint. Raises InputGone when input
-        files of the open batch are missing. At a restart, raises OtherTopic when a topic was deleted and created again
-        since the previous run, and SourceOutOfReach while its brokers do not answer.
+        files of the open batch are missing. Raises OtherTopic when a topic was deleted and created again since the
+        ids were last compared, and SourceOutOfReach while its brokers do not answer.
         """
         query = self._planned.query
         crash_point("driver.open.before")
         self._continuity.check_start()
         self._check_input()
-        if self._run is not None and self.topics:
-            # The brokers may have been away between the two runs, and may have come back without their topics.
+        if self.topics and not self._compared:
+            # The brokers may have been away since the last comparison, and may have come back without their topics.
             kafka_topics.must_be_the_same(self.name, self.topics, kafka_topics.topic_ids(query))
+        self._compared = False
         spark: Any = query.df.sparkSession
         must_be_create_only(spark, self.checkpoint.spark_path)
         prepare(spark)

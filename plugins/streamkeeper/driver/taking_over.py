@@ -39,6 +39,7 @@ from streamkeeper.driver.session import Session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, SourceOutOfReach
+from streamkeeper.inspection import kafka_topics
 from streamkeeper.jvm.batch_files import check_batch
 from streamkeeper.model.checkpoint_version import topics_of_the_first_rows
 from streamkeeper.model.control import Command, LaunchSpec, QueryStatus
@@ -83,11 +84,13 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
     # These checks come first, because a claim moves the sink's fence, and a handoff creates a missing directory.
     must_be_there(checkpoint.fresh(), known)
     name, topics = planned.query.name, _topics_of(planned)
-    recorded = {} if name in order.other_topics else state.offset_topics(name, checkpoint.name)
-    _must_be_the_same(name, recorded, checkpoint, topics)
+    recorded = {}
+    if name not in order.other_topics:
+        recorded = _read_so_far(state.offset_topics(name, checkpoint.name), checkpoint)
+    kafka_topics.must_be_the_same(name, recorded, topics)
     accepted = _accepted_loss(state, name, checkpoint.name, order)
     claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted, topics=topics)
-    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics or recorded)
+    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, offsets_of=recorded)
 
 
 def _accepted_loss(state: JobState, query: str, version: str, order: Command) -> AcceptedLoss | None:
@@ -142,32 +145,27 @@ def claim_and_fence(
 def _topics_of(planned: PlannedQuery) -> dict[str, str]:
     """Return Kafka topic -> its id, of all topics that the query reads; empty if their brokers do not answer.
 
-    The driver compares the ids again once they answer.
+    The query's start then waits until they do, and compares the ids.
     """
-    from streamkeeper.inspection.kafka_topics import topic_ids
-
     if all(source.kind != "kafka" for source in planned.manifest.sources):
         return {}
     try:
-        return topic_ids(planned.query)
+        return kafka_topics.topic_ids(planned.query)
     except SourceOutOfReach:
         return {}
 
 
-def _must_be_the_same(query: str, known: Mapping[str, str], checkpoint: Tree, ids: Mapping[str, str]) -> None:
-    """Raise OtherTopic if the offsets in a checkpoint belong to another topic of the same name.
+def _read_so_far(known: Mapping[str, str], checkpoint: Tree) -> dict[str, str]:
+    """Return those of the known topics that the checkpoint's newest offsets name; all of them before its first batch.
 
-    ``query``: the query; ``known``: topic -> id of the topic to which the offsets belong; ``checkpoint``: the directory
-    of its version; ``ids``: topic -> its id now.
+    ``known``: topic -> its id; ``checkpoint``: the directory of its version.
     """
-    from streamkeeper.inspection.kafka_topics import must_be_the_same
-
     tree = checkpoint.fresh()
-    if known and is_published(tree):
-        stands = stands_at(tree, last_planned(tree)).values()
-        needed = {topic for positions in stands for topic, partitions in positions.items() if partitions}
-        known = {topic: identity for topic, identity in known.items() if topic in needed}
-    must_be_the_same(query, known, ids)
+    if not known or not is_published(tree):
+        return dict(known)
+    stands = stands_at(tree, last_planned(tree)).values()
+    needed = {topic for positions in stands for topic, partitions in positions.items() if partitions}
+    return {topic: identity for topic, identity in known.items() if topic in needed}
 
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
@@ -183,17 +181,18 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
         raise Fenced(f"query {query.name}: {superseded}")
     known, topics = _known(at, state, planned, checkpoint), _topics_of(planned)
     must_be_there(checkpoint.fresh(), known)
-    serving = at.spec.rehearse_on.get(query.name)
+    serving, first = at.spec.rehearse_on.get(query.name), {}
     if serving is not None:
         # It reads again what the current version has read since its first batch.
-        first = topics_of_the_first_rows(state.versions.get(query.name, ()), tree_at(serving).name)
-        _must_be_the_same(query.name, first, checkpoint, topics)
+        versions_of_query = state.versions.get(query.name, ())
+        first = _read_so_far(topics_of_the_first_rows(versions_of_query, tree_at(serving).name), checkpoint)
+    kafka_topics.must_be_the_same(query.name, first, topics)
     _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
         writer = open_writer(query, claim, checkpoint, state, OutputHistory(version=checkpoint.name))
     crash_point("driver.shadow.fence.after")
-    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics)
+    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, offsets_of=first)
 
 
 def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Tree) -> KnownCheckpoint:
@@ -206,10 +205,12 @@ def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint:
 
 def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> None:
     """Make a rebuilt version read its topics from where the current version started, whatever the query's options."""
-    from streamkeeper.inspection.kafka_topics import reads_all_of
-
     serving = at.spec.rehearse_on.get(planned.query.name)
-    if serving is None or is_published(checkpoint.fresh()) or not reads_all_of(planned.query, tree_at(serving)):
+    if (
+        serving is None
+        or is_published(checkpoint.fresh())
+        or not kafka_topics.reads_all_of(planned.query, tree_at(serving))
+    ):
         return
     crash_point("driver.shadow.seed.before")
     seed_beginning(tree_at(serving), checkpoint.fresh(), query_id=str(uuid.uuid4()))
@@ -224,6 +225,8 @@ def _behind_its_gate(
     known: KnownCheckpoint,
     writer: SinkWriter,
     topics: Mapping[str, str],
+    *,
+    offsets_of: Mapping[str, str],
 ) -> ServedQuery:
     """Put a query behind a gate.
 
@@ -233,7 +236,8 @@ def _behind_its_gate(
     ``checkpoint``: the directory of its version.
     ``known``: the recorded facts of its checkpoint.
     ``writer``: writes its batches.
-    ``topics``: Kafka topic -> its id.
+    ``topics``: Kafka topic -> its id; empty if the brokers did not answer.
+    ``offsets_of``: Kafka topic -> id of the topic to which the checkpoint's offsets belong.
     """
     continuity = Continuity(checkpoint, known)
     name = claim.query
@@ -242,4 +246,5 @@ def _behind_its_gate(
     signals = QuerySignals(trigger_s=parse_trigger(planned.query.trigger).interval_s)
     at.board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
     policy, kills = at.spec.restarts, at.session.kills
-    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, policy, kills, topics)
+    ids, compared = topics or offsets_of, bool(topics)
+    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, policy, kills, ids, compared=compared)

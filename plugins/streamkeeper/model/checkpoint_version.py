@@ -58,6 +58,8 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka topic -> its id when a driver last claimed this version; empty if not recorded."""
     first_topics: dict[str, str] = {}
     """Kafka topic -> its id at the first claim of this version that recorded it."""
+    earlier_topics: tuple[EarlierTopics, ...] = ()
+    """The ids before each claim at which one differed, oldest first."""
 
     @property
     def inherited(self) -> int:
@@ -66,6 +68,15 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
         if known is None:
             known = self.parent_batch if self.parent else self.begun_at
         return -1 if known is None else known
+
+
+class EarlierTopics(msgspec.Struct, frozen=True, kw_only=True):
+    """The Kafka topics to which the offsets of a version's older batches belong."""
+
+    batch: int
+    """The newest of these batches."""
+    topics: dict[str, str]
+    """Kafka topic -> its id then."""
 
 
 class EpochState(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +140,16 @@ def known_topics(versions: Sequence[CheckpointVersion], version: str) -> dict[st
     for known in _with_parents(versions, version):
         found = known.topics | found
     return found
+
+
+def topics_at(versions: Sequence[CheckpointVersion], version: str, batch: int) -> dict[str, str]:
+    """Return Kafka topic -> the id of the topic to which the offsets of a batch of ``version`` belong.
+
+    ``versions``: all versions of the query.
+    """
+    known = known_topics(versions, version)
+    earlier = [each for found in versions if found.version == version for each in found.earlier_topics]
+    return next((known | each.topics for each in earlier if batch <= each.batch), known)
 
 
 def topics_of_the_first_rows(versions: Sequence[CheckpointVersion], version: str) -> dict[str, str]:
@@ -199,6 +220,8 @@ def created(record: CheckpointVersionCreated) -> CheckpointVersion:
         committed=record.committed,
         installation=record.installation,
         begun_at=record.committed,
+        topics=record.topics,
+        first_topics=record.topics,
     )
 
 
@@ -247,12 +270,17 @@ def opened(version: CheckpointVersion, record: EpochClaimed, claim: EpochState) 
     """Return the version after a claim; unchanged if the claim is on another version."""
     if version.version != record.version:
         return version
+    earlier = version.earlier_topics
+    differ = any(version.topics.get(topic, identity) != identity for topic, identity in record.topics.items())
+    if differ and record.committed is not None:
+        earlier = (*earlier, EarlierTopics(batch=record.committed, topics=version.topics))
     return msgspec.structs.replace(
         version,
         claim=claim,
         claimed_by=record.instance,
         query_id=version.query_id or record.query_id,
         committed=_newest(version.committed, record.committed),
+        earlier_topics=earlier,
         topics=version.topics | record.topics,
         first_topics=record.topics | version.first_topics,
     )

@@ -149,6 +149,8 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     """The newest committed batch in a version that is made from a snapshot; otherwise None."""
     installation: str = ""
     """The installation that owns the version; empty in older records."""
+    topics: dict[str, str] = {}
+    """Kafka topic -> id of the topic to which the offsets in a version belong that is made from a snapshot."""
 
 
 class HandedOff(msgspec.Struct, frozen=True, kw_only=True, tag="handed-off"):
@@ -190,10 +192,7 @@ class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed
 
 
 class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-offsets-known"):
-    """The offsets at which a checkpoint version starts. A rebuild would begin to read there.
-
-    Recorded after the version's first batch was committed.
-    """
+    """The offsets at which a version starts, where a rebuild would begin; recorded after its first batch committed."""
 
     query: str
     """The query."""

@@ -179,7 +179,8 @@ def _reserve(
         current = _must_still_serve(site, now, query, plan)
         if _reserved(now, query, snapshot):
             return None
-        created = created_from(site, snapshot, query, free_version(site, now, query), state_format=current.state_format)
+        name, state_format = free_version(site, now, query), current.state_format
+        created = created_from(site, now, snapshot, query, name, state_format=state_format)
         return msgspec.structs.replace(
             created,
             release=snapshot.release or plan.release,

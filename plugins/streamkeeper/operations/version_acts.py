@@ -11,6 +11,7 @@ from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.trees import NOT_THERE
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, OperationRefused
+from streamkeeper.model.checkpoint_version import topics_at
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppointed, Record, ShadowAppointed
 from streamkeeper.model.names import version_name, version_number
@@ -84,8 +85,11 @@ class VersionActs:
 
     def restore(self, query: str, version: str, snapshot: Snapshot, parent: str) -> None:
         """Create a version from a snapshot; the version continues the output of ``parent``. Idempotent."""
+        now = self._journal.state()
+        source = now.version(query, snapshot.version)
+        state_format = source.state_format if source is not None else ""
         created = msgspec.structs.replace(
-            created_from(self._site, snapshot, query, version, state_format=self._format_of(query, snapshot.version)),
+            created_from(self._site, now, snapshot, query, version, state_format=state_format),
             parent=parent,
             parent_batch=snapshot.batch,
             operation=self._operation,
@@ -112,10 +116,6 @@ class VersionActs:
     def snapshot_named(self, query: str, name: str) -> Snapshot:
         """Return a snapshot of one of the job's queries; raises NotFound."""
         return Catalogue(self._site.snapshots, series_of_query(self._job, query)).read(snapshot_number(name))
-
-    def _format_of(self, query: str, version: str) -> str:
-        found = self._journal.state().version(query, version)
-        return found.state_format if found is not None else ""
 
     @staticmethod
     def _current(state: JobState, query: str) -> str:
@@ -158,13 +158,13 @@ def free_version(site: Installation, state: JobState, query: str) -> str:
 
 
 def created_from(
-    site: Installation, snapshot: Snapshot, query: str, version: str, *, state_format: str
+    site: Installation, state: JobState, snapshot: Snapshot, query: str, version: str, *, state_format: str
 ) -> CheckpointVersionCreated:
     """Return the record of a version that is restored from a snapshot. The version has no parent and is not current
     yet.
 
-    ``site``: the installation; ``snapshot``: the source; ``query`` and ``version``: of the new version;
-    ``state_format``: the format of the version's state.
+    ``site``: the installation; ``state``: of the job; ``snapshot``: the source; ``query`` and ``version``: of the new
+    version; ``state_format``: the format of the version's state.
     """
     return CheckpointVersionCreated(
         query=query,
@@ -177,6 +177,7 @@ def created_from(
         query_id=snapshot.query_id,
         committed=snapshot.batch,
         installation=site.id,
+        topics=topics_at(state.versions.get(query, ()), snapshot.version, snapshot.batch),
     )
 
 
