@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import DesiredChanged, JobForgotten
-from streamkeeper.operations.carriers import Carrier, note_carrier
+from streamkeeper.model.journal import About, DesiredChanged, JobForgotten
+from streamkeeper.operations.carriers import Carrier, note_asking, note_carrier
 from streamkeeper.operations.installation import Installation
 from streamkeeper.pages.buttons import Buttons, read_buttons, restore_path
 from streamkeeper.pages.viewer import Right, Viewer
@@ -35,8 +35,13 @@ def job(tmp_path: Path) -> Registered:
     return Registered(tmp_path)
 
 
-def carried(job: Registered, dag: str = "streaming_deploy", group: str = "") -> None:
-    note_carrier(job.site.store, JOB, "op2", Carrier(dag=dag, run="manual__1+00:00", group=group))
+def carried(
+    job: Registered, dag: str = "streaming_deploy", about: About = About.STATE, task: str = "backup.approve"
+) -> None:
+    """A run carries the operation out, and one of its tasks asks."""
+    run, store = "manual__1+00:00", job.site.store
+    note_carrier(store, JOB, "op2", Carrier(dag=dag, run=run))
+    note_asking(store, JOB, "op2", about, dag=dag, run=run, task=task)
 
 
 def of(job: Registered, may: Callable[[Right, str], bool] = everything, name: str = "ada") -> Buttons:
@@ -114,11 +119,11 @@ def test_a_snapshot_is_restored_by_those_who_may_recover(site: Installation) -> 
     )
 
 
-@pytest.mark.parametrize(("group", "task"), [("", "backup.approve"), ("deploy_sales", "deploy_sales.backup.approve")])
-def test_an_answer_goes_to_the_task_that_asks(job: Registered, group: str, task: str) -> None:
+@pytest.mark.parametrize("task", ["backup.approve", "deploy_sales.our_question"])
+def test_an_answer_goes_to_the_task_that_asks(job: Registered, task: str) -> None:
     """Of the run that carries the operation on, in a DAG of one's own too; its id may be anything."""
     ask(job, "op2")
-    carried(job, group=group)
+    carried(job, task=task)
     found = of(job)
     assert found.asking is not None
     assert found.asking.task_path == f"dags/streaming_deploy/dagRuns/manual__1%2B00%3A00/taskInstances/{task}"
@@ -128,7 +133,7 @@ def test_an_answer_goes_to_the_task_that_asks(job: Registered, group: str, task:
 def test_an_output_is_asked_about_by_another_task(job: Registered) -> None:
     """A review of a rebuild."""
     ask_about_output(job, "op2")
-    carried(job)
+    carried(job, about=About.OUTPUT, task="dual_run.review")
     found = of(job).asking
     assert found is not None
     assert found.task_path.endswith("/dual_run.review")
@@ -150,6 +155,16 @@ def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
     assert told(job, name="bob") == ""
     job.set(approvers=(), four_eyes=True)
     assert "another person must answer" in told(job)
+
+
+def test_a_run_whose_task_has_not_asked_yet_gets_no_answer(job: Registered) -> None:
+    """It would not be heard. A task of a run that another one has replaced changes nothing."""
+    ask(job, "op2")
+    note_carrier(job.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
+    assert told(job).startswith("which task of streaming_deploy asks is not known yet. Answer from the command line")
+    for about, run in ((About.STATE, "manual__1"), (About.OUTPUT, "manual__2")):
+        note_asking(job.site.store, JOB, "op2", about, dag="streaming_deploy", run=run, task="backup.approve")
+        assert told(job).startswith("which task of streaming_deploy asks is not known yet")
 
 
 def told(job: Registered, may: Callable[[Right, str], bool] = everything, name: str = "ada") -> str:

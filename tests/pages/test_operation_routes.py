@@ -23,6 +23,7 @@ from tests.pages.asking import everything, get, make_viewed, reads
 
 PAGE = f"/jobs/{JOB}/operations/op2"
 RUN = "manual__2026-11-25T12:00:00+00:00"
+ASKING = {"state": "backup.approve", "output": "dual_run.review"}
 MARKUP = "<img src=x onerror=alert(1)>"
 DIALOGS = ("deploy", "rollback", "recover", "stop", "start", "state-dead")
 
@@ -32,7 +33,7 @@ def job(tmp_path: Path) -> Registered:
     """Its second release waits for a person."""
     made = Registered(tmp_path)
     ask(made, "op2")
-    note_carrier(made.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run=RUN))
+    note_carrier(made.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
     return made
 
 
@@ -193,7 +194,7 @@ def test_a_run_leads_to_its_operation(tmp_path: Path) -> None:
     job = Registered(tmp_path)
     name = operation_id("streaming_deploy", RUN)
     ask(job, name)
-    note_carrier(job.site.store, JOB, name, Carrier(dag="streaming_deploy", run=RUN))
+    note_carrier(job.site.store, JOB, name, Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
     page = make_viewed(job.site)
     query = f"dag=streaming_deploy&run={RUN.replace('+', '%2B')}"
     for more in ("", f"&job={JOB}"):

@@ -59,6 +59,7 @@ LITERAL = "hunter2hunter2"
 """Stands as a param where a reference should."""
 AT = 1_800_000_000.0
 RUN = "manual__2026-11-25T11:03:12+00:00"
+ASKING = {"state": "backup.approve", "output": "dual_run.review"}
 DAY = "2026-11-24"
 
 
@@ -76,7 +77,7 @@ class WholeJob(Registered):
         self.deploy(replace(manifest, plan=f"~Filter ({text} = {LITERAL})\n{manifest.plan}"))
         self.serve()
         self.write_log(f"an error: {text} by {LITERAL}")
-        note_carrier(self.site.store, JOB, OPERATION, Carrier(dag="streaming_deploy", run=RUN))
+        note_carrier(self.site.store, JOB, OPERATION, Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
         self.leave_index()
 
     @property

@@ -14,6 +14,7 @@ import msgspec
 
 from streamkeeper.errors import KeyMissing
 from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.journal import About
 from streamkeeper.runners.machine import Sight, this_machine
 from streamkeeper.runners.process_tree import read_process
 from streamkeeper.stores.contract import Store
@@ -38,6 +39,8 @@ class Carrier(msgspec.Struct, frozen=True, kw_only=True):
     """The run's id."""
     group: str = ""
     """The task group of the operation, in a DAG with more than one."""
+    asking: dict[str, str] = {}
+    """Subject of a question -> id of the run's task that has asked it; empty in older records."""
 
 
 RunIsOver = Callable[[str, str], bool]
@@ -67,6 +70,14 @@ def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
         return from_json(store.read(key), Carrier, where=key, newest_format=1)
     except KeyMissing:
         return None
+
+
+def note_asking(store: Store, job: str, operation: str, about: About, *, dag: str, run: str, task: str) -> None:
+    """Record which task of a DAG run asks a question; nothing if another process or run carries the operation out."""
+    carrier = read_carrier(store, job, operation)
+    if carrier is not None and (carrier.dag, carrier.run) == (dag, run):
+        asking = {**carrier.asking, about.value: task}
+        note_carrier(store, job, operation, msgspec.structs.replace(carrier, asking=asking))
 
 
 def job_of(store: Store, operation: str) -> str:

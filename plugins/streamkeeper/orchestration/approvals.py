@@ -147,15 +147,18 @@ class ApproveOperator(OperationTask, HITLOperator):
 
     def _ask(self, context: Context, deploy: Deploy, until: datetime) -> None:
         from streamkeeper.operations.approval import right_of
+        from streamkeeper.operations.carriers import note_asking
         from streamkeeper.operations.questions import render_question, subject_of
 
-        ti_id, state = context["ti"].id, deploy.state
+        ti_id, run, state = context["ti"].id, context["dag_run"], deploy.state
         operation = state.operations[deploy.operation]
         release = operation.release
         self.assigned_users = assigned_users(right_of(deploy.site, state, operation))
         self.subject = subject_of(state, operation)
         self.body = render_question(deploy.site, state, operation, until=until)
         self.log.info("%s\n%s", self.subject, self.body)
+        store, about = deploy.site.store, ABOUT[self.step]
+        note_asking(store, deploy.job, deploy.operation, about, dag=run.dag_id, run=run.run_id, task=self.task_id)
         upsert_hitl_detail(
             ti_id=ti_id,
             options=self.options,

@@ -23,9 +23,6 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.questions import subject_of, who_may
 from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP, Viewer
 
-_TASKS = {About.STATE: "backup.approve", About.OUTPUT: "dual_run.review"}
-"""Subject of a question -> id of the asking task, in the task graphs of this package."""
-
 
 class Button(msgspec.Struct, frozen=True, kw_only=True):
     """One button.
@@ -53,7 +50,7 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
     dag: str
     """The DAG whose run executes the operation; empty without one."""
     task_path: str
-    """The asking task in Airflow's API; empty if no DAG run executes the operation."""
+    """The asking task in Airflow's API; empty if no task asks."""
     may: str
     """Who may answer, as a phrase."""
     objection: str
@@ -121,26 +118,28 @@ def read_asking(site: Installation, state: JobState, who: Viewer) -> Asking | No
         dag=carrier.dag if carrier is not None else "",
         task_path=_task_path(carrier, about),
         may=who_may(site, state, operation),
-        objection=_objection(site, state, operation, carrier, who),
+        objection=_objection(site, state, operation, about, carrier, who),
         command=f"streamkeeper approve {state.job} {operation.operation} --about {about.value} --reason …",
     )
 
 
 def _objection(
-    site: Installation, state: JobState, operation: OperationState, carrier: Carrier | None, who: Viewer
+    site: Installation, state: JobState, operation: OperationState, about: About, carrier: Carrier | None, who: Viewer
 ) -> str:
     if carrier is None or not carrier.dag:
         return "no DAG run continues this operation. Answer from the command line"
+    if about.value not in carrier.asking:
+        return f"which task of {carrier.dag} asks is not known yet. Answer from the command line, or reload this page"
     if not who.may("answer", carrier.dag):
         return f"{who.name} may not answer questions of {carrier.dag}"
     return right_of(site, state, operation).objection(airflow_user(who.name))
 
 
 def _task_path(carrier: Carrier | None, about: About) -> str:
-    if carrier is None or not carrier.dag:
+    if carrier is None or about.value not in carrier.asking:
         return ""
-    task = f"{carrier.group}.{_TASKS[about]}" if carrier.group else _TASKS[about]
-    return f"dags/{quote(carrier.dag, safe='')}/dagRuns/{quote(carrier.run, safe='')}/taskInstances/{task}"
+    dag, run, task = (quote(part, safe="") for part in (carrier.dag, carrier.run, carrier.asking[about.value]))
+    return f"dags/{dag}/dagRuns/{run}/taskInstances/{task}"
 
 
 def _offered(state: JobState, who: Viewer, runs: bool, rules: Collection[str]) -> list[tuple[str, str]]:
