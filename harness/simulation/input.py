@@ -17,7 +17,7 @@ from streamkeeper.checkpoints.log_codec import (
     whole,
 )
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import InputGone
+from streamkeeper.errors import InputGone, SourceOutOfReach
 from streamkeeper.model.manifest import Source
 
 TOPIC = "events"
@@ -25,6 +25,8 @@ DIRECTORY = "/simulated/input"
 MOST_AGE_MS = 7 * 86_400_000
 """Spark's ``maxFileAge``: a file that is older than this before the newest one is ignored once others were read."""
 _LOG = "sources/0"
+_SILENT = 0.2
+"""The share of requests to the brokers without an answer."""
 
 Create = Callable[[str, bytes], None]
 """Creates a file of the checkpoint."""
@@ -78,7 +80,7 @@ class Topic:
         self.begin = 0
         """The row at offset 0: more than 0 once the topic was created again."""
         self.gone: set[int] = set()
-        """Rows that nobody had read when their topic was deleted."""
+        """Rows that nobody had read when their topic was deleted, and those that a person has let a query skip."""
         self.most_rows = 7
         """How many rows a batch takes at most."""
         self.gap_s = 0.0
@@ -91,11 +93,24 @@ class Topic:
     def create_again(self, seen: Container[int]) -> None:
         """Delete the topic with its rows, and create it again; ``seen``: the rows that readers of the output see."""
         self.begin = self.first = self.end()
-        self.gone |= {row for row in range(self.begin) if row not in seen}
+        self.skip_to(0, seen)
 
     def ids(self) -> dict[str, str]:
         """Return the topic and its id, which differs after it was created again."""
         return {TOPIC: f"id-{self.begin}"}
+
+    def ask_ids(self) -> dict[str, str]:
+        """Return the same as a driver; after a topic was created again, the brokers sometimes do not answer."""
+        if self.begin and self._scheduler.strikes(_SILENT):
+            raise SourceOutOfReach("simulated: the brokers do not answer")
+        return self.ids()
+
+    def skip_to(self, offset: int, seen: Container[int]) -> None:
+        """Note that a person lets the query continue at an offset of the present topic. It skips the rows before this
+        offset, and what it had not read of earlier topics. ``seen``: the rows that readers of the output see.
+        """
+        self.gone |= set(range(self.begin, self.begin + offset))
+        self.gone |= {row for row in range(self.begin) if row not in seen}
 
     def may_lack(self, row: int) -> bool:
         """Whether the output may have later rows without this one, or this one without earlier ones."""

@@ -306,6 +306,11 @@ BUGS = (
         (Change("driver.taking_over", "take_over", "kafka_topics.must_be_the_same(name, recorded, topics)", "None"),),
     ),
     Bug(
+        "approved-for-ever",
+        "An approval to continue in a topic that was created again also holds for the next such topic.",
+        (Change("driver.taking_over", "_may_read_other_topics", "known.claimed_by != at.spec.instance", "True"),),
+    ),
+    Bug(
         "another-topic-at-a-restart",
         "A query that its driver starts again continues at the old offsets in a topic that was created again.",
         (Change("driver.queries", "ServedQuery.start", "if self.topics and not self._compared:", "if False:"),),

@@ -327,7 +327,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     _place_input(put, stage)
     put(fences, "_read_tables", lambda place: read_fences(stage.world, place))
     put(kafka_topics, "reads_all_of", lambda *_: True)
-    put(kafka_topics, "topic_ids", lambda _: stage.world.input.ids())
+    put(kafka_topics, "topic_ids", lambda *_, **__: stage.world.input.ask_ids())
     for module in (capture, downstream, fleet_look, input_files, journal_entries, publishing):
         put(module, "ThreadPoolExecutor", InTurn)
     put(spans, "time", SimpleNamespace(thread_time=lambda: 0.0))

@@ -122,7 +122,7 @@ class SimulatedDriver(Driver):
         topic, checkpoint = self.world.input, self._spec.rehearse_on.get(query)
         known, first = (found.get(query, {}) for found in (asked.topics, asked.first_topics))
         if checkpoint is not None and recreated(known, topic.ids()):
-            if self.world.is_beyond_end(checkpoint):
+            if self.world.offset_of(checkpoint.rpartition("/")[2]) > topic.end() - topic.begin:
                 yield observations.topic_short("source 0 (kafka)", "it ends earlier", answered=True, dropped=False)
             else:
                 yield observations.topic_created_again("0 (kafka)", "it was created again")

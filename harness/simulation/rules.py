@@ -86,8 +86,9 @@ class Rules:
         elif isinstance(record, InstanceAppointed):
             self._must_be_approved(record, before)
             operation = before.operations.get(before.instances[record.instance].operation)
-            # A person has approved that the first rows of a topic are never read.
-            self.no_gaps &= operation is None or not any(way.other_topics for way in operation.ways.values())
+            if operation is not None and any(way.other_topics for way in operation.ways.values()):
+                # A person has approved that the first rows of the new topic are never read.
+                self._world.input.skip_to(self._world.offset_of(record.versions[QUERY]), self._world.rows_seen())
             others = [owner.instance for owner in before.owners if owner.instance != record.instance]
             if others:
                 self._break(f"{record.instance} is appointed beside {others[0]}, whose end is not proven")

@@ -56,7 +56,9 @@ class StateStore:
         if twice := set(before).intersection(rows):
             self._world.scheduler.break_rule(f"batch {batch} adds row {min(twice)} to a state that has it")
         after = tuple(sorted({*before, *rows}))
-        gone = set(self._world.input.gaps(set(after)))
+        # An operation may fall back to a version that had not read the last rows of a topic that is gone.
+        reached = self._world.input.begin if 0 in after else 0
+        gone = {row for row in self._world.input.gaps(set(after)) if row >= reached}
         if self._whole and self._world.rules.no_gaps and gone and not self._may_lack(gone):
             self._world.scheduler.break_rule(f"the state after batch {batch} lacks a row below {after[-1]}")
         content = json.dumps(after).encode()

@@ -28,7 +28,7 @@ from harness.simulation.sink import Output, SimulatedFunction, SimulatedTable
 from harness.simulation.storages import CHECKPOINTS, ROOT, Storages
 from harness.simulation.store import URL, Disk, SimulatedStore
 from streamkeeper.checkpoints.claims import FOLDER
-from streamkeeper.checkpoints.layout import last_committed, read_offsets
+from streamkeeper.checkpoints.layout import last_committed, last_planned, read_offsets
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import RegistryDamaged, StreamkeeperError
@@ -245,7 +245,12 @@ class World:
             return ()
 
     def lacks_records(self) -> bool:
-        """Whether the topic no longer has the next record of the current checkpoint version."""
+        """Whether the topic does not have the next record of the current checkpoint version, because it was dropped, or
+        because the topic was created again and is still shorter.
+        """
+        if self.input.begin:
+            current = None if self.rules.gap else self.state.current_version(QUERY)
+            return current is not None and self.offset_of(current.version) > self.input.end() - self.input.begin
         rows = self.rows_committed()
         return self.input.first > (rows[-1] + 1 if rows else 0)
 
@@ -255,12 +260,20 @@ class World:
         (end,) = read_offsets(tree, batch).ends.values()
         return reader.rows_to(reader.position(end))
 
-    def is_beyond_end(self, checkpoint: str) -> bool:
-        """Whether the topic has fewer rows than a checkpoint has read."""
-        tree = self.tree_at(checkpoint).fresh()
-        batch = last_committed(tree)
-        rows = self.rows_to(tree, batch) if batch is not None else ()
-        return len(rows) > self.input.end()
+    def offset_of(self, version: str) -> int:
+        """The offset after the last planned batch of a checkpoint version, or of the one that it continues; 0 without
+        any, or if the plan is damaged. Only for a topic.
+        """
+        tree = self.tree_at(f"{self.settings.checkpoints}/{JOB}/{QUERY}/{version}").fresh()
+        batch = last_planned(tree)
+        if batch is None:
+            known = self.rules.state.version(QUERY, version)
+            return self.offset_of(known.parent) if known is not None and known.parent else 0
+        try:
+            (end,) = read_offsets(tree, batch).ends.values()
+        except StreamkeeperError:
+            return 0
+        return self.input.reader(tree, lambda *_: None).position(end)
 
     def boot(self, machine: str) -> None:
         """Restart a machine, which ends every driver there."""
@@ -371,8 +384,7 @@ class World:
         elif begin := self.input.begin:
             # An output that a fall-back has put in place again ends earlier, and nothing can add these rows.
             last = next(filter(seen.__contains__, range(begin - 1, -1, -1)), begin)
-            first = next(filter(seen.__contains__, range(begin, self.input.end())), self.input.end())
-            exempt |= set(range(last + 1, begin if self.rules.no_gaps else first))
+            exempt |= set(range(last + 1, begin))
         return [row for row in range(self.input.end()) if row not in seen and row not in exempt]
 
     def check_complete(self) -> None:

@@ -254,6 +254,8 @@ def test_the_ids_of_a_pattern_are_those_of_its_topics(topic: Topic, tmp_path: Pa
     topic.broker.create_topic()
     later = topic.broker.create_topic(f"{topic.name}-later")
     assert list(kafka_topics.topic_ids(query)) == sorted([topic.name, later])
+    (gone,) = look_at_history(query, LocalTree(tmp_path / "v0001"), topics={later: "another"})
+    assert gone.evidence.startswith(f"topic {later} was deleted"), "it joined after the checkpoint's first batch"
     for_java = read.option("subscribePattern", rf"{topic.name}\Q-later\E").load()
     assert kafka_topics.topic_ids(replace(query, df=for_java)) == {}
 

@@ -139,7 +139,16 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     house.wait_state("fourth", DriverState.STANDBY)
     house.go("fourth", fourth, "counts", other_topics=("counts",))
     assert house.wait_exit(fourth, 300) == ExitCode.FINISHED
-    assert house.journal.state().offset_topics("counts", "v0001")[topic] != known[topic]
+    approved = house.journal.state().offset_topics("counts", "v0001")
+    assert approved[topic] != known[topic]
+
+    kafka.delete_topic(topic)
+    kafka.create_topic(topic, partitions=2)
+    for partition in range(2):
+        kafka.produce(topic, events(300, 400), partition=partition)
+    fourth = house.start("fourth", 2)
+    assert house.wait_exit(fourth, 300) == ExitCode.REFUSED, "the approval was for the topic before"
+    assert house.journal.state().offset_topics("counts", "v0001") == approved
 
 
 @pytest.mark.kafka

@@ -43,11 +43,18 @@ def look_at_history(query: Query, checkpoint: Tree, *, topics: Mapping[str, str]
     ``topics``: Kafka topic -> id of the topic from which the oldest rows in the output came. A topic with another id
     has none of them.
     """
-    from streamkeeper.inspection.kafka_topics import missing_after
+    from streamkeeper.inspection.kafka_topics import missing_after, told_recreated, topic_ids
 
     try:
+        told = ""
         for source, gaps in missing_after(query, checkpoint, None, ids=topics).items():
-            yield observations.history_gone(f"{source} (kafka)", "; ".join(gap.told for gap in gaps))
+            told += (clauses := "; ".join(gap.told for gap in gaps))
+            yield observations.history_gone(f"{source} (kafka)", clauses)
+        # Also a topic that joined after the checkpoint's first batch.
+        again = told_recreated(topics, topic_ids(query)) if topics else []
+        for clause in again:
+            if clause not in told:
+                yield observations.history_gone("(kafka)", clause)
     except SourceOutOfReach as error:
         yield observations.history_gone("(kafka)", f"the content of the topics is unknown: {error}")
 

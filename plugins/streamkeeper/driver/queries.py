@@ -47,6 +47,8 @@ RESTARTS = 3
 FORGIVEN_AFTER_S = 600.0
 _BACK_OFF_S = (1.0, 4.0, 15.0)
 _STOP_S = 5.0
+_TOPICS_S = 5.0
+"""How long a start waits for the ids of topics: meanwhile the main thread obeys no order."""
 
 
 class Ended(Enum):
@@ -107,10 +109,6 @@ class ServedQuery:
         self._kills = kills
         self.topics, self._compared = dict(topics), compared
 
-    def note_topics(self, ids: Mapping[str, str]) -> None:
-        """Note the ids of topics that were unknown so far."""
-        self.topics = {**ids, **self.topics}
-
     def refuse_input(self, error: InputGone) -> None:
         """Let no further batch run, because the input is no longer the one of the checkpoint."""
         self._continuity.refuse_input(error)
@@ -143,7 +141,7 @@ class ServedQuery:
         self._check_input()
         if self.topics and not self._compared:
             # The brokers may have been away since the last comparison, and may have come back without their topics.
-            kafka_topics.must_be_the_same(self.name, self.topics, kafka_topics.topic_ids(query))
+            kafka_topics.must_be_the_same(self.name, self.topics, kafka_topics.topic_ids(query, timeout_s=_TOPICS_S))
         self._compared = False
         spark: Any = query.df.sparkSession
         must_be_create_only(spark, self.checkpoint.spark_path)

@@ -160,15 +160,17 @@ class _Topics:
 
     def __init__(self, query: ServedQuery, held: HeldTopics) -> None:
         """``query``: the query that reads them."""
-        self._query = query
+        self._query = query.name
         self._held = held
+        self._ids = dict(query.topics)
+        """Topic -> its id when the query was taken over, or in the first look that found it."""
         self._seen: deque[Held] = deque(maxlen=_WINDOW)
 
     def look(self, needed: dict[Partition, int]) -> SourceLook:
         """Check them once; raises OtherTopic if a topic was deleted and created again meanwhile."""
         ids = self._held.ids(sorted({topic for topic, _ in needed}))
-        must_be_the_same(self._query.name, self._query.topics, ids)
-        self._query.note_topics(ids)
+        must_be_the_same(self._query, self._ids, ids)
+        self._ids = ids | self._ids
         oldest, newest = self._held.ask(needed)
         now = Held(at=clock.unix(), oldest=oldest, newest=newest)
         self._seen.append(now)

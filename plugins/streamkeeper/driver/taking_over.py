@@ -76,17 +76,18 @@ class Surroundings:
 def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> ServedQuery:
     """Take a query over, so that it can write the current output; do not start it yet.
 
-    Raises CheckpointLost, Fenced, OutputLost, SinkAhead or another PermanentError.
+    Raises CheckpointLost, Fenced, OtherTopic, OutputLost, SinkAhead or another PermanentError, and SourceOutOfReach if
+    no ids of its Kafka topics are recorded and the brokers do not answer.
     """
     state = at.line.look()
     checkpoint = checkpoint_of(state, at.spec.checkpoints, planned.query.name, order.versions)
     known = _known(at, state, planned, checkpoint)
     # These checks come first, because a claim moves the sink's fence, and a handoff creates a missing directory.
     must_be_there(checkpoint.fresh(), known)
-    name, topics = planned.query.name, _topics_of(planned)
-    recorded = {}
-    if name not in order.other_topics:
+    name, recorded = planned.query.name, {}
+    if not _may_read_other_topics(at, state, planned, checkpoint, order):
         recorded = _read_so_far(state.offset_topics(name, checkpoint.name), checkpoint)
+    topics = _topics_of(planned, must_answer=not recorded)
     kafka_topics.must_be_the_same(name, recorded, topics)
     accepted = _accepted_loss(state, name, checkpoint.name, order)
     claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted, topics=topics)
@@ -142,16 +143,32 @@ def claim_and_fence(
         return claim, open_writer(query, claim, checkpoint, state, history, accepted=accepted)
 
 
-def _topics_of(planned: PlannedQuery) -> dict[str, str]:
-    """Return Kafka topic -> its id, of all topics that the query reads; empty if their brokers do not answer.
+def _may_read_other_topics(
+    at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Tree, order: Command
+) -> bool:
+    """Whether a person has approved that the query continues in topics that were created again.
 
-    The query's start then waits until they do, and compares the ids.
+    A restarted generation gets the same order. Once this instance has claimed the version, the ids of that claim count.
+    """
+    if planned.query.name not in order.other_topics:
+        return False
+    known = state.version(planned.query.name, checkpoint.name)
+    return known is None or known.claimed_by != at.spec.instance
+
+
+def _topics_of(planned: PlannedQuery, *, must_answer: bool) -> dict[str, str]:
+    """Return Kafka topic -> its id, of all topics that the query reads.
+
+    ``must_answer``: whether to raise SourceOutOfReach if the brokers do not answer. Otherwise the ids are then missing,
+    and the query's start waits for the brokers and compares.
     """
     if all(source.kind != "kafka" for source in planned.manifest.sources):
         return {}
     try:
         return kafka_topics.topic_ids(planned.query)
     except SourceOutOfReach:
+        if must_answer:
+            raise
         return {}
 
 
@@ -170,7 +187,7 @@ def _read_so_far(known: Mapping[str, str], checkpoint: Tree) -> dict[str, str]:
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
     """Take a rebuilt query over, so that it can write a shadow beside the current output; do not start it yet. Raises
-    Fenced once the query's dual run is over.
+    Fenced once the query's dual run is over, OtherTopic, and SourceOutOfReach if the Kafka brokers do not answer.
     """
     spec, query = at.spec, planned.query
     state = at.line.look()
@@ -179,7 +196,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     superseded = claim.superseded_by(state)
     if superseded:
         raise Fenced(f"query {query.name}: {superseded}")
-    known, topics = _known(at, state, planned, checkpoint), _topics_of(planned)
+    known, topics = _known(at, state, planned, checkpoint), _topics_of(planned, must_answer=True)
     must_be_there(checkpoint.fresh(), known)
     serving, first = at.spec.rehearse_on.get(query.name), {}
     if serving is not None:
@@ -246,5 +263,6 @@ def _behind_its_gate(
     signals = QuerySignals(trigger_s=parse_trigger(planned.query.trigger).interval_s)
     at.board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
     policy, kills = at.spec.restarts, at.session.kills
-    ids, compared = topics or offsets_of, bool(topics)
+    # A topic that does not exist now may come back as another one.
+    ids, compared = {**offsets_of, **topics}, offsets_of.keys() <= topics.keys()
     return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, policy, kills, ids, compared=compared)

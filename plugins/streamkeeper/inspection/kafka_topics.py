@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _RECREATED_HINT = "start the job; a person is then asked whether the topic's first records may be skipped"
 _PATIENCE_S = 20
-_CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "client.id": "streamkeeper-look"}
+_CLIENT = {"client.id": "streamkeeper-look"}
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -56,18 +56,18 @@ def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap
     return _missing(query, read_by(checkpoint.fresh(), batch), {})
 
 
-def topic_ids(query: Query) -> dict[str, str]:
+def topic_ids(query: Query, *, timeout_s: float = 15.0) -> dict[str, str]:
     """Return Kafka topic -> its id, of all topics that the query reads.
 
     A deleted topic that is created again has another id. Two topics of one name in two clusters are left out, topics of
     brokers that know no ids (before Kafka 2.8), and a pattern that only Java can read. Raises SourceOutOfReach if the
-    brokers do not answer.
+    brokers do not answer. ``timeout_s``: how long to wait for the brokers of each source.
     """
     frame: Any = query.df
     found: dict[str, set[str]] = {}
     for reading in kafka_readings(frame._jdf.queryExecution().analyzed()).values():
         with suppress(re.error):
-            for topic, identity in _listed(frame.sparkSession._jvm, reading):
+            for topic, identity in _listed(frame.sparkSession._jvm, reading, timeout_s):
                 if reading.reads(topic) and identity != _NO_ID:
                     found.setdefault(topic, set()).add(identity)
     return {topic: identities.pop() for topic, identities in sorted(found.items()) if len(identities) == 1}
@@ -87,6 +87,11 @@ def recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str
     """Return the topics that were deleted and created again; the arguments are those of ``must_be_the_same``."""
     known = {topic: identity for topic, identity in ids.items() if identity != _NO_ID}
     return [topic for topic, identity in sorted(offsets_of.items()) if known.get(topic, identity) != identity]
+
+
+def told_recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
+    """Return a clause for each topic of ``recreated``."""
+    return list(map(_told_recreated, recreated(offsets_of, ids)))
 
 
 def reads_all_of(query: Query, checkpoint: Tree) -> bool:
@@ -185,12 +190,12 @@ def _compare(jvm: Any, reading: KafkaReading, needed: Positions, ids: Mapping[st
 
 
 @contextmanager
-def _admin(jvm: Any, reading: KafkaReading) -> Iterator[Any]:
+def _admin(jvm: Any, reading: KafkaReading, timeout_s: float = 15.0) -> Iterator[Any]:
     """Yield a client for the topics of a source; raises SourceOutOfReach if the brokers do not answer."""
     from py4j.protocol import Py4JJavaError
 
     try:
-        admin = _client(jvm, reading)
+        admin = _client(jvm, reading, timeout_s)
         try:
             yield admin
         finally:
@@ -199,8 +204,10 @@ def _admin(jvm: Any, reading: KafkaReading) -> Iterator[Any]:
         raise SourceOutOfReach(_no_answer(reading, error)) from error
 
 
-def _client(jvm: Any, reading: KafkaReading) -> Any:
-    return jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, {**reading.clients, **_CLIENT}))
+def _client(jvm: Any, reading: KafkaReading, timeout_s: float = 15.0) -> Any:
+    whole_ms, each_ms = str(int(1000 * timeout_s)), str(int(min(10_000, 1000 * timeout_s)))
+    given = {**reading.clients, **_CLIENT, "default.api.timeout.ms": whole_ms, "request.timeout.ms": each_ms}
+    return jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, given))
 
 
 def _no_answer(reading: KafkaReading, error: Any) -> str:
@@ -237,9 +244,9 @@ def _told_recreated(topic: str) -> str:
     return f"topic {topic} was deleted and created again, so the checkpoint's offsets do not belong to its records"
 
 
-def _listed(jvm: Any, reading: KafkaReading) -> list[tuple[str, str]]:
+def _listed(jvm: Any, reading: KafkaReading, timeout_s: float) -> list[tuple[str, str]]:
     """Return name and id of every topic that the source's user may see."""
-    with _admin(jvm, reading) as admin:
+    with _admin(jvm, reading, timeout_s) as admin:
         # Read as one text: asking the JVM for each of a thousand topics would be slow.
         return _TOPIC.findall(str(_answer(jvm, admin.listTopics().listings()).toString()))
 

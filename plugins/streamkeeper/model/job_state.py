@@ -56,7 +56,8 @@ FORMAT = 11
 """The parts that each format added. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a
 job's retirement. 4: a rebuilt journal. 5: an operation's fault, who stated an instance's end. 6: committed batches at
 a version's creation and at a claim. 7: the first of the consecutive claims on a version. 8: the newest claim on each
-version. 9: whether that claim continues the version's very first one. 10, 11: its topics' ids.
+version. 9: whether that claim continues the version's very first one. 10: the newest
+topic ids of a version. 11: its first and earlier ones.
 """
 
 

@@ -150,7 +150,7 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     installation: str = ""
     """The installation that owns the version; empty in older records."""
     topics: dict[str, str] = {}
-    """Kafka topic -> id of the topic to which the offsets in a version belong that is made from a snapshot."""
+    """Only for a version made from a snapshot: Kafka topic -> id of the topic to which its offsets belong."""
 
 
 class HandedOff(msgspec.Struct, frozen=True, kw_only=True, tag="handed-off"):
