@@ -133,7 +133,7 @@ def topic_short(source: str, message: str, *, answered: bool, dropped: bool = Fa
     gone += (
         "deploy a release that reads with failOnDataLoss=false; that deploy asks for approval of the skipped records"
         if dropped
-        else "start a new checkpoint version from the records that the topic still holds; the results lack the others"
+        else "restore the topic with its old offsets, or read it with a job of another name and another output"
     )
     return Finding(
         rule="source-no-longer-holds-offsets" if answered else "source-out-of-reach",
