@@ -58,6 +58,8 @@ class Rules:
         """Whether a row is written only after the row before it; not once a person has accepted another output."""
         self.gathered: dict[str, int] = {}
         """Instance -> the number of unknown changes in the evidence that it gathered last."""
+        self._skipping: set[str] = set()
+        """Operations that were allowed to skip the first rows of a topic."""
         self._approved: dict[str, int] = {}
         """Operation -> the number of unknown changes in the question that was answered last."""
 
@@ -86,8 +88,10 @@ class Rules:
         elif isinstance(record, InstanceAppointed):
             self._must_be_approved(record, before)
             operation = before.operations.get(before.instances[record.instance].operation)
-            if operation is not None and any(way.other_topics for way in operation.ways.values()):
-                # A person has approved that the first rows of the new topic are never read.
+            skips = operation is not None and any(way.other_topics for way in operation.ways.values())
+            if skips and operation is not None and operation.operation not in self._skipping:
+                # A person has approved that the first rows of the present topic are never read.
+                self._skipping.add(operation.operation)
                 self._world.input.skip_to(self._world.offset_of(record.versions[QUERY]), self._world.rows_seen())
             others = [owner.instance for owner in before.owners if owner.instance != record.instance]
             if others:

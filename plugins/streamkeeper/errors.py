@@ -155,7 +155,13 @@ class StoreUnavailable(TemporaryError):
 
 
 class SourceOutOfReach(TemporaryError):
-    """A source does not answer, so its content is unknown."""
+    """A source does not answer, so its content is unknown. ``passing``: whether it may answer later by itself; not with
+    wrong credentials or options.
+    """
+
+    def __init__(self, message: str, *, passing: bool = True) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class CheckpointChanged(TemporaryError):

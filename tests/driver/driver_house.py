@@ -60,6 +60,7 @@ class DriverHouse:
     """One job and its drivers; ``input`` is where ``add`` puts sales files."""
 
     def __init__(self, root: Path, job: str = "sales_totals", jobs_root: Path = ROOT / "jobs") -> None:
+        self.operation = "op"
         self.root = root
         self.job = job
         self.jobs_root = jobs_root
@@ -152,7 +153,7 @@ class DriverHouse:
         )
         assert self.control(instance).write_launch(spec)
         self.journal.append(
-            lambda _: InstancePlanned(operation="op", instance=instance, release="r0001", role=Role.CANDIDATE)
+            lambda _: InstancePlanned(operation=self.operation, instance=instance, release="r0001", role=Role.CANDIDATE)
         )
         return self.start(instance, 1, secrets=secrets, environ=environ)
 
@@ -190,7 +191,7 @@ class DriverHouse:
     def appoint(self, instance: str, versions: Mapping[str, str] | None = None) -> None:
         """Appoint it in the journal. As an operation does, except that nobody has proven the one before dead."""
         given = dict(versions or {})
-        self.journal.append(lambda _: InstanceAppointed(operation="op", instance=instance, versions=given))
+        self.journal.append(lambda _: InstanceAppointed(operation=self.operation, instance=instance, versions=given))
 
     def create(self, query: str, version: str, *, parent: str = "", serves: bool = True, operation: str = "") -> None:
         """Record a checkpoint version that is to be."""
@@ -214,7 +215,7 @@ class DriverHouse:
     def shadow(self, instance: str, process: subprocess.Popen[bytes], query: str, version: str) -> None:
         """Let it fill a new version, unseen."""
         self.create(query, version, serves=False)
-        self.journal.append(lambda _: ShadowAppointed(operation="op", instance=instance))
+        self.journal.append(lambda _: ShadowAppointed(operation=self.operation, instance=instance))
         self.send(instance, process, CommandKind.SHADOW, versions={query: version})
 
     def checkpoint(self, query: str, version: str) -> Path:
@@ -245,7 +246,7 @@ class DriverHouse:
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
         other_topics: tuple[str, ...] = (),
     ) -> None:
-        self.control(instance).send(kind, "op", versions, may_differ=may_differ, other_topics=other_topics)
+        self.control(instance).send(kind, self.operation, versions, may_differ=may_differ, other_topics=other_topics)
         process.send_signal(signal.SIGUSR1)
 
     def status(self, instance: str) -> DriverStatus | None:

@@ -174,6 +174,7 @@ class Served:
         manifest = SimpleNamespace(sources=(), confs={})
         self.planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=manifest)
         self.topics: dict[str, str] = {}
+        self.note_topics = self.topics.update
         self.refused: list[Exception] = []
         self.refuse_input = self.refused.append
 
@@ -225,6 +226,7 @@ def test_a_kafka_query_tells_what_spark_tells(
     _drop(kafka, topic, 6 * len(batches) // 2 - 1)
     wait_for("the runway", lambda: (listened.signals().runway_s or 0) > 0, 30)
     assert query.refused == []
+    assert list(query.topics) == [topic]
     kafka.delete_topic(topic)
     kafka.create_topic(topic, partitions=2)
     for partition in (0, 1):

@@ -135,6 +135,7 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     assert status.fault == Fault.SOURCE_LOST.value
     assert counted(house.warehouse) == expected([*held, *more])
     assert house.journal.state().offset_topics("counts", "v0001") == known
+    house.operation = "approved"
     fourth = house.launch("fourth", params=scheduled)
     house.wait_state("fourth", DriverState.STANDBY)
     house.go("fourth", fourth, "counts", other_topics=("counts",))

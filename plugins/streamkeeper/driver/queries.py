@@ -109,6 +109,10 @@ class ServedQuery:
         self._kills = kills
         self.topics, self._compared = dict(topics), compared
 
+    def note_topics(self, ids: Mapping[str, str]) -> None:
+        """Note the ids of topics that were unknown so far, such as one that a pattern matches since then."""
+        self.topics = {**ids, **self.topics}
+
     def refuse_input(self, error: InputGone) -> None:
         """Let no further batch run, because the input is no longer the one of the checkpoint."""
         self._continuity.refuse_input(error)

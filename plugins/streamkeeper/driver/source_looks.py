@@ -141,7 +141,8 @@ class QueryLooks:
             if reading is None:
                 return SourceLook()
             frame = self._query.planned.query.df
-            self._topics[number] = _Topics(self._query, HeldTopics(frame.sparkSession._jvm, reading))
+            held = HeldTopics(frame.sparkSession._jvm, reading)
+            self._topics[number] = _Topics(self._query, held, alone=len(self._readings) == 1)
         try:
             return self._topics[number].look(needed)
         except OtherTopic as error:
@@ -158,10 +159,12 @@ class QueryLooks:
 class _Topics:
     """The records of a Kafka source's topics, now and earlier."""
 
-    def __init__(self, query: ServedQuery, held: HeldTopics) -> None:
-        """``query``: the query that reads them."""
-        self._query = query.name
-        self._held = held
+    def __init__(self, query: ServedQuery, held: HeldTopics, *, alone: bool) -> None:
+        """``query``: the query that reads them; ``alone``: whether it has no other Kafka source. Another one may read a
+        topic of the same name from another cluster.
+        """
+        self._query = query
+        self._held, self._alone = held, alone
         self._ids = dict(query.topics)
         """Topic -> its id when the query was taken over, or in the first look that found it."""
         self._seen: deque[Held] = deque(maxlen=_WINDOW)
@@ -169,8 +172,10 @@ class _Topics:
     def look(self, needed: dict[Partition, int]) -> SourceLook:
         """Check them once; raises OtherTopic if a topic was deleted and created again meanwhile."""
         ids = self._held.ids(sorted({topic for topic, _ in needed}))
-        must_be_the_same(self._query, self._ids, ids)
+        must_be_the_same(self._query.name, self._ids, ids)
         self._ids = ids | self._ids
+        if self._alone:
+            self._query.note_topics(ids)
         oldest, newest = self._held.ask(needed)
         now = Held(at=clock.unix(), oldest=oldest, newest=newest)
         self._seen.append(now)

@@ -84,14 +84,13 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
     known = _known(at, state, planned, checkpoint)
     # These checks come first, because a claim moves the sink's fence, and a handoff creates a missing directory.
     must_be_there(checkpoint.fresh(), known)
-    name, recorded = planned.query.name, {}
-    if not _may_read_other_topics(at, state, planned, checkpoint, order):
-        recorded = _read_so_far(state.offset_topics(name, checkpoint.name), checkpoint)
-    topics = _topics_of(planned, must_answer=not recorded)
-    kafka_topics.must_be_the_same(name, recorded, topics)
+    name = planned.query.name
+    expected = _expected_topics(at, state, name, checkpoint, order)
+    topics = _topics_of(planned, must_answer=not expected)
+    kafka_topics.must_be_the_same(name, expected, topics)
     accepted = _accepted_loss(state, name, checkpoint.name, order)
     claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted, topics=topics)
-    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, offsets_of=recorded)
+    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, expected=expected)
 
 
 def _accepted_loss(state: JobState, query: str, version: str, order: Command) -> AcceptedLoss | None:
@@ -143,31 +142,40 @@ def claim_and_fence(
         return claim, open_writer(query, claim, checkpoint, state, history, accepted=accepted)
 
 
-def _may_read_other_topics(
-    at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Tree, order: Command
-) -> bool:
-    """Whether a person has approved that the query continues in topics that were created again.
+def _expected_topics(at: Surroundings, state: JobState, query: str, checkpoint: Tree, order: Command) -> dict[str, str]:
+    """Return Kafka topic -> id of the topic in which the query may continue; empty if none is recorded.
 
-    A restarted generation gets the same order. Once this instance has claimed the version, the ids of that claim count.
+    If a person has approved other topics than those of the checkpoint, any topic may be read until an instance of the
+    same operation has claimed an epoch. From then on the ids of that claim count, because a restarted generation and a
+    fall-back get the same approval.
     """
-    if planned.query.name not in order.other_topics:
-        return False
-    known = state.version(planned.query.name, checkpoint.name)
-    return known is None or known.claimed_by != at.spec.instance
+    if query in order.other_topics:
+        newest = state.epochs.get(query)
+        claimer = state.instances.get(newest.instance) if newest is not None else None
+        if newest is None or claimer is None or claimer.operation != order.operation:
+            return {}
+        claimed = state.version(query, newest.version)
+        return dict(claimed.topics) if claimed is not None else {}
+    known, serving = state.offset_topics(query, checkpoint.name), at.spec.rehearse_on.get(query)
+    if not known and serving is not None and is_published(checkpoint.fresh()):
+        # A rebuilt version that was not claimed has read the topics of the first rows.
+        known = topics_of_the_first_rows(state.versions.get(query, ()), tree_at(serving).name)
+    return _read_so_far(known, checkpoint)
 
 
 def _topics_of(planned: PlannedQuery, *, must_answer: bool) -> dict[str, str]:
     """Return Kafka topic -> its id, of all topics that the query reads.
 
-    ``must_answer``: whether to raise SourceOutOfReach if the brokers do not answer. Otherwise the ids are then missing,
-    and the query's start waits for the brokers and compares.
+    ``must_answer``: whether to raise SourceOutOfReach if the brokers do not answer for now. Otherwise the ids are then
+    missing, and the query's start waits for the brokers and compares.
     """
     if all(source.kind != "kafka" for source in planned.manifest.sources):
         return {}
     try:
         return kafka_topics.topic_ids(planned.query)
-    except SourceOutOfReach:
-        if must_answer:
+    except SourceOutOfReach as error:
+        # Spark reports wrong options or credentials better than a client of ours.
+        if must_answer and error.passing:
             raise
         return {}
 
@@ -209,7 +217,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     with at.spans.measure("claim"):
         writer = open_writer(query, claim, checkpoint, state, OutputHistory(version=checkpoint.name))
     crash_point("driver.shadow.fence.after")
-    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, offsets_of=first)
+    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, expected=first)
 
 
 def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Tree) -> KnownCheckpoint:
@@ -243,7 +251,7 @@ def _behind_its_gate(
     writer: SinkWriter,
     topics: Mapping[str, str],
     *,
-    offsets_of: Mapping[str, str],
+    expected: Mapping[str, str],
 ) -> ServedQuery:
     """Put a query behind a gate.
 
@@ -254,7 +262,7 @@ def _behind_its_gate(
     ``known``: the recorded facts of its checkpoint.
     ``writer``: writes its batches.
     ``topics``: Kafka topic -> its id; empty if the brokers did not answer.
-    ``offsets_of``: Kafka topic -> id of the topic to which the checkpoint's offsets belong.
+    ``expected``: Kafka topic -> id of the topic in which the query may continue.
     """
     continuity = Continuity(checkpoint, known)
     name = claim.query
@@ -264,5 +272,5 @@ def _behind_its_gate(
     at.board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
     policy, kills = at.spec.restarts, at.session.kills
     # A topic that does not exist now may come back as another one.
-    ids, compared = {**offsets_of, **topics}, offsets_of.keys() <= topics.keys()
+    ids, compared = {**expected, **topics}, expected.keys() <= topics.keys()
     return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, policy, kills, ids, compared=compared)

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
 
 _RECREATED_HINT = "start the job; a person is then asked whether the topic's first records may be skipped"
 _PATIENCE_S = 20
-_CLIENT = {"client.id": "streamkeeper-look"}
+_CLIENT = {
+    "client.id": "streamkeeper-look",
+    # A dead broker among several would otherwise use up the whole time of a call.
+    "socket.connection.setup.timeout.ms": "1500",
+    "socket.connection.setup.timeout.max.ms": "3000",
+}
+_PASSING = frozenset({"RetriableException", "TimeoutException"})
+"""Classes of errors of Kafka's clients after which the same call may succeed, among them a lost connection."""
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -128,7 +135,7 @@ class HeldTopics:
             return tuple(self._offsets(request) for request in self._requests)
         except Py4JJavaError as error:
             self.close()
-            raise SourceOutOfReach(_no_answer(self._reading, error)) from error
+            raise _no_answer(self._reading, error) from error
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return topic -> its id; raises SourceOutOfReach if the brokers do not answer."""
@@ -140,7 +147,7 @@ class HeldTopics:
             found = {topic: _describe(self._jvm, self._admin, topic) for topic in topics}
         except Py4JJavaError as error:
             self.close()
-            raise SourceOutOfReach(_no_answer(self._reading, error)) from error
+            raise _no_answer(self._reading, error) from error
         return {topic: told[1] for topic, told in found.items() if told is not None and told[1] != _NO_ID}
 
     def close(self) -> None:
@@ -201,7 +208,7 @@ def _admin(jvm: Any, reading: KafkaReading, timeout_s: float = 15.0) -> Iterator
         finally:
             admin.close(jvm.java.time.Duration.ofSeconds(1))
     except Py4JJavaError as error:
-        raise SourceOutOfReach(_no_answer(reading, error)) from error
+        raise _no_answer(reading, error) from error
 
 
 def _client(jvm: Any, reading: KafkaReading, timeout_s: float = 15.0) -> Any:
@@ -210,8 +217,15 @@ def _client(jvm: Any, reading: KafkaReading, timeout_s: float = 15.0) -> Any:
     return jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, given))
 
 
-def _no_answer(reading: KafkaReading, error: Any) -> str:
-    return f"Kafka at {reading.clients.get('bootstrap.servers', '')} does not answer: {_told(error)}"
+def _no_answer(reading: KafkaReading, error: Any) -> SourceOutOfReach:
+    kinds, kind = [], _cause(error).getClass()
+    while kind is not None:
+        kinds.append(kind.getSimpleName())
+        kind = kind.getSuperclass()
+    return SourceOutOfReach(
+        f"Kafka at {reading.clients.get('bootstrap.servers', '')} does not answer: {_told(error)}",
+        passing=not _PASSING.isdisjoint(kinds),
+    )
 
 
 def _gaps(jvm: Any, admin: Any, needed: Positions, ids: Mapping[str, str], *, passes_over: bool) -> Iterator[Gap]:
