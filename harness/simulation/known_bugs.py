@@ -303,7 +303,7 @@ BUGS = (
     Bug(
         "another-topic",
         "A driver continues at the old offsets in a topic that was created again.",
-        (Change("driver.taking_over", "take_over", "kafka_topics.must_be_the_same(name, recorded, topics)", "None"),),
+        (Change("driver.taking_over", "take_over", "kafka_topics.must_be_the_same(name, expected, topics)", "None"),),
     ),
     Bug(
         "approved-for-ever",
