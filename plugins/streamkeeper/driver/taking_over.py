@@ -156,11 +156,21 @@ def _expected_topics(at: Surroundings, state: JobState, query: str, checkpoint: 
             return {}
         claimed = state.version(query, newest.version)
         return dict(claimed.topics) if claimed is not None else {}
-    known, serving = state.offset_topics(query, checkpoint.name), at.spec.rehearse_on.get(query)
-    if not known and serving is not None and is_published(checkpoint.fresh()):
+    known = state.offset_topics(query, checkpoint.name)
+    if not known and is_published(checkpoint.fresh()):
         # A rebuilt version that was not claimed has read the topics of the first rows.
-        known = topics_of_the_first_rows(state.versions.get(query, ()), tree_at(serving).name)
+        return _topics_rebuilt_from(at, state, query, checkpoint)
     return _read_so_far(known, checkpoint)
+
+
+def _topics_rebuilt_from(at: Surroundings, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:
+    """Return Kafka topic -> id of the topic that a rebuilt version must read: what the current version has read since
+    its first batch. Empty without a current version.
+    """
+    serving = at.spec.rehearse_on.get(query)
+    if serving is None:
+        return {}
+    return _read_so_far(topics_of_the_first_rows(state.versions.get(query, ()), tree_at(serving).name), checkpoint)
 
 
 def _topics_of(planned: PlannedQuery, *, must_answer: bool) -> dict[str, str]:
@@ -206,11 +216,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
         raise Fenced(f"query {query.name}: {superseded}")
     known, topics = _known(at, state, planned, checkpoint), _topics_of(planned, must_answer=True)
     must_be_there(checkpoint.fresh(), known)
-    serving, first = at.spec.rehearse_on.get(query.name), {}
-    if serving is not None:
-        # It reads again what the current version has read since its first batch.
-        versions_of_query = state.versions.get(query.name, ())
-        first = _read_so_far(topics_of_the_first_rows(versions_of_query, tree_at(serving).name), checkpoint)
+    first = _topics_rebuilt_from(at, state, query.name, checkpoint)
     kafka_topics.must_be_the_same(query.name, first, topics)
     _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")

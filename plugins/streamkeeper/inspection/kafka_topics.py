@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _RECREATED_HINT = "start the job; a person is then asked whether the topic's first records may be skipped"
 _PATIENCE_S = 20
+_TIMEOUT_S = 15.0
+"""How long a call waits for the brokers of a source, if its caller sets no other time."""
 _CLIENT = {
     "client.id": "streamkeeper-look",
     # A dead broker among several would otherwise use up the whole time of a call.
@@ -63,7 +65,7 @@ def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap
     return _missing(query, read_by(checkpoint.fresh(), batch), {})
 
 
-def topic_ids(query: Query, *, timeout_s: float = 15.0) -> dict[str, str]:
+def topic_ids(query: Query, *, timeout_s: float = _TIMEOUT_S) -> dict[str, str]:
     """Return Kafka topic -> its id, of all topics that the query reads.
 
     A deleted topic that is created again has another id. Two topics of one name in two clusters are left out, topics of
@@ -197,7 +199,7 @@ def _compare(jvm: Any, reading: KafkaReading, needed: Positions, ids: Mapping[st
 
 
 @contextmanager
-def _admin(jvm: Any, reading: KafkaReading, timeout_s: float = 15.0) -> Iterator[Any]:
+def _admin(jvm: Any, reading: KafkaReading, timeout_s: float = _TIMEOUT_S) -> Iterator[Any]:
     """Yield a client for the topics of a source; raises SourceOutOfReach if the brokers do not answer."""
     from py4j.protocol import Py4JJavaError
 
@@ -211,7 +213,7 @@ def _admin(jvm: Any, reading: KafkaReading, timeout_s: float = 15.0) -> Iterator
         raise _no_answer(reading, error) from error
 
 
-def _client(jvm: Any, reading: KafkaReading, timeout_s: float = 15.0) -> Any:
+def _client(jvm: Any, reading: KafkaReading, timeout_s: float = _TIMEOUT_S) -> Any:
     whole_ms, each_ms = str(int(1000 * timeout_s)), str(int(min(10_000, 1000 * timeout_s)))
     given = {**reading.clients, **_CLIENT, "default.api.timeout.ms": whole_ms, "request.timeout.ms": each_ms}
     return jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, given))
