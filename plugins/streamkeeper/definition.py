@@ -22,6 +22,7 @@ from streamkeeper.model.release_conf import check_unchanged, installation_confs
 from streamkeeper.model.trigger import Trigger, parse_trigger
 from streamkeeper.python_workers import leave_types_unparsed
 from streamkeeper.sinks.contract import Sink
+from streamkeeper.sinks.kinds.known_kinds import sinks_of_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -207,9 +208,7 @@ def _check_query(job: str, query: object, seen: list[Query]) -> None:
     if any(other.name == query.name for other in seen):
         raise JobUnusable(f"job {job} yields two queries named {query.name}", hint="give each query its own name")
     if not isinstance(query.sink, Sink):
-        raise Unsupported(
-            f"{where}: unknown sink {type(query.sink).__name__}", hint="use TableSink, FileSink or ForeachBatch"
-        )
+        raise Unsupported(f"{where}: unknown sink {type(query.sink).__name__}", hint=f"use {sinks_of_jobs()}")
     _check_frame(where, query.df)
     if query.output_mode not in query.sink.output_modes:
         raise Unsupported(

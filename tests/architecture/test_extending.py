@@ -17,13 +17,14 @@ from streamkeeper.compatibility import assess
 from streamkeeper.compatibility.rule import breaking
 from streamkeeper.errors import Unsupported
 from streamkeeper.lifecycle.ways import choose_ways
-from streamkeeper.model import sink_capabilities
 from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.finding import Finding, Verdict
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.sink_capabilities import SinkCapabilities
 from streamkeeper.model.ways import Way
+from streamkeeper.sinks.kinds.known_kinds import KINDS
+from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from streamkeeper.sources import promises
 from tests.compatibility.manifests import STATEFUL, changed
 from tests.lifecycle.test_ways import facts, finding
@@ -34,7 +35,7 @@ GUIDES = (ROOT / "docs/internals/extending.md").read_text()
 
 def test_every_file_that_a_guide_names_is_there() -> None:
     """But for those with a placeholder, and the Delta sink that is there on paper only."""
-    named = {name for name in re.findall(r"`([\w/]+\.py)(?:::\w+)?`", GUIDES) if name != "sinks/delta.py"}
+    named = {name for name in re.findall(r"`([\w/]+\.py)(?:::\w+)?`", GUIDES) if "delta" not in name}
     missing = [
         name for name in named if not any((base / name).exists() for base in (ROOT, ROOT / "plugins/streamkeeper"))
     ]
@@ -43,11 +44,12 @@ def test_every_file_that_a_guide_names_is_there() -> None:
 
 
 def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild is refused for one of which nothing is said, and chosen for one that shadows, by its entry alone."""
+    """A rebuild is refused for one that is not declared, and chosen for one that shadows, by its declaration alone."""
     rebuilt = facts(finding("state-keys-changed", where="operator"), state=True, sink="delta")
     _, refusal = choose_ways(DeployRequest(job="j"), {"q": rebuilt})
     assert "its delta output cannot be written without readers seeing it" in refusal
-    monkeypatch.setitem(sink_capabilities._SINKS, "delta", SinkCapabilities(shadows=True))
+    shadowing = SinkKind(name="delta", sink="DeltaSink", module="", capabilities=SinkCapabilities(shadows=True))
+    monkeypatch.setitem(KINDS, "delta", shadowing)
     ways, refusal = choose_ways(DeployRequest(job="j"), {"q": rebuilt})
     assert (ways["q"].way, refusal) == (Way.REBUILD, "")
 

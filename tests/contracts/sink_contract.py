@@ -9,10 +9,11 @@ import pytest
 
 from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.serving import Span
-from streamkeeper.model.sink_capabilities import Numbering, Reconciliation, SinkCapabilities, capabilities_of
+from streamkeeper.model.sink_capabilities import Numbering, Reconciliation, SinkCapabilities
 from streamkeeper.sinks.asking import ask_output
 from streamkeeper.sinks.contract import ComparedVersions, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
 from streamkeeper.sinks.fences import read_fences
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 SCHEMA = "customer string, total long"
 FIRST, SECOND, LATE = ("a", 1), ("b", 2), ("z", 9)

@@ -14,9 +14,9 @@ from harness.simulation.sink import DATABASE, FunctionWriter, SimulatedTable, Ta
 from harness.simulation.spark import Frame
 from harness.simulation.world import World
 from streamkeeper.errors import NotFound
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.sinks.contract import Sink, SinkContext
 from streamkeeper.sinks.file_serving import local_directory
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from tests.contracts.sink_contract import FIRST, LATE, SECOND, SinkContract
 
 ROWS = {FIRST: 0, SECOND: 1, LATE: 9}

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.model.sink_capabilities import Numbering, capabilities_of
+from streamkeeper.model.sink_capabilities import Numbering
 from streamkeeper.sinks.contract import Sink, SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import BatchContext, ForeachBatch
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sinks.table import TableSink
 
 SECRET = "postgresql+psycopg://keeper:hunter2@db.example:5432/warehouse?password=hunter2"

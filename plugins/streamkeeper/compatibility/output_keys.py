@@ -49,8 +49,8 @@ from streamkeeper.compatibility.state_keys import fills_nulls
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest, StateColumn
 from streamkeeper.model.secret_references import MASK
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.spark_confs import CODE, SQL, TIME_ZONE, Role
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
 _UNKNOWN = "unknown "

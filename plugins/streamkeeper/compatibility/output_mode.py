@@ -9,7 +9,7 @@ from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, is_s
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _WHOLE = ("update", "complete")
 _SAME_ROWS = ("deduplicate", "deduplicate-within-watermark", "limit")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import SINK_FUNCTION, UNREADABLE, Manifest, Source
-from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _SHORTEST_NAME = 3
 """Minimum number of characters of a shared text that counts as a similarity."""

@@ -10,7 +10,8 @@ from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, SinkDescription, columns_of, is_schema
-from streamkeeper.model.sink_capabilities import ColumnChange, capabilities_of
+from streamkeeper.model.sink_capabilities import ColumnChange
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _KEY = "key"
 _NOT_NULL = " not null"

@@ -13,7 +13,7 @@ from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, is_stateful
 from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, reads_other_sources
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 READS_AGAIN = (
     "switch: a new checkpoint version reads the input again from where the current one began, builds the output anew, "

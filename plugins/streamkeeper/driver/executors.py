@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from streamkeeper.model.faults import Fault
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.release_conf import MASTER, OWN_THREADS
 from streamkeeper.model.restarts import Cause
-from streamkeeper.model.sink_capabilities import why_not_from_any_node, why_not_from_elsewhere
+from streamkeeper.sinks.kinds.known_kinds import task_modules, why_not_from_any_node, why_not_from_elsewhere
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,4 +109,5 @@ def _archives(root: Path, scratch: Path) -> Iterator[str]:
 
 
 def _import_here(_: int) -> None:
-    import streamkeeper.sinks.staging  # noqa: F401 - the only module of this package that tasks run
+    for module in task_modules():
+        import_module(module)

@@ -21,8 +21,9 @@ from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import HandedOff, Record
 from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
-from streamkeeper.model.sink_capabilities import Numbering, capabilities_of
+from streamkeeper.model.sink_capabilities import Numbering
 from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 NO_BATCH = -1
 """The inherited batch of a version that contains no batch of its parent, for example because the state is given up. Its

@@ -23,7 +23,7 @@ from streamkeeper.model.recovery import (
     RecoveryAction,
     RecoveryLook,
 )
-from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 MENDED = frozenset({"last-commit-missing"})
 """Damage that a start repairs: the batch is replayed under its number, by which a numbered sink recognises it."""

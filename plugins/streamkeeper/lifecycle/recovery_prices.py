@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.model.recovery import Price, QueryLook, Replay
-from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 
 def price_of_restart(query: QueryLook) -> Price:

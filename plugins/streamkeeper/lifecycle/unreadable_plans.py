@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import Option, Price, QueryLook, RecoveryAction, RecoveryLook, Replan
-from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 UNREADABLE_PLAN = frozenset({"offset-empty", "offset-cut-short", "offset-of-unknown-version", "checksum-mismatch"})
 """Damage to one plan; without that plan the checkpoint is in the state of a crash before planning."""

@@ -16,9 +16,9 @@ from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdi
 from streamkeeper.model.manifest import Manifest, Source
 from streamkeeper.model.recovery import Recovery
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD, Concern.OUTPUT_LOST)
 """Problems of a checkpoint version that do not affect the version that replaces it."""

@@ -1,4 +1,4 @@
-"""The capabilities of each kind of output, from which decisions are made without the code of the output."""
+"""The capabilities that a kind of output can have. Decisions are made from them, without the code of the output."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from enum import Enum
 
 import msgspec
-
-from streamkeeper.locations import scheme_of
 
 
 class Numbering(Enum):
@@ -79,64 +77,3 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the output refuses a row in which such a column is null."""
     complete_replaces: bool = False
     """Whether each batch in complete mode replaces all rows."""
-
-
-_EVERY = frozenset(ColumnChange)
-_BY_NAME = frozenset({ColumnChange.REMOVED, ColumnChange.REORDERED, ColumnChange.NULLABLE})
-"""The accepted changes of Parquet and ORC: Spark reads them by one file's columns, which may lack an added column."""
-
-_UNKNOWN = SinkCapabilities()
-_SINKS = {
-    "table": SinkCapabilities(
-        of_one_machine={"sqlite": "a SQLite database is a file of one machine"},
-        takes_again="each row replaces the one with its key",
-        fences=True,
-        knows_batches=True,
-        shadows=True,
-        numbering=Numbering.KEEP,
-        reconciles=Reconciliation.REPLAY,
-        one_place=True,
-        not_from_elsewhere="",
-        columns={"": frozenset({ColumnChange.REORDERED, ColumnChange.NULLABLE})},
-        placed_by="key",
-        needs_place=True,
-        complete_replaces=True,
-    ),
-    "file": SinkCapabilities(
-        of_one_machine=dict.fromkeys(("", "file"), "its directory would be a different one on each node"),
-        read_as="file",
-        log_folder="_spark_metadata",
-        takes_again="and readers see the batches before them once",
-        fences=True,
-        knows_batches=True,
-        shadows=True,
-        numbering=Numbering.REBASE,
-        reconciles=Reconciliation.CUT_BACK,
-        not_from_elsewhere="its directory would be a different one on each machine",
-        columns={"json": _EVERY, "orc": _BY_NAME, "parquet": _BY_NAME},
-        placed_by="partition_by",
-        place="partition",
-    ),
-    # The function decides how rows are written, and only its author knows how.
-    "foreach": SinkCapabilities(
-        result_of="",
-        names_place=False,
-        not_from_elsewhere="nothing prevents its function from writing in an executor that outlives its driver",
-        columns={"": _EVERY},
-    ),
-}
-
-
-def why_not_from_elsewhere(kind: str, output: str) -> str:
-    """Return why executors on other machines cannot write an output of this description; empty if they can."""
-    return capabilities_of(kind).not_from_elsewhere or why_not_from_any_node(kind, output)
-
-
-def why_not_from_any_node(kind: str, output: str) -> str:
-    """Return why a driver that may change machines cannot write an output; empty if it can."""
-    return capabilities_of(kind).of_one_machine.get(scheme_of(output), "")
-
-
-def capabilities_of(kind: str) -> SinkCapabilities:
-    """Return the capabilities of a kind of output, by its name in a manifest; the defaults for an unknown kind."""
-    return _SINKS.get(kind, _UNKNOWN)

@@ -23,7 +23,6 @@ from streamkeeper.model.job_state import InstanceState, JobState
 from streamkeeper.model.journal import InstanceEnded, Record
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_instance
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.stated_deaths import STATED, unproven_owner
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.installation import Installation
@@ -33,6 +32,7 @@ from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.machine import this_machine
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _KILLED_WITHIN_S, _LOOK_S = 10.0, 0.5
 """How long to wait for the end of a killed instance before its end is recorded, and between two looks."""

@@ -35,7 +35,6 @@ from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.output_history import OutputHistory, find_output_loss
 from streamkeeper.model.recovery import Diagnosis, QueryLook, RecoveryLook
 from streamkeeper.model.restarts import Cause as RestartCause
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.stated_deaths import unproven_owner
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.operations.approval import asked_about
@@ -52,6 +51,7 @@ from streamkeeper.operations.replanning import look_at_replan
 from streamkeeper.operations.replaying import Left, choose_replay
 from streamkeeper.registry.control import Control
 from streamkeeper.sinks.contract import OutputAnswer
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 LEAST_FREE_BYTES = 64 * 2**20
 """With less free space than this, Spark or the store soon fails to write."""

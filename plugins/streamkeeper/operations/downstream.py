@@ -12,9 +12,9 @@ from streamkeeper.locations import lies_within
 from streamkeeper.model.fleet import FleetIndex, JobRow
 from streamkeeper.model.manifest import Manifest, SinkDescription
 from streamkeeper.model.secret_references import MASK
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 MOST_JOBS = 200
 """Limit of inspected jobs: each costs one request."""

@@ -9,10 +9,10 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.redaction import redact
 from streamkeeper.model.secret_references import MASK, find_references, resolve, substitute
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.operations.installation import Installation
 from streamkeeper.sinks.asking import ask_output
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 
 def takes_again(kind: str) -> str:

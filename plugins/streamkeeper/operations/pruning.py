@@ -26,7 +26,6 @@ from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
 from streamkeeper.model.fleet import PruneRecord
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.operations.ended_drivers import (
     EndedDriver,
     Removed,
@@ -48,6 +47,7 @@ from streamkeeper.operations.registered import (
 )
 from streamkeeper.operations.whereabouts import find_disk, told_disk
 from streamkeeper.registry.fleet import write_prune
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, tell

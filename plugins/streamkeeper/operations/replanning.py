@@ -19,12 +19,12 @@ from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, 
 from streamkeeper.lifecycle.unreadable_plans import may_replan
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.recovery import QueryLook, Replan
-from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.targets import query_target
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue
 

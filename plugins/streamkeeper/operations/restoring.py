@@ -19,7 +19,7 @@ from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import CheckpointVersionCreated, Record
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.sink_capabilities import Reconciliation, capabilities_of
+from streamkeeper.model.sink_capabilities import Reconciliation
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.missing_input import MissingInput, missing_for_restore
@@ -29,6 +29,7 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.version_acts import created_from, fill_version, free_version
 from streamkeeper.sinks.asking import reconcile
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show
 

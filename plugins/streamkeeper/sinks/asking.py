@@ -11,8 +11,9 @@ from typing import Protocol, cast
 import msgspec
 
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.sink_capabilities import Reconciliation, capabilities_of
+from streamkeeper.model.sink_capabilities import Reconciliation
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 
 class _Asked(Protocol):

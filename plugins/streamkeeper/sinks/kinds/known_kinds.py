@@ -1,0 +1,40 @@
+"""Every kind of sink by its name in a manifest. Other packages name no kind of sink, but look it up here."""
+
+from __future__ import annotations
+
+from streamkeeper.locations import scheme_of
+from streamkeeper.model.sink_capabilities import SinkCapabilities
+from streamkeeper.sinks.kinds.file_kind import FILE
+from streamkeeper.sinks.kinds.foreach_kind import FOREACH
+from streamkeeper.sinks.kinds.sink_kind import SinkKind
+from streamkeeper.sinks.kinds.table_kind import TABLE
+
+KINDS: dict[str, SinkKind] = {kind.name: kind for kind in (TABLE, FILE, FOREACH)}
+"""Name -> kind."""
+_UNKNOWN = SinkCapabilities()
+
+
+def capabilities_of(kind: str) -> SinkCapabilities:
+    """Return the capabilities of a kind of output, by its name in a manifest; the defaults for an unknown kind."""
+    return KINDS[kind].capabilities if kind in KINDS else _UNKNOWN
+
+
+def why_not_from_elsewhere(kind: str, output: str) -> str:
+    """Return why executors on other machines cannot write an output of this description; empty if they can."""
+    return capabilities_of(kind).not_from_elsewhere or why_not_from_any_node(kind, output)
+
+
+def why_not_from_any_node(kind: str, output: str) -> str:
+    """Return why a driver that may change machines cannot write an output; empty if it can."""
+    return capabilities_of(kind).of_one_machine.get(scheme_of(output), "")
+
+
+def task_modules() -> tuple[str, ...]:
+    """Return the modules of Streamkeeper that Spark's tasks run on executors."""
+    return tuple(kind.task_module for kind in KINDS.values() if kind.task_module)
+
+
+def sinks_of_jobs() -> str:
+    """Return the names of the sinks that a job can use, as a list for a sentence."""
+    *names, last = (kind.sink for kind in KINDS.values())
+    return f"{', '.join(names)} or {last}"
