@@ -60,7 +60,7 @@ from streamkeeper.operations import (
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor, yarn_application
-from streamkeeper.sinks import fences, file, file_answer, file_schemas, file_serving, sink_log, table
+from streamkeeper.sinks import file, file_answer, file_schemas, file_serving, sink_log, table
 from streamkeeper.snapshots import capture
 
 if TYPE_CHECKING:
@@ -325,7 +325,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(table, "answer", lambda question: answer(stage.world, question))
     _place_files(put, stage)
     _place_input(put, stage)
-    put(fences, "_read_tables", lambda place: read_fences(stage.world, place))
+    put(table, "read_fences", lambda place: read_fences(stage.world, place))
     put(kafka_topics, "reads_all_of", lambda *_: True)
     put(kafka_topics, "topic_ids", lambda *_, **__: stage.world.input.ask_ids())
     for module in (capture, downstream, fleet_look, input_files, journal_entries, publishing):
@@ -346,7 +346,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
 def _place_files(put: Put, stage: _Stage) -> None:
     """Let ``FileSink`` write to the simulated disk, with a simulated file sink of Spark."""
     for name, value in file_output.disk_of(lambda: stage.world).items():
-        for module in (file, file_answer, file_schemas, file_serving, sink_log, fences):
+        for module in (file, file_answer, file_schemas, file_serving, sink_log):
             if name in vars(module):
                 put(module, name, value)
     put(sink_log, "LocalTree", lambda root: stage.world.tree_at(str(root)))

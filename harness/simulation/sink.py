@@ -144,7 +144,7 @@ def answer(world: World, question: OutputQuestion) -> OutputAnswer:
 
 
 def read_fences(world: World, place: str) -> list[Fence]:
-    """Tell who writes the table, as ``fences.read_fences``; raises NotFound before its first fence."""
+    """Tell who writes the table, as ``table_answer.read_fences``; raises NotFound before its first fence."""
     world.scheduler.seam()
     row = world.output.row
     if row is None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from streamkeeper.errors import NotFound, StoreUnavailable
+from streamkeeper.errors import NotFound, StoreUnavailable, Unsupported
+from streamkeeper.model.lost_store import Fence
 from streamkeeper.model.serving import Span
+from streamkeeper.model.sink_capabilities import SinkCapabilities
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.databases import identity, parse_url
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.kinds.known_kinds import KINDS
+from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from tests.sinks.warehouse import Warehouse
 
 
@@ -76,3 +82,45 @@ def test_files_tell_their_newest_claim(tmp_path: Path) -> None:
     assert (found.owner, found.epoch, found.version, found.batch) == ("sales/copy", 2, "v0002", None)
     assert found.serving == (Span("v0001", 4), Span("v0002"))
     assert found.versions == ("v0001", "v0002", "v0003")
+
+
+@pytest.mark.parametrize("place", ["s3a://bucket/out", "mysql://ada:hush@db.example/sales"])
+def test_a_place_of_no_sink_is_refused_with_those_that_can_be_named(place: str) -> None:
+    """In one line, by its scheme alone: the place may contain a password."""
+    with pytest.raises(Unsupported) as told:
+        read_fences(place)
+    scheme, _, _ = place.partition(":")
+    assert told.value.message == f"outputs at {scheme}:// are not supported"
+    assert told.value.hint == "name the URL (or secret://… reference) of a table's database or the path of a FileSink"
+
+
+def test_a_place_of_several_kinds_is_read_by_each_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kind that has no output there is no error if another one has; what both lack is told of both."""
+    empty, held = tmp_path / "empty", tmp_path / "held"
+    delta = SinkKind(
+        name="delta",
+        sink="DeltaSink",
+        module=Delta.__name__,
+        capabilities=SinkCapabilities(fences=True),
+        schemes=frozenset({"", "s3a"}),
+    )
+    monkeypatch.setitem(KINDS, "delta", delta)
+    monkeypatch.setitem(sys.modules, Delta.__name__, Delta(held=[str(held), "s3a://bucket/out"]))
+    assert [fence.owner for place in (str(held), "s3a://bucket/out") for fence in read_fences(place)] == ["j/q", "j/q"]
+    with pytest.raises(NotFound, match="contains no epoch log of a FileSink; .* has no Delta log"):
+        read_fences(str(empty))
+    FileSink(str(held)).open(SinkContext(job="sales", query="copy", version="v0001", epoch=1)).raise_fence()
+    assert [fence.owner for fence in read_fences(str(held))] == ["sales/copy", "j/q"]
+
+
+class Delta(ModuleType):
+    """The module of another kind, which finds outputs in the places ``held``."""
+
+    def __init__(self, held: list[str]) -> None:
+        super().__init__("Delta")
+        self.held = held
+
+    def read_fences(self, place: str) -> list[Fence]:
+        if place not in self.held:
+            raise NotFound(f"{place} has no Delta log")
+        return [Fence(output=place, owner="j/q", epoch=1, claimed=1, version="v0001")]

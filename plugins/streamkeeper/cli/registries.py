@@ -19,6 +19,7 @@ from streamkeeper.model.names import check_version
 from streamkeeper.model.settings import read_settings
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_journals import Rebuild, checkpoint_root, end_drivers, plan_rebuild, record_rebuild
+from streamkeeper.sinks.kinds.known_kinds import places_of_outputs
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild the journals of jobs after the loss of the store.")
 
@@ -27,8 +28,7 @@ Outputs = Annotated[
     typer.Option(
         "--output",
         metavar="PLACE",
-        help="Output whose records are used to rebuild the journals: the URL (or secret://… reference) of a table's"
-        " database, or the path of a FileSink. Repeatable",
+        help=f"Output whose records are used to rebuild the journals: {places_of_outputs()}. Repeatable",
     ),
 ]
 Unfenced = Annotated[

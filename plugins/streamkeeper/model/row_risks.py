@@ -99,7 +99,7 @@ _CONFS: dict[str, tuple[_Unsafe, str]] = {
     f"{_STREAMING}fileSource.log.cleanupDelay": (_too_soon, f"{_HISTORY} (at least 10m)"),
     f"{_STREAMING}fileStreamSink.ignoreMetadata": (
         _on,
-        "a FileSink's output is read without its log, and so with files of failed batches, whose rows are duplicated",
+        "an output directory is read without its log, and so with files of failed batches, whose rows are duplicated",
     ),
     f"{_STREAMING}internal.stateStore.partitions": (_any, "rows are looked up in the wrong partition of the state"),
     f"{_STREAMING}statefulOperator.useStrictDistribution": (

@@ -5,28 +5,13 @@ The module of a sink kind is loaded only when it is needed, because that of a ta
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Protocol, cast
-
 import msgspec
 
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.sink_capabilities import Reconciliation
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
+from streamkeeper.sinks.kind_modules import module_of
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
-
-
-class _Asked(Protocol):
-    """The functions in the module of a sink kind that ``knows_batches``; only a kind in ``CUT_BACK`` has
-    ``refuse_cut``."""
-
-    def answer(self, question: OutputQuestion) -> OutputAnswer:
-        """Read the output's own record; an output that does not answer is reported as unknown. Raises and changes
-        nothing.
-        """
-
-    def refuse_cut(self, sink: SinkDescription, version: str, batch: int) -> str:
-        """Return why readers cannot be limited to a version's batches up to ``batch``; empty if they can."""
 
 
 def ask_output(question: OutputQuestion) -> OutputAnswer:
@@ -37,7 +22,7 @@ def ask_output(question: OutputQuestion) -> OutputAnswer:
     """
     if not capabilities_of(question.sink.kind).knows_batches:
         return OutputAnswer(unknown="Streamkeeper cannot query the output of a function")
-    return _module_of(question.sink).answer(question)
+    return module_of(question.sink.kind).answer(question)
 
 
 class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,10 +45,5 @@ def reconcile(sink: SinkDescription, version: str, batch: int) -> Reconciled:
     """
     can = capabilities_of(sink.kind)
     cut_back = can.reconciles is Reconciliation.CUT_BACK
-    refusal = _module_of(sink).refuse_cut(sink, version, batch) if cut_back else ""
+    refusal = module_of(sink.kind).refuse_cut(sink, version, batch) if cut_back else ""
     return Reconciled(how=can.reconciles, takes=can.takes_again, refusal=refusal)
-
-
-def _module_of(sink: SinkDescription) -> _Asked:
-    """Return the module of a kind with capabilities; it has the kind's name."""
-    return cast(_Asked, import_module(f"streamkeeper.sinks.{sink.kind}"))

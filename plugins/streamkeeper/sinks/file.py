@@ -33,7 +33,7 @@ from streamkeeper.sinks.contract import (
     compute,
     refuse_older_copy,
 )
-from streamkeeper.sinks.file_answer import answer, read_file_record, refuse_cut
+from streamkeeper.sinks.file_answer import answer, read_fences, read_file_record, refuse_cut
 from streamkeeper.sinks.file_schemas import (
     forget_schemas,
     record_schema,
@@ -70,6 +70,7 @@ __all__ = [
     "answer",
     "newest_batch",
     "newest_epoch",
+    "read_fences",
     "read_serving",
     "refuse_cut",
 ]

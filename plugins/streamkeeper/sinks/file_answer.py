@@ -1,4 +1,4 @@
-"""Query an output directory, known only by its description, for its newest batch and its own record."""
+"""Query an output directory for its newest batch, its own record and its fence, without the job that writes it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 from streamkeeper.checkpoints.layout import is_version_name
-from streamkeeper.errors import InvalidInput
+from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable
+from streamkeeper.model.lost_store import Fence
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.output_history import OutputRecord
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
-from streamkeeper.sinks.file_serving import newest_epoch
+from streamkeeper.sinks.file_serving import local_directory, newest_epoch, read_epochs
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 
 
@@ -56,3 +57,31 @@ def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
     except OSError as error:
         return f"{sink.output} cannot be read: {error.strerror}"
     return ""
+
+
+def read_fences(place: str) -> list[Fence]:
+    """Return the fence in a FileSink's directory; see ``fences.read_fences``."""
+    root = local_directory(place)
+    try:
+        claims = read_epochs(root)
+        folders = [name for name in os.listdir(root) if is_version_name(name)] if claims else []
+        if not claims:
+            raise NotFound(
+                f"{root} contains no epoch log of a FileSink",
+                hint="give the directory that is the path of the FileSink",
+            )
+        newest = claims[-1]
+        fence = Fence(
+            output=str(root),
+            owner=newest.owner,
+            epoch=newest.epoch,
+            claimed=newest.epoch,
+            version=newest.version,
+            batch=newest_batch(root / newest.version),
+            serving=newest.spans,
+            versions=tuple(sorted({*folders, *(claim.version for claim in claims)})),
+            installation=newest.installation,
+        )
+    except OSError as error:
+        raise StoreUnavailable(f"output {root} cannot be read: {error.strerror}") from error
+    return [fence]

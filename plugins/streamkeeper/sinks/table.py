@@ -52,7 +52,7 @@ from streamkeeper.sinks.staging import (
     stage_partition,
     staging_table,
 )
-from streamkeeper.sinks.table_answer import answer
+from streamkeeper.sinks.table_answer import answer, read_fences
 from streamkeeper.sinks.table_record import create_file, find_foreign_table, read_table_record
 from streamkeeper.sinks.versions_of_table import (
     add_missing_column,
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from sqlalchemy import Connection, Table
 
-__all__ = ["TableSink", "TableWriter", "answer"]
+__all__ = ["TableSink", "TableWriter", "answer", "read_fences"]
 
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 

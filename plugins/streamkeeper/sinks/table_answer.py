@@ -1,12 +1,21 @@
-"""Query a table, known only by its description, for its newest batch. Its URL is among the params of a release."""
+"""Query a table for its newest batch, and a database for the fences of its tables, without the jobs that write them.
+
+The URL of a table that only its description identifies is among the params of a release.
+"""
 
 from __future__ import annotations
 
-from streamkeeper.errors import StreamkeeperError
+import re
+from pathlib import Path
+
+from streamkeeper.errors import NotFound, StoreUnavailable, StreamkeeperError
+from streamkeeper.model.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.databases import identity, may_be_there, open_engine, parse_url, server_of
 from streamkeeper.sinks.staging import outputs_table
 from streamkeeper.sinks.table_record import read_table_record
+
+_OF_A_VERSION = re.compile(r"(.+)__(v\d{4,})")
 
 
 def answer(question: OutputQuestion) -> OutputAnswer:
@@ -62,3 +71,61 @@ def _url_of(database: str, question: OutputQuestion) -> str:
         if same_server and mask(identity(url)) == mask(database):
             return place
     return database if database.startswith("sqlite:") else ""
+
+
+def read_fences(place: str) -> list[Fence]:
+    """Return the fence of each current table of a database; see ``fences.read_fences``."""
+    import sqlalchemy as sa
+
+    url = parse_url(place)
+    database = identity(url)
+    if place.startswith("sqlite") and not (url.database and Path(url.database).is_file()):
+        raise NotFound(f"{database} does not exist", hint="name the database that the job's tables are in")
+    engine = open_engine(place, pooled=False, reading=True)
+    outputs = outputs_table(sa.MetaData())
+    try:
+        with engine.connect() as connection:
+            found = sa.inspect(connection)
+            if not found.has_table(outputs.name):
+                raise NotFound(f"{database} has no table {outputs.name}: no TableSink has written there")
+            # Older writers created the table without the installation's column.
+            there = {described["name"] for described in found.get_columns(outputs.name)}
+            known = [column for column in outputs.columns if column.name in there]
+            rows = [dict(row._mapping) for row in connection.execute(sa.select(*known))]
+    except sa.exc.SQLAlchemyError as error:
+        # The error's text may name the user and the host.
+        raise StoreUnavailable(f"{database} does not answer: {type(error).__name__}") from None
+    finally:
+        engine.dispose()
+    return _fences(database, server_of(url), rows)
+
+
+def _fences(database: str, server: str, rows: list[dict[str, object]]) -> list[Fence]:
+    """Return a fence for each current table, which includes the tables of the output's other versions."""
+    by_name = {str(row["output"]): row for row in rows}
+    beside: dict[str, list[tuple[str, dict[str, object]]]] = {name: [] for name in by_name}
+    for name, row in by_name.items():
+        match = _OF_A_VERSION.fullmatch(name)
+        if match and match[1] in by_name and by_name[match[1]]["owner"] == row["owner"]:
+            beside[match[1]].append((match[2], row))
+            del beside[name]
+    fences = []
+    for name, others in beside.items():
+        row = by_name[name]
+        version, batch, epoch = row["version"], row["batch_id"], row["epoch"]
+        assert isinstance(epoch, int)
+        epochs = [claim["epoch"] for _, claim in others]
+        fences.append(
+            Fence(
+                output=f"{database}#{name}",
+                owner=str(row["owner"]),
+                epoch=max([epoch, *(number for number in epochs if isinstance(number, int))]),
+                claimed=epoch,
+                version=str(version or ""),
+                batch=batch if isinstance(batch, int) else None,
+                versions=tuple(sorted({*(claim for claim, _ in others), *([str(version)] if version else [])})),
+                installation=str(row.get("installation") or ""),
+                server=server,
+            )
+        )
+    return fences

@@ -27,4 +27,6 @@ FILE = SinkKind(
         placed_by="partition_by",
         place="partition",
     ),
+    schemes=frozenset({"", "file"}),
+    place="the path of a FileSink",
 )

@@ -29,6 +29,17 @@ def why_not_from_any_node(kind: str, output: str) -> str:
     return capabilities_of(kind).of_one_machine.get(scheme_of(output), "")
 
 
+def kinds_at(place: str) -> tuple[str, ...]:
+    """Return the names of the kinds whose fences may be found in a place, which is a URL or a path."""
+    scheme = scheme_of(place).partition("+")[0]
+    return tuple(kind.name for kind in KINDS.values() if scheme in kind.schemes)
+
+
+def places_of_outputs() -> str:
+    """Return what a person can name as the place of an output, as a list for a sentence."""
+    return _alternatives([kind.place for kind in KINDS.values() if kind.place])
+
+
 def task_modules() -> tuple[str, ...]:
     """Return the modules of Streamkeeper that Spark's tasks run on executors."""
     return tuple(kind.task_module for kind in KINDS.values() if kind.task_module)
@@ -36,5 +47,9 @@ def task_modules() -> tuple[str, ...]:
 
 def sinks_of_jobs() -> str:
     """Return the names of the sinks that a job can use, as a list for a sentence."""
-    *names, last = (kind.sink for kind in KINDS.values())
-    return f"{', '.join(names)} or {last}"
+    return _alternatives([kind.sink for kind in KINDS.values()])
+
+
+def _alternatives(names: list[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} or {last}"

@@ -18,5 +18,11 @@ class SinkKind(msgspec.Struct, frozen=True, kw_only=True):
     """The module that contains the sink, and the functions that ``kind_modules`` lists."""
     capabilities: SinkCapabilities
     """What outputs of this kind can do."""
+    schemes: frozenset[str] = frozenset()
+    """URL schemes of the places whose fences the kind can read; ``""`` is the scheme of a path. A scheme with a
+    client, such as ``postgresql+psycopg``, counts as the scheme before the plus sign.
+    """
+    place: str = ""
+    """What a person names as such a place, as a phrase; empty without one."""
     task_module: str = ""
     """The module of Streamkeeper that Spark's tasks run on executors; empty if they run none."""

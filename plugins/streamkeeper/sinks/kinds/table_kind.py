@@ -24,5 +24,7 @@ TABLE = SinkKind(
         needs_place=True,
         complete_replaces=True,
     ),
+    schemes=frozenset({"postgresql", "sqlite"}),
+    place="the URL (or secret://… reference) of a table's database",
     task_module="streamkeeper.sinks.staging",
 )

@@ -1,0 +1,38 @@
+"""The functions of a kind of sink that need no job: they query an output by its description or its location.
+
+The module of a kind is loaded only when it is needed, because that of a table loads a database client.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from streamkeeper.model.lost_store import Fence
+from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
+from streamkeeper.sinks.kinds.known_kinds import KINDS
+
+
+class KindModule(Protocol):
+    """The functions in the module of a kind, each of which only a kind with the named capability has."""
+
+    def answer(self, question: OutputQuestion) -> OutputAnswer:
+        """``knows_batches``: read the output's own record. An output that does not answer is reported as unknown.
+        Raises and changes nothing.
+        """
+
+    def refuse_cut(self, sink: SinkDescription, version: str, batch: int) -> str:
+        """``CUT_BACK``: return why readers cannot be limited to a version's batches up to ``batch``; empty if they
+        can.
+        """
+
+    def read_fences(self, place: str) -> list[Fence]:
+        """``fences``: return the fences of all outputs in a place with one of the kind's ``schemes``; see
+        ``fences.read_fences``.
+        """
+
+
+def module_of(kind: str) -> KindModule:
+    """Return the module of a known kind."""
+    return cast(KindModule, import_module(KINDS[kind].module))

@@ -1,0 +1,48 @@
+"""The declaration of each kind of sink fits the code of the kind."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+import streamkeeper
+from streamkeeper.model.sink_capabilities import Reconciliation
+from streamkeeper.sinks.contract import Sink
+from streamkeeper.sinks.kinds.known_kinds import KINDS
+from streamkeeper.sinks.kinds.sink_kind import SinkKind
+
+EACH = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
+
+
+@EACH
+def test_its_sink_is_imported_by_jobs_under_the_declared_name(kind: SinkKind) -> None:
+    """And belongs to this kind and to the declared module."""
+    sink = getattr(streamkeeper, kind.sink)
+    assert issubclass(sink, Sink)
+    assert (sink.kind, sink.__module__) == (kind.name, kind.module)
+
+
+@EACH
+def test_its_module_has_the_functions_of_its_capabilities_and_no_other(kind: SinkKind) -> None:
+    """A capability without its function would fail in the middle of a recovery."""
+    can = kind.capabilities
+    due = {
+        "answer": can.knows_batches,
+        "refuse_cut": can.reconciles is Reconciliation.CUT_BACK,
+        "read_fences": can.fences,
+    }
+    module = import_module(kind.module)
+    assert {name: hasattr(module, name) for name in due} == due
+
+
+@EACH
+def test_a_place_can_be_named_for_its_fences_if_it_has_some(kind: SinkKind) -> None:
+    """A person who lost the store names it, and its scheme leads to the kind."""
+    assert (bool(kind.schemes), bool(kind.place)) == (kind.capabilities.fences,) * 2
+
+
+@EACH
+def test_what_its_tasks_run_on_executors_can_be_imported(kind: SinkKind) -> None:
+    """A driver imports it on its first executor, before a query starts."""
+    assert not kind.task_module or import_module(kind.task_module)
