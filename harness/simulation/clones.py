@@ -14,12 +14,12 @@ from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.definition import Query
 from streamkeeper.errors import CheckpointDamaged
-from streamkeeper.inspection import clones
 from streamkeeper.inspection.diverted import Diverted, Fault
 from streamkeeper.inspection.drill import drill
 from streamkeeper.inspection.state_export import StateCount
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.drill import DrillRequest
+from streamkeeper.sources.known_sources import clone_options
 
 if TYPE_CHECKING:
     from harness.simulation.world import World
@@ -39,7 +39,7 @@ class Clone(Run):
         return StateStore(self._world, self._tree, whole=False)
 
     def _options(self) -> dict[str, str]:
-        return {name.lower(): value for name, value in clones.OPTIONS.items()}
+        return {name.lower(): value for name, value in clone_options().items()}
 
     def _call_gate(self, number: int, rows: Sequence[int]) -> None:
         check_batch(Frame(self._session, rows), number)

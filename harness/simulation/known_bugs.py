@@ -203,7 +203,7 @@ BUGS = (
     Bug(
         "cleaner-in-a-drill",
         "A drill deletes the input files that its clone has read.",
-        (Change("inspection.clones", "OPTIONS", '"cleanSource": "off", ', ""),),
+        (Change("sources.files", "CLONE_OPTIONS", '"cleanSource": "off"', ""),),
     ),
     Bug(
         "first-batch-again",

@@ -23,6 +23,7 @@ from streamkeeper.model.trigger import Trigger, parse_trigger
 from streamkeeper.python_workers import leave_types_unparsed
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.kinds.known_kinds import sinks_of_jobs
+from streamkeeper.sources.known_sources import connectors_hint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +48,6 @@ leave_types_unparsed()
 JobFunction = Callable[["SparkSession", ParamMap], "Iterable[Query] | Query | None"]
 
 _CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
-_KAFKA_JARS = "fetch Kafka's jars with `make connectors`, or set STREAMKEEPER_JARS to a directory that contains them"
 _SECOND_OWNER = (
     "remove it: Streamkeeper sets each query's checkpoint, and a second checkpoint would lose or duplicate output"
 )
@@ -110,8 +110,7 @@ class JobDefinition:
         except (GeneratorExit, StreamkeeperError):
             raise
         except (Exception, SystemExit) as error:
-            hint = _KAFKA_JARS if "Failed to find data source: kafka" in str(error) else ""
-            hint = TOO_DEEP if is_too_deep(error) else hint
+            hint = TOO_DEEP if is_too_deep(error) else connectors_hint(str(error))
             raise JobUnusable(f"job {self.name} failed to build: {locate(error, self.root)}", hint=hint) from error
 
 

@@ -25,7 +25,8 @@ from streamkeeper.model.sink_capabilities import SinkCapabilities
 from streamkeeper.model.ways import Way
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
-from streamkeeper.sources import promises
+from streamkeeper.sources import known_sources
+from streamkeeper.sources.contract import SourceKind, SourcePromise
 from tests.compatibility.manifests import STATEFUL, changed
 from tests.lifecycle.test_ways import facts, finding
 
@@ -57,10 +58,10 @@ def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: p
 def test_a_source_is_refused_until_it_has_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its entry alone it is taken."""
     with pytest.raises(Unsupported, match="source 'pulsar' is not supported"):
-        promises.promise_of("pulsar")
-    promise = promises.SourcePromise(kind="pulsar", replays=True, holds_until="the backlog is cleared")
-    monkeypatch.setitem(promises._PROMISES, "pulsar", promise)
-    assert promises.promise_of("pulsar") is promise
+        known_sources.promise_of("pulsar")
+    promise = SourcePromise(kind="pulsar", replays=True, holds_until="the backlog is cleared")
+    monkeypatch.setitem(known_sources._KINDS, "pulsar", SourceKind(name="pulsar", promise=promise))
+    assert known_sources.promise_of("pulsar") is promise
 
 
 def test_a_rule_is_a_function_in_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import assess, find_changes
-from streamkeeper.compatibility.source_options import DEFAULTS, STREAM
 from streamkeeper.model.finding import Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.sources.file_options import DEFAULTS, STREAM
 from tests.compatibility.manifests import STATEFUL, changed, with_source
 
 SPELLED = [(form, key, value) for form, options in DEFAULTS.items() for key, value in (options | STREAM).items()]

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.compatibility.source_places import asks_the_checkpoint
 from streamkeeper.model.finding import Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest, Source, StateColumn
+from streamkeeper.sources.known_sources import asks_the_checkpoint
 from tests.compatibility.manifests import STATEFUL, changed, with_operator, with_source
 
 SUM_OF_A = with_operator(STATEFUL, values=(StateColumn(meaning="sum(source 0.v.a:integer)", type="long"),), rows=())

@@ -9,7 +9,7 @@ from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.checkpoints.reach import compare, position
 from streamkeeper.checkpoints.seeding import seed
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.sources.promises import promise_of
+from streamkeeper.sources.known_sources import promise_of
 
 ROWS_A_BATCH = 2
 Batches = dict[int, list[str]]

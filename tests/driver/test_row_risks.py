@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamkeeper.driver.queries import restore_confs
-from streamkeeper.model.row_risks import risk_of_conf, risk_of_option
+from streamkeeper.model.row_risks import risk_of_conf
+from streamkeeper.sources.known_sources import risk_of_option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamkeeper.compatibility.source_options import DEFAULTS, STREAM
+from streamkeeper.sources.file_options import DEFAULTS, STREAM
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ import pytest
 
 from harness.kafka_broker import KafkaBroker
 from streamkeeper.checkpoints.trees import LocalTree, Tree
-from streamkeeper.sources import promises
+from streamkeeper.sources import known_sources
 from tests.checkpoints.real_queries import CONF
 from tests.contracts.source_contract import ROWS_A_BATCH, Batches, Place, SourceContract
 
@@ -117,4 +117,4 @@ class TestKafka(SourceContract):
 
 def test_no_kind_of_source_with_a_promise_is_forgotten_here() -> None:
     """The promise of a kind is the one of a suite above."""
-    assert {promise.kind for promise in promises._PROMISES.values()} == {Files.kind, Topic.kind}
+    assert {kind.name for kind in known_sources.REPLAYED} == {Files.kind, Topic.kind}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import Unsupported
-from streamkeeper.sources.promises import promise_of
+from streamkeeper.sources.known_sources import promise_of
 
 
 @pytest.mark.parametrize("kind", ["file", "csv", "parquet", "kafka"])

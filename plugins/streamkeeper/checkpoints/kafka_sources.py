@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamkeeper.checkpoints.layout import last_planned, read_offsets
 from streamkeeper.checkpoints.log_codec import kafka_offsets, parse_json, starts_from
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.model.topics import reads
+from streamkeeper.sources.kafka import reads
 
 Positions = dict[str, dict[int, int]]
 """Topic -> partition -> the next offset to read."""
@@ -64,7 +64,7 @@ def would_read_on(tree: Tree, source: str, topics: str) -> bool:
     batch. False if the source has no such position.
 
     ``source``: the source's id in the offset log.
-    ``topics``: the subscription, in the form of ``model.topics``.
+    ``topics``: the subscription, in the form of ``sources.kafka``.
     """
     planned = last_planned(tree)
     positions = stands_at(tree, planned).get(source, {}) if planned is not None else {}

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from streamkeeper.compatibility.rule import APPROVE
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.row_risks import risk_of_option, risks_of_confs
+from streamkeeper.model.row_risks import risks_of_confs
+from streamkeeper.sources.known_sources import READ_FROM, cleaner_of, risk_of_option
 
 _CREATED_AGAIN = "source-topic-created-again"
 
@@ -307,7 +308,7 @@ def sources_without_promise(
     ``reasons``: kind of source -> why it has no such guarantee; ``deployed``: the running query's manifest,
     None if there is none.
     """
-    before = {source.location: source.cleaner for source in deployed.sources} if deployed is not None else {}
+    before = {source.location: cleaner_of(source) for source in deployed.sources} if deployed is not None else {}
     for number, source in enumerate(manifest.sources):
         if source.kind in reasons:
             yield Finding(
@@ -315,15 +316,15 @@ def sources_without_promise(
                 severity=Severity.FATAL,
                 where=f"source {number} ({source.kind})",
                 evidence=reasons[source.kind],
-                hint="read from files or Kafka",
+                hint=READ_FROM,
             )
-        if source.cleaner:
-            same = before.get(source.location, "") == source.cleaner
+        if cleaner := cleaner_of(source):
+            same = before.get(source.location, "") == cleaner
             yield Finding(
                 rule="source-deletes-its-input" if same else "source-begins-to-delete-its-input",
                 severity=Severity.NOTE,
                 where=f"source {number} ({source.kind} {source.location})",
-                evidence=f"cleanSource={source.cleaner}",
+                evidence=f"cleanSource={cleaner}",
                 hint="a rebuild from the beginning is not possible"
                 if same
                 else "leave cleanSource off if another query reads these files, or if a rebuild may be needed",

@@ -8,6 +8,7 @@ from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import SINK_FUNCTION, UNREADABLE, Manifest, Source
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.sources.known_sources import place_of
 
 _SHORTEST_NAME = 3
 """Minimum number of characters of a shared text that counts as a similarity."""
@@ -166,8 +167,7 @@ def _reads_alike(old: Manifest, new: Manifest) -> bool:
 
 def _read(source: Source) -> tuple[str, str]:
     """Kind and place of a source, without brokers: a topic on other brokers may be the same one."""
-    place = source.location.rpartition("@")[0] if source.kind == "kafka" else source.location
-    return source.kind, place or source.location
+    return source.kind, place_of(source) or source.location
 
 
 def _keeps_alike(old: Manifest, new: Manifest) -> bool:

@@ -27,6 +27,7 @@ from streamkeeper.compatibility.shown import given_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import BELOW_STATE, Manifest, columns_of
 from streamkeeper.model.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
+from streamkeeper.sources.known_sources import source_of
 
 Condition = Callable[[str, Manifest, Manifest], bool]
 """Called with a setting, the deployed manifest and the candidate manifest."""
@@ -157,7 +158,7 @@ def _resolved(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _sparks_own_sources(key: str, old: Manifest, new: Manifest) -> bool:
-    return all(source.kind in _KNOWN_SOURCES for manifest in (old, new) for source in manifest.sources)
+    return all(source_of(source.kind).of_spark for manifest in (old, new) for source in manifest.sources)
 
 
 def _no_static_input(key: str, old: Manifest, new: Manifest) -> bool:
@@ -253,7 +254,6 @@ WRITING = frozenset(
 )
 """Settings for the writing of rows by a sink's function or format."""
 
-_KNOWN_SOURCES = frozenset({"file", "kafka", "rate", "rate-micro-batch", "socket"})
 _STREAMS_AND_ROWS = frozenset(
     {"streamingrelation", "streamingrelationv2", "streamingdatasourcev2relation", "localrelation", "onerowrelation"}
 )

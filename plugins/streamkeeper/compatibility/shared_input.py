@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.sources.known_sources import cleaner_of, share_items
 
 
 def input_cleaned_under_others(
@@ -32,13 +33,7 @@ def _cleaned_under(query: str, manifests: Mapping[str, Manifest]) -> dict[tuple[
     found = {}
     for source in manifests[query].sources if query in manifests else ():
         for other, manifest in manifests.items():
-            shared = any(each.kind == "file" and _overlap(each.location, source.location) for each in manifest.sources)
-            if source.cleaner and other != query and shared:
-                found[source.location, other] = source.cleaner
+            shared = any(share_items(each, source) for each in manifest.sources)
+            if shared and other != query and (cleaner := cleaner_of(source)):
+                found[source.location, other] = cleaner
     return found
-
-
-def _overlap(one: str, other: str) -> bool:
-    """Whether one directory equals or contains the other; patterns are compared as text."""
-    first, second = f"{one.rstrip('/')}/", f"{other.rstrip('/')}/"
-    return first.startswith(second) or second.startswith(first)

@@ -1,7 +1,4 @@
-"""Reader options that differ from Spark's defaults, which come from the option classes of Spark 4.2.0.
-
-No table contains a time format: if it is unset, Spark's parser accepts more than the documented pattern.
-"""
+"""Which changed reader options affect which columns, and so the state."""
 
 from __future__ import annotations
 
@@ -10,94 +7,8 @@ from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import source_column, state_uses
 from streamkeeper.model.manifest import Manifest, Source, columns_of
-
-STREAM = {"cleansource": "off", "filenameonly": "false", "latestfirst": "false", "maxfileage": "7d"}
-"""Options of every file stream."""
-
-DEFAULTS = {
-    "csv": {
-        "enforceschema": "true",
-        "encoding": "UTF-8",
-        "escape": "\\",
-        "header": "false",
-        "ignoreleadingwhitespace": "false",
-        "ignoretrailingwhitespace": "false",
-        "inferschema": "false",
-        "locale": "en-US",
-        "maxcharspercolumn": "-1",
-        "maxcolumns": "20480",
-        "mode": "PERMISSIVE",
-        "multiline": "false",
-        "nanvalue": "NaN",
-        "negativeinf": "-Inf",
-        "nullvalue": "",
-        "positiveinf": "Inf",
-        "preferdate": "true",
-        "quote": '"',
-        "samplingratio": "1.0",
-        "sep": ",",
-        "unescapedquotehandling": "STOP_AT_DELIMITER",
-    },
-    "json": {
-        "allowbackslashescapinganycharacter": "false",
-        "allowcomments": "false",
-        "allownonnumericnumbers": "true",
-        "allownumericleadingzeros": "false",
-        "allowsinglequotes": "true",
-        "allowunquotedfieldnames": "false",
-        "dropfieldifallnull": "false",
-        "infertimestamp": "false",
-        "locale": "en-US",
-        "mode": "PERMISSIVE",
-        "multiline": "false",
-        "prefersdecimal": "false",
-        "primitivesasstring": "false",
-        "samplingratio": "1.0",
-    },
-    "parquet": {"mergeschema": "false"},
-    "text": {"wholetext": "false"},
-    "xml": {
-        "arrayelementname": "item",
-        "attributeprefix": "_",
-        "charset": "UTF-8",
-        "excludeattribute": "false",
-        "ignorenamespace": "false",
-        "ignoresurroundingspaces": "true",
-        "locale": "en-US",
-        "mode": "PERMISSIVE",
-        "multiline": "true",
-        "preferdate": "true",
-        "prefersdecimal": "false",
-        "samplingratio": "1.0",
-        "valuetag": "_VALUE",
-        "wildcardcolname": "xs_any",
-    },
-}
-"""Format -> option in lower case -> its constant default."""
-
-_FILES = {"recursivefilelookup": "false"}
-_KAFKA = {"includeheaders": "false", "kafka.isolation.level": "read_uncommitted"}
-_SECOND_NAMES = {"csv": {"charset": "encoding", "delimiter": "sep"}, "json": {"charset": "encoding"}}
-"""Format -> second name -> the name that takes precedence if both are given."""
-
-_WITHOUT_CASE = frozenset({"true", "false", "PERMISSIVE", "STOP_AT_DELIMITER", "off"})
-
-_FOR_TYPES = {
-    "dateformat": re.compile("date"),
-    "nanvalue": re.compile("double|float"),
-    "negativeinf": re.compile("double|float"),
-    "positiveinf": re.compile("double|float"),
-    "timestampformat": re.compile("timestamp"),
-    "timestampntzformat": re.compile("timestamp"),
-    "timezone": re.compile("timestamp"),
-}
-"""Option -> the only types of columns that it affects."""
-
-_FOR_VALUES = frozenset(
-    {"emptyvalue", "ignoreleadingwhitespace", "ignoresurroundingspaces", "ignoretrailingwhitespace", "locale"}
-    | {"nullvalue", "preferdate", "primitivesasstring", "wholetext"}
-)
-"""Options that affect values of any type."""
+from streamkeeper.sources.file_options import FOR_TYPES, FOR_VALUES
+from streamkeeper.sources.known_sources import source_of
 
 _CORRUPT = "_corrupt_record"
 JSON_CONFS = ("spark.sql.json.enablePartialResults", "spark.sql.columnNameOfCorruptRecord")
@@ -106,12 +17,7 @@ JSON_CONFS = ("spark.sql.json.enablePartialResults", "spark.sql.columnNameOfCorr
 
 def said_by(source: Source) -> dict[str, str]:
     """Return a source's options under their main names, without options that only repeat a default."""
-    form = source.options.get("format", "")
-    first = _SECOND_NAMES.get(form, {})
-    given = {first[key]: value for key, value in source.options.items() if key in first}
-    given |= {key: value for key, value in source.options.items() if key not in first}
-    defaults = _KAFKA if source.kind == "kafka" else STREAM | _FILES | DEFAULTS.get(form, {})
-    return {key: value for key, value in given.items() if not _is(value, defaults.get(key))}
+    return source_of(source.kind).given_options(source)
 
 
 def says_of_values(
@@ -124,10 +30,10 @@ def says_of_values(
     """
     had, has = said_by(before), said_by(after)
     for key in sorted(had.keys() | has.keys()):
-        if had.get(key) == has.get(key) or key not in _FOR_TYPES.keys() | _FOR_VALUES:
+        if had.get(key) == has.get(key) or key not in FOR_TYPES.keys() | FOR_VALUES:
             continue
         every = [name for source in (before, after) for name, _ in columns_of(source.schema)]
-        names = _columns(key, before, after) if key in _FOR_TYPES else every
+        names = _columns(key, before, after) if key in FOR_TYPES else every
         places = (re.escape(source_column(number, after, name)) for name in names)
         if any(re.search(rf"{place}(?!\w)", meaning) for place in places):
             yield key, had.get(key), has.get(key)
@@ -143,8 +49,8 @@ def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, a
     False for any option that is not limited to certain types.
     """
     names = _columns(key, before, after)
-    if key not in _FOR_TYPES or not names:
-        return key in _FOR_TYPES
+    if key not in FOR_TYPES or not names:
+        return key in FOR_TYPES
     alone = all(
         source.options.get("format") in ("csv", "json")
         and "mode" not in said_by(source)
@@ -178,12 +84,6 @@ def only_drops_malformed(key: str, old: Manifest, before: Source, new: Manifest,
 
 def _columns(key: str, *sources: Source) -> set[str]:
     """Names of the columns that the option affects."""
-    kinds = _FOR_TYPES.get(key)
+    kinds = FOR_TYPES.get(key)
     columns = [column for source in sources for column in columns_of(source.schema)]
     return {name for name, kind in columns if kinds is not None and kinds.search(kind)}
-
-
-def _is(value: str, default: str | None) -> bool:
-    if default in _WITHOUT_CASE:
-        return value.lower() == default.lower()
-    return value == default

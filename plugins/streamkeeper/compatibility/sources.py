@@ -27,10 +27,11 @@ from streamkeeper.compatibility.rule import (
 )
 from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.compatibility.source_options import JSON_CONFS, only_drops_malformed, said_by, stays_out_of_state
-from streamkeeper.compatibility.source_places import place, place_changed
 from streamkeeper.compatibility.source_types import effect_of_type, is_wider_integer
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Source, columns_of
+from streamkeeper.sources.contract import OptionEffect, PlaceChange
+from streamkeeper.sources.known_sources import effect_of_option, place_of, source_of
 
 
 def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -61,8 +62,8 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     before, after = [source.name or "" for source in old.sources], [source.name or "" for source in new.sources]
     gone, come = [name for name in before if name not in after], [name for name in after if name not in before]
-    places = {place(source) for source in old.sources if source.name in gone}
-    if any(place(source) in places for source in new.sources if source.name in come):
+    places = {place_of(source) for source in old.sources if source.name in gone}
+    if any(place_of(source) in places for source in new.sources if source.name in come):
         hint = f"{NO_SWITCH}: restore the source's deployed name; under a new name it is read again from its beginning"
         yield breaking("source-renamed", "sources", change(gone, come, "name"), "source naming", hint)
         return
@@ -100,7 +101,7 @@ def source_location_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """
     for where, before, after in _pairs(old, new):
         if before.kind == after.kind:
-            yield from place_changed(where, before, after)
+            yield from _place_changed(where, before, after)
 
 
 def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -111,15 +112,15 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         had, has = said_by(before), said_by(after)
         for key in sorted(had.keys() | has.keys()):
             if had.get(key) != has.get(key):
-                evidence, place_of = given_change(had.get(key), has.get(key)), f"{where}, option {key}"
+                evidence, at = given_change(had.get(key), has.get(key)), f"{where}, option {key}"
                 if stays_out_of_state(key, old, before, new, after):
-                    yield note("source-reading-changed", place_of, evidence)
+                    yield note("source-reading-changed", at, evidence)
                 elif only_drops_malformed(key, old, before, new, after):
                     hint = "to count malformed rows, read with PERMISSIVE and filter in the job (this needs a rebuild)"
-                    yield note("malformed-rows-dropped", place_of, evidence, "src_failfast_to_drop", hint)
+                    yield note("malformed-rows-dropped", at, evidence, "src_failfast_to_drop", hint)
                 else:
                     on = has.get(key) == "true"
-                    yield _option_changed(place_of, key, evidence, old, new, on=on, caught_up=after.catches_up)
+                    yield _option_changed(at, key, evidence, old, new, source=after, on=on)
         if had == has and before.options != after.options:
             yield note("source-option-spelled-out", where, change(_options(before), _options(after)))
 
@@ -188,41 +189,50 @@ RULES: tuple[Rule, ...] = (
     rate_limit_changed,
 )
 
-_ORDER = frozenset({"latestfirst"})
-_ONLY_AT_START = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "endingoffsets"})
-_UPKEEP = frozenset(
-    {"cleansource", "failondataloss", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix"}
-    | {"kafkaconsumer.polltimeoutms", "sourcearchivedir", "includeheaders"}
-)
-"""Fetching and retention of rows; ``includeheaders`` adds a column, which the rules about columns report."""
-_SELECTING = frozenset(
-    {"filenameonly", "header", "format", "maxfileage", "modifiedafter", "modifiedbefore", "pathglobfilter"}
-    | {"recursivefilelookup", "kafka.isolation.level"}
-)
-_FINDING = frozenset({"pathglobfilter", "recursivefilelookup"})
-_FRAMING = frozenset({"charset", "delimiter", "encoding", "escape", "linesep", "multiline", "quote", "sep"})
-"""Delimiters of rows and fields: with other values existing files are read as other rows or as nulls."""
 _BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
 """Settings with which Parquet fields are found by ids instead of names, or files with errors are skipped."""
 
 
+def _place_changed(where: str, before: Source, after: Source) -> Iterator[Finding]:
+    evidence = change(place_of(before), place_of(after), "location")
+    match source_of(before.kind).place_change(before, after):
+        case PlaceChange.NONE:
+            return
+        case PlaceChange.ADDRESS:
+            hint = (
+                "check that both addresses belong to the same cluster: in another one these offsets mean other records"
+            )
+            yield note("brokers-moved", where, change(before.location, after.location, "location"), hint=hint)
+        case PlaceChange.RENAMED:
+            yield note("topics-named-otherwise", where, evidence, "kafka_pattern")
+        case PlaceChange.CAUGHT_UP:
+            hint = f"{NO_ACTION}: every file there that was not read yet is new enough to be read"
+            yield note("source-location-changed", where, evidence, "src_glob_path_changed, src_path_to_parent", hint)
+        case PlaceChange.WIDENED:
+            yield note("topics-added", where, evidence, "kafka_topic_added, kafka_pattern")
+        case PlaceChange.OTHER:
+            measured = "src_path_changed, src_glob_path_changed_old_files, kafka_topic_replaced"
+            yield breaking("source-location-changed", where, evidence, measured, NEW_QUERY)
+
+
 def _option_changed(
-    where: str, key: str, evidence: str, old: Manifest, new: Manifest, *, on: bool, caught_up: bool
+    where: str, key: str, evidence: str, old: Manifest, new: Manifest, *, source: Source, on: bool
 ) -> Finding:
-    if key in _ORDER:
-        if on and not is_stateful(old, new):
-            return note("source-order-of-files-changed", where, evidence, "src_latestfirst_backlog")
-        return breaking("source-order-of-files-changed", where, evidence)
-    if key in _ONLY_AT_START:
-        return note("source-start-changed", where, evidence, "kafka_starting_changed")
-    if key in _UPKEEP or (key.startswith("kafka.") and key not in _SELECTING):
-        return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
-    if key in _FINDING and caught_up:
-        hint = f"{NO_ACTION}: all of these files are new enough to be read"
-        return note("source-selection-changed", where, evidence, "src_path_to_parent", hint)
-    if key in _SELECTING or key in _FRAMING:
-        measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
-        return breaking("source-selection-changed", where, evidence, measured, NEW_QUERY)
+    match effect_of_option(source.kind, key):
+        case OptionEffect.ORDER:
+            if on and not is_stateful(old, new):
+                return note("source-order-of-files-changed", where, evidence, "src_latestfirst_backlog")
+            return breaking("source-order-of-files-changed", where, evidence)
+        case OptionEffect.START:
+            return note("source-start-changed", where, evidence, "kafka_starting_changed")
+        case OptionEffect.UPKEEP:
+            return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
+        case OptionEffect.FINDING if source.catches_up:
+            hint = f"{NO_ACTION}: all of these files are new enough to be read"
+            return note("source-selection-changed", where, evidence, "src_path_to_parent", hint)
+        case OptionEffect.FINDING | OptionEffect.ROWS:
+            measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
+            return breaking("source-selection-changed", where, evidence, measured, NEW_QUERY)
     if is_stateful(old, new):
         return breaking("source-reading-changed", where, evidence)
     return note("source-reading-changed", where, evidence, hint=f"{NO_ACTION}: the query keeps no state")
@@ -281,12 +291,12 @@ def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]
         after = {source.name: source for source in new.sources}
         for source in old.sources:
             if source.name in after:
-                yield f"source {source.name} ({source.kind} {place(source)})", source, after[source.name]
+                yield f"source {source.name} ({source.kind} {place_of(source)})", source, after[source.name]
         return
     if len(old.sources) != len(new.sources) or _reordered(old, new):
         return
     for number, (before, now) in enumerate(zip(old.sources, new.sources, strict=True)):
-        yield f"source {number} ({before.kind} {place(before)})", before, now
+        yield f"source {number} ({before.kind} {place_of(before)})", before, now
 
 
 def _all_named(*manifests: Manifest) -> bool:
@@ -302,7 +312,7 @@ def _reordered(old: Manifest, new: Manifest) -> bool:
 
 def _labels(manifest: Manifest) -> list[str]:
     return [
-        f"{source.kind} {place(source)}" + (f" named {source.name}" if source.name else "")
+        f"{source.kind} {place_of(source)}" + (f" named {source.name}" if source.name else "")
         for source in manifest.sources
     ]
 

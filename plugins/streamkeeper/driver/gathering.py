@@ -20,7 +20,6 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.shared_input import input_cleaned_under_others
-from streamkeeper.compatibility.source_places import asks_the_checkpoint, place
 from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
 from streamkeeper.driver.faults import describe_fault
@@ -34,9 +33,9 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.concern import Concern, concern_of
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, without_context
+from streamkeeper.model.manifest import Manifest, Source, without_context
 from streamkeeper.model.output_history import OutputHistory
-from streamkeeper.sources.promises import reasons_against
+from streamkeeper.sources.known_sources import asks_the_checkpoint, place_of, reasons_against, source_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,8 +47,6 @@ The driver's own memory and the records decide whether the last batch was remove
 """
 _LOST, _FORBIDDEN = "its checkpoint is missing", "an earlier finding forbids running it"
 _GOES_ON = "a driver is still writing it, so its content may differ at the handover"
-_OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
-"""Options that change which files a source counts as read, or as too old."""
 
 
 class NotLooked(Exception):
@@ -278,11 +275,13 @@ class _QueryLooks:
         nothing.
         """
         candidate = self._planned.manifest
-        files = [[source.location for source in of.sources if source.kind == "file"] for of in (deployed, candidate)]
-        topics = map(asks_the_checkpoint, deployed.sources, candidate.sources)
+        listed = [
+            [source.location for source in of.sources if source_of(source.kind).lists_input]
+            for of in (deployed, candidate)
+        ]
         return (
-            files[0] != files[1]
-            or any(topics)
+            listed[0] != listed[1]
+            or any(map(asks_the_checkpoint, deployed.sources, candidate.sources))
             or bool(null_questions(deployed, candidate) or eviction_questions(deployed, candidate))
         )
 
@@ -304,11 +303,14 @@ def _located(deployed: Manifest, candidate: Manifest, checkpoint: Tree) -> Manif
         return candidate
     sources = list(candidate.sources)
     for number, (before, after) in enumerate(zip(deployed.sources, candidate.sources, strict=True)):
-        same_kind = before.kind == after.kind == "file" and not _OWN_WAY_OF_LISTING & after.options.keys()
-        known_as, tree = after.name or str(number), checkpoint.fresh()
-        moved = same_kind and before.location != after.location
-        if (moved and would_read_all(tree, known_as, before.location, after.location)) or (
-            asks_the_checkpoint(before, after) and would_read_on(tree, known_as, place(after))
-        ):
+        if asks_the_checkpoint(before, after) and _reads_on(checkpoint, number, before, after):
             sources[number] = msgspec.structs.replace(after, catches_up=True)
     return msgspec.structs.replace(candidate, sources=tuple(sources))
+
+
+def _reads_on(checkpoint: Tree, number: int, before: Source, after: Source) -> bool:
+    """Whether a source at its new place certainly reads everything that the checkpoint has not read."""
+    name, tree = after.name or str(number), checkpoint.fresh()
+    if source_of(after.kind).lists_input:
+        return would_read_all(tree, name, before.location, after.location)
+    return would_read_on(tree, name, place_of(after))

@@ -25,7 +25,7 @@ from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.registry.objects import read_manifest
-from streamkeeper.sources.promises import check_sources
+from streamkeeper.sources.known_sources import check_sources
 from streamkeeper.stores.contract import Store
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, OtherTopic, SourceOutOfReach, StoreUnavailable
 from streamkeeper.inspection.kafka_topics import HeldTopics, must_be_the_same
-from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
+from streamkeeper.inspection.plan_sources import kafka_readings
 from streamkeeper.model.measuring import Held, Partition, SourceLook, positions, records_behind, runway_s
+from streamkeeper.sources.kafka import KafkaReading
 
 LOOK_S = 60.0
 _WEIGH_EVERY = 10

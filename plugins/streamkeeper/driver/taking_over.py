@@ -49,6 +49,7 @@ from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
 from streamkeeper.model.signals import QuerySignals
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.sources.known_sources import source_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +180,7 @@ def _topics_of(planned: PlannedQuery, *, must_answer: bool) -> dict[str, str]:
     ``must_answer``: whether to raise SourceOutOfReach if the brokers do not answer for now. Otherwise the ids are then
     missing, and the query's start waits for the brokers and compares.
     """
-    if all(source.kind != "kafka" for source in planned.manifest.sources):
+    if not any(source_of(source.kind).has_identities for source in planned.manifest.sources):
         return {}
     try:
         return kafka_topics.topic_ids(planned.query)

@@ -15,16 +15,12 @@ from weakref import WeakKeyDictionary
 from streamkeeper.errors import Unsupported
 from streamkeeper.inspection.plan_sources import find_sources
 from streamkeeper.jvm.classes import load_class
-from streamkeeper.sources.promises import promise_of
+from streamkeeper.sources.known_sources import clone_options, promise_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
-OPTIONS = {"cleanSource": "off", "kafka.allow.auto.create.topics": "false"}
-"""The options for every source of a clone. Without them, a cleaner could remove or move files that the clone has
-committed, and a consumer could recreate a deleted topic.
-"""
 CONFS = {"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false"}
 """The confs for a clone. The deprecated fetching of offsets would join the consumer group of ``kafka.group.id``, and
 take partitions from the query.
@@ -55,7 +51,7 @@ def clone_of(df: DataFrame) -> DataFrame:
         _PLANS[context] = load_class(df.sparkSession, _SOURCE).newInstance()
     for key, value in CONFS.items():
         session.conf().set(key, value)
-    plan = _PLANS[context].of(session, analyzed, OPTIONS, guard())
+    plan = _PLANS[context].of(session, analyzed, clone_options(), guard())
     return DataFrame(plan, SparkSession(context, session))
 
 

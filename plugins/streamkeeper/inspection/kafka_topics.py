@@ -12,7 +12,8 @@ import msgspec
 from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import OtherTopic, SourceOutOfReach
-from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
+from streamkeeper.inspection.plan_sources import kafka_readings
+from streamkeeper.sources.kafka import KafkaReading
 
 if TYPE_CHECKING:
     from streamkeeper.definition import Query

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-FILE_FORMATS = frozenset({"avro", "binaryfile", "csv", "json", "orc", "parquet", "text", "xml"})
-
 V1_RELATION = "StreamingRelation"
 V2_RELATION = "StreamingRelationV2"
 STREAMING_RELATIONS = frozenset({V1_RELATION, V2_RELATION})

@@ -19,6 +19,7 @@ from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.sources.known_sources import cleaner_of
 
 _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD, Concern.OUTPUT_LOST)
 """Problems of a checkpoint version that do not affect the version that replaces it."""
@@ -276,7 +277,7 @@ def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
         return f"its {at.candidate.sink.kind} output cannot be written without readers seeing it"
     if parse_trigger(at.candidate.trigger).available_now:
         return "an availableNow query ends before a cutover is possible"
-    if cleaners := sorted({source.cleaner for source in _sources(at) if source.cleaner}):
+    if cleaners := sorted(set(filter(None, map(cleaner_of, _sources(at))))):
         return (
             f"two drivers would read the same files, and cleanSource={cleaners[0]} removes files that one of them has"
             " read (first deploy with cleanSource=off)"

@@ -57,7 +57,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """One streaming source of a query."""
 
     kind: Structure
-    """file, kafka, rate …"""
+    """The kind of source, as ``sources.known_sources`` names it."""
     location: str
     """The place that the source reads; a change alone does not change the query."""
     options: dict[str, str]
@@ -73,12 +73,6 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     This means every file there that the checkpoint lacks, or every partition from its position in the checkpoint.
     """
-
-    @property
-    def cleaner(self) -> str:
-        """What the source does with files that it has read: ``delete`` or ``archive``; empty if it keeps them."""
-        chosen = self.options.get("cleansource", "").lower() if self.kind == "file" else ""
-        return "" if chosen == "off" else chosen
 
 
 class StateColumn(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,23 +25,16 @@ _UNITS_S = {
     **dict.fromkeys(("d", "day", "days"), 86400.0),
 }
 
-_MISSING = "an input file that is missing is skipped, and its rows are lost without an error"
-_CORRUPT = "an input file that cannot be read is skipped, and its rows are lost without an error"
+MISSING_FILES = "an input file that is missing is skipped, and its rows are lost without an error"
+"""The effect of skipping missing input files."""
+CORRUPT_FILES = "an input file that cannot be read is skipped, and its rows are lost without an error"
+"""The effect of skipping input files that cannot be read."""
 _HISTORY = "entries of earlier batches are deleted at once, so that a restore can no longer distinguish the batches"
 
 
 def risk_of_conf(key: str, value: str) -> str:
     """Return how an unsafe value of this conf affects rows; empty for a safe value."""
     is_unsafe, effect = _CONFS.get(key, (_never, ""))
-    return effect if is_unsafe(value.strip().lower()) else ""
-
-
-def risk_of_option(kind: str, option: str, value: str) -> str:
-    """Return how an unsafe value of a source's option affects rows; empty for a safe value.
-
-    ``kind`` is the kind of source: ``file`` or ``kafka``.
-    """
-    is_unsafe, effect = _OPTIONS.get((kind, option.lower()), (_never, ""))
     return effect if is_unsafe(value.strip().lower()) else ""
 
 
@@ -87,8 +80,8 @@ def _too_soon(value: str) -> bool:
 
 
 _CONFS: dict[str, tuple[_Unsafe, str]] = {
-    f"{_SQL}files.ignoreMissingFiles": (_on, _MISSING),
-    f"{_SQL}files.ignoreCorruptFiles": (_on, _CORRUPT),
+    f"{_SQL}files.ignoreMissingFiles": (_on, MISSING_FILES),
+    f"{_SQL}files.ignoreCorruptFiles": (_on, CORRUPT_FILES),
     f"{_SQL}files.ignoreInvalidPartitionPaths": (_on, "files in a folder of another form are skipped without an error"),
     f"{_STREAMING}minBatchesToRetain": (
         _too_few,
@@ -128,17 +121,4 @@ _CONFS: dict[str, tuple[_Unsafe, str]] = {
             ("verifyCheckpointDirectoryEmptyOnStart", "that a new query's checkpoint is empty"),
         )
     },
-}
-
-_OPTIONS: dict[tuple[str, str], tuple[_Unsafe, str]] = {
-    ("file", "ignoremissingfiles"): (_on, _MISSING),
-    ("file", "ignorecorruptfiles"): (_on, _CORRUPT),
-    ("file", "filenameonly"): (
-        _on,
-        "a file whose name was already read in another folder is skipped, and its rows are lost without an error",
-    ),
-    ("kafka", "failondataloss"): (
-        _off,
-        "records that retention has removed before they were read are skipped without an error",
-    ),
 }

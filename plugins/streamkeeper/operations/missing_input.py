@@ -32,6 +32,7 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import find_foreign, find_version_loss, known_version, stored_manifests
 from streamkeeper.sinks.contract import OutputAnswer
 from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.sources.known_sources import source_of
 
 _UNREADABLE = (CheckpointDamaged, CheckpointChanged, FormatTooNew, NotFound, SnapshotDamaged)
 
@@ -67,10 +68,10 @@ def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) ->
 def not_known(manifest: Manifest, why: str) -> MissingInput:
     """Return the result for a query whose read files cannot be determined; ``why``: the reason.
 
-    The result is that input may be missing. Only if every source is a Kafka source whose reader itself fails on missing
-    records, the result is that no input is missing.
+    The result is that input may be missing. Only if the reader of every source itself fails on missing input, the
+    result is that no input is missing.
     """
-    if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
+    if all(source_of(source.kind).fails_on_loss(source) for source in manifest.sources):
         return MissingInput()
     return MissingInput(unknown=f"the files, and whether they still exist, are unknown ({why})")
 
@@ -289,7 +290,3 @@ def _newest(tree: Tree) -> tuple[History, int]:
     if newest is None:
         raise CheckpointDamaged(f"{tree} contains no planned batch")
     return History(seen, [newest]), newest
-
-
-def _passes_over_loss(options: Mapping[str, str]) -> bool:
-    return options.get("failondataloss", "true").lower() == "false"

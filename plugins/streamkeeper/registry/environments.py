@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.release import Environment
+from streamkeeper.sources.known_sources import connector_folders
 
 
 def read_environment(
@@ -65,7 +66,8 @@ def _jar_directories(jars: str, checkpoints: str) -> list[Path]:
     """
     if jars:
         return [Path(path).absolute() for path in jars.split(":") if path]
-    kinds = ("kafka", "s3a") if scheme_of(checkpoints) == "s3a" else ("kafka",)
+    sources = connector_folders()
+    kinds = (*sources, "s3a") if scheme_of(checkpoints) == "s3a" else sources
     return [Path(sys.prefix, "connectors", kind) for kind in kinds]
 
 

@@ -1,1 +1,1 @@
-"""The guarantees of each kind of input: whether the same offsets can be read again, and until when."""
+"""Kinds of sources: for each kind, everything that Streamkeeper knows about it. Pure."""

@@ -1,6 +1,6 @@
 import pytest
 
-from streamkeeper.model.topics import reads, subscribed_topics
+from streamkeeper.sources.kafka import reads, subscribed_topics
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.inspection.plan_sources import describe_source, kafka_reading
+from streamkeeper.sources.kafka import kafka_reading
+from streamkeeper.sources.known_sources import describe_source
 
 
 def test_kafka_keeps_topics_and_brokers_apart_from_what_matters() -> None:

@@ -1,0 +1,158 @@
+"""The contract of a kind of source: what the check, checkpoints, operations and drivers know about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from streamkeeper.model.manifest import Source
+
+_WITHOUT_CASE = frozenset({"true", "false", "PERMISSIVE", "STOP_AT_DELIMITER", "off"})
+"""Defaults that Spark recognises in upper and lower case."""
+
+
+class SourcePromise(msgspec.Struct, frozen=True, kw_only=True):
+    """The guarantee of a kind of source. ``replays``: reading the same offsets again returns the same rows.
+    ``holds_until``: the event that ends this guarantee.
+    """
+
+    kind: str
+    replays: bool
+    holds_until: str
+
+
+class OptionEffect(Enum):
+    """What a changed option of a source affects."""
+
+    ORDER = "order"
+    """The order in which waiting input is read."""
+    START = "start"
+    """Where a query without a checkpoint starts."""
+    UPKEEP = "upkeep"
+    """How input is fetched and kept."""
+    FINDING = "finding"
+    """Which items at the source's place are found."""
+    ROWS = "rows"
+    """Which rows are read, or how input is divided into rows and fields."""
+    VALUES = "values"
+    """How values are parsed. An option that no kind of source declares counts as one of these."""
+
+
+class PlaceChange(Enum):
+    """What the change of a source's place means for the offsets of a checkpoint."""
+
+    NONE = "none"
+    """The place is the same."""
+    ADDRESS = "address"
+    """The same place, at another address of its servers."""
+    RENAMED = "renamed"
+    """Everything read so far is verified to be still read, though it is selected by other names."""
+    CAUGHT_UP = "caught-up"
+    """Everything at the new place that was not read yet is verified to be read."""
+    WIDENED = "widened"
+    """Everything read so far is certainly still read, with more beside it."""
+    OTHER = "other"
+    """Offsets of the old place mean nothing at the new one, as far as is known."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SourceKind:
+    """One kind of source. The defaults are those of a kind of which nothing is known.
+
+    The names of options are in lower case in every argument and in every field.
+    """
+
+    name: str
+    """The kind, as a manifest names it."""
+    formats: frozenset[str] = frozenset()
+    """Spark's names of formats that are this kind, if they differ from its name."""
+    promise: SourcePromise | None = None
+    """Its guarantee; None for a source that is refused."""
+    refusal: str = "no guarantee about rereading a batch is implemented for it"
+    """Why it has no guarantee; without effect if it has one."""
+    of_spark: bool = False
+    """Whether its reader belongs to Spark, so that the settings that affect the reader are known."""
+    connectors: str = ""
+    """The folder of the jars that its reader needs, below the folder of all connectors; empty if it needs none."""
+    connectors_hint: str = ""
+    """The remedy if these jars are missing."""
+    place_options: frozenset[str] = frozenset()
+    """The options that name its place. They are not among the options of a manifest."""
+    limits: frozenset[str] = frozenset()
+    """The options that limit how fast it is read, and do not affect what is read."""
+    option_effects: Mapping[str, OptionEffect] = field(default_factory=dict)
+    """Option -> what it affects."""
+    option_risks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Option -> its only safe value, in lower case, and how every other value affects rows."""
+    clone_options: Mapping[str, str] = field(default_factory=dict)
+    """The options with which a clone of a query reads it without side effects, as a reader takes them."""
+    lists_input: bool = False
+    """Whether a checkpoint lists each item that was read, such as a file, instead of positions in a sequence."""
+    has_identities: bool = False
+    """Whether its servers tell the identity of each of its places, which a place of the same name does not share."""
+
+    def effect_of(self, option: str) -> OptionEffect | None:
+        """Return what a change of this option affects; None for an option that this kind does not have."""
+        return self.option_effects.get(option)
+
+    def defaults(self, form: str) -> Mapping[str, str]:
+        """Return option -> its default in Spark, if the default is constant. ``form``: the format of its content."""
+        return {}
+
+    def main_names(self, form: str) -> Mapping[str, str]:
+        """Return the second name of an option -> the name that takes precedence if both are given."""
+        return {}
+
+    def given_options(self, source: Source) -> dict[str, str]:
+        """Return a source's options under their main names, without options that only repeat a default."""
+        form = source.options.get("format", "")
+        main, defaults = self.main_names(form), self.defaults(form)
+        given = {main[key]: value for key, value in source.options.items() if key in main}
+        given |= {key: value for key, value in source.options.items() if key not in main}
+        return {key: value for key, value in given.items() if not _is(value, defaults.get(key))}
+
+    def location(self, options: Mapping[str, str]) -> str:
+        """Return the location of a source from all options of its reader: the path, without a scheme if it is local."""
+        path = options.get("path", "")
+        scheme, separator, rest = path.partition(":")
+        if separator and scheme == "file":
+            path = "/" + rest.lstrip("/")
+        return path.rstrip("/") or path
+
+    def place(self, source: Source) -> str:
+        """Return the location of a source without the part that may change, such as the addresses of servers."""
+        return source.location
+
+    def place_change(self, before: Source, after: Source) -> PlaceChange:
+        """Compare the places of two sources of this kind."""
+        if self.place(before) == self.place(after):
+            return PlaceChange.NONE if before.location == after.location else PlaceChange.ADDRESS
+        return PlaceChange.CAUGHT_UP if after.catches_up else PlaceChange.OTHER
+
+    def asks_the_checkpoint(self, before: Source, after: Source) -> bool:
+        """Whether the checkpoint is needed to decide if a source of this kind misses input after a change of its place.
+
+        The answer of the checkpoint is recorded in ``Source.catches_up``.
+        """
+        return False
+
+    def shares_items(self, one: Source, other: Source) -> bool:
+        """Whether two sources of this kind may read the same items, which one of them could delete."""
+        return False
+
+    def cleaner(self, source: Source) -> str:
+        """Return what a source does with items that it has read: ``delete`` or ``archive``; empty if it keeps them."""
+        return ""
+
+    def fails_on_loss(self, source: Source) -> bool:
+        """Whether the reader itself fails if the next input is missing, so that no missing input stays unnoticed."""
+        return False
+
+
+def _is(value: str, default: str | None) -> bool:
+    if default in _WITHOUT_CASE:
+        return value.lower() == default.lower()
+    return value == default

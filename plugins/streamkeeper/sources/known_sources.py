@@ -1,0 +1,156 @@
+"""All kinds of sources. A source without a guarantee is refused before any driver starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from streamkeeper.errors import Unsupported
+from streamkeeper.model.manifest import Manifest, Source
+from streamkeeper.model.secret_names import is_secret
+from streamkeeper.sources.contract import OptionEffect, SourceKind, SourcePromise
+from streamkeeper.sources.files import FILES
+from streamkeeper.sources.kafka import KAFKA
+
+REPLAYED: tuple[SourceKind, ...] = (FILES, KAFKA)
+"""The kinds with a guarantee."""
+
+READ_FROM = "read from files or Kafka"
+"""The remedy for a source without a guarantee."""
+
+_GENERATES = frozenset({"numpartitions", "rampuptime", "rowsperbatch", "rowspersecond"})
+
+_REFUSED = (
+    SourceKind(
+        name="rate",
+        refusal="it generates rows from the clock, so a replayed batch has other rows",
+        of_spark=True,
+        limits=_GENERATES,
+    ),
+    SourceKind(
+        name="rate-micro-batch",
+        refusal="it generates its rows instead of reading them",
+        of_spark=True,
+        limits=_GENERATES,
+    ),
+    SourceKind(
+        name="socket",
+        refusal="it does not keep the data it has sent, so a batch cannot be replayed",
+        of_spark=True,
+    ),
+    SourceKind(name="memory", refusal="its rows are lost with the process"),
+)
+
+_KINDS = {name: kind for kind in (*REPLAYED, *_REFUSED) for name in (kind.name, *kind.formats)}
+_ANY_LIMITS = frozenset({"maxrowspertrigger"}).union(*(kind.limits for kind in _KINDS.values()))
+_ANY_PLACES = frozenset[str]().union(*(kind.place_options for kind in REPLAYED))
+
+
+def source_of(kind: str) -> SourceKind:
+    """Return a kind of source by its name in a manifest, or by the name of a format.
+
+    Of a kind that is not declared, nothing is known but its name.
+    """
+    return _KINDS.get(kind) or SourceKind(name=kind)
+
+
+def promise_of(kind: str) -> SourcePromise:
+    """Return the guarantee for a source kind as a manifest names it; raises Unsupported with the reason."""
+    found = source_of(kind)
+    if found.promise is None:
+        raise Unsupported(f"source {kind!r} is not supported: {found.refusal}", hint=READ_FROM)
+    return found.promise
+
+
+def check_sources(manifests: Iterable[Manifest]) -> None:
+    """Raise Unsupported, which names the query, if a query has a source without a guarantee."""
+    for manifest in manifests:
+        if not manifest.sources:
+            raise Unsupported(f"no streaming source was found in query {manifest.query}", hint=READ_FROM)
+        for source in manifest.sources:
+            try:
+                promise_of(source.kind)
+            except Unsupported as error:
+                raise Unsupported(f"query {manifest.query}: {error.message}", hint=error.hint) from error
+
+
+def reasons_against(manifest: Manifest) -> dict[str, str]:
+    """Return the unsupported kinds of source of a query, each with the reason why it has no guarantee."""
+    found = {}
+    for source in manifest.sources:
+        try:
+            promise_of(source.kind)
+        except Unsupported as error:
+            found[source.kind] = error.message
+    return found
+
+
+def describe_source(name: str, options: Mapping[str, str], schema: str, given: str | None) -> Source:
+    """Return a source from its format and options. Its ``options`` contain no locations, limits or secrets.
+
+    ``name``: the name or class of the format.
+    ``schema``: the columns, one per line.
+    ``given``: the name of a named source; None otherwise.
+    """
+    lowered = {key.lower(): value for key, value in options.items() if value or key.lower() not in _ANY_PLACES}
+    form = name.rpartition(".")[2].lower() if name.startswith("org.apache.spark.") else name.lower()
+    kind = source_of(form)
+    if form in kind.formats:
+        lowered["format"] = form
+    limits = {key: value for key, value in lowered.items() if key in _ANY_LIMITS}
+    rest = {key: value for key, value in lowered.items() if key not in _ANY_LIMITS | _ANY_PLACES and not is_secret(key)}
+    return Source(
+        kind=kind.name, location=kind.location(lowered), options=rest, limits=limits, schema=schema, name=given
+    )
+
+
+def cleaner_of(source: Source) -> str:
+    """Return what a source does with items that it has read: ``delete`` or ``archive``; empty if it keeps them."""
+    return source_of(source.kind).cleaner(source)
+
+
+def place_of(source: Source) -> str:
+    """Return the location of a source without the part that may change, such as the addresses of servers."""
+    return source_of(source.kind).place(source)
+
+
+def share_items(one: Source, other: Source) -> bool:
+    """Whether two sources may read the same items, which one of them could delete."""
+    return one.kind == other.kind and source_of(one.kind).shares_items(one, other)
+
+
+def asks_the_checkpoint(before: Source, after: Source) -> bool:
+    """Whether the checkpoint is needed to decide if the query misses input after a change of the source's place."""
+    return before.kind == after.kind and source_of(after.kind).asks_the_checkpoint(before, after)
+
+
+def effect_of_option(kind: str, option: str) -> OptionEffect:
+    """Return what a changed option of a source affects.
+
+    A reader ignores the options of other kinds. Such an option counts as what it is for the kind that has it.
+    """
+    for each in (source_of(kind), *REPLAYED):
+        if effect := each.effect_of(option):
+            return effect
+    return OptionEffect.VALUES
+
+
+def risk_of_option(kind: str, option: str, value: str) -> str:
+    """Return how an unsafe value of a source's option affects rows; empty for a safe value."""
+    safe, effect = source_of(kind).option_risks.get(option.lower(), ("", ""))
+    return "" if value.strip().lower() == safe else effect
+
+
+def clone_options() -> dict[str, str]:
+    """Return the options for every source of a clone, of whatever kind: a reader ignores options of other kinds."""
+    return {key: value for kind in REPLAYED for key, value in kind.clone_options.items()}
+
+
+def connectors_hint(error: str) -> str:
+    """Return the remedy if Spark's error says that the reader of a source is missing; empty for other errors."""
+    missing = (kind for kind in REPLAYED if f"Failed to find data source: {kind.name}" in error)
+    return next((kind.connectors_hint for kind in missing), "")
+
+
+def connector_folders() -> tuple[str, ...]:
+    """Return the folders of the jars that the readers of sources need, below the folder of all connectors."""
+    return tuple(kind.connectors for kind in REPLAYED if kind.connectors)
