@@ -14,7 +14,7 @@ import pytest
 import requests
 from pyspark.errors import PySparkException
 
-from streamkeeper.driver.causes import Judged, judge, judge_links, judge_text
+from streamkeeper.driver.causes import judge, judge_links, judge_text
 from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.faults import describe_text
 from streamkeeper.driver.raised import links_of, links_of_text
@@ -27,9 +27,12 @@ from streamkeeper.errors import (
     StoreUnavailable,
 )
 from streamkeeper.model.control import DriverState, ExitCode
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.faults import Fault, Judged
 from streamkeeper.model.restarts import Cause
+from streamkeeper.model.sink_capabilities import SinkCapabilities
 from streamkeeper.sinks.databases import open_engine
+from streamkeeper.sinks.kinds.known_kinds import KINDS
+from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from streamkeeper.sinks.table_record import create_file
 
 
@@ -40,8 +43,8 @@ def closed_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def raised_by(url: str, statement: str = "SELECT 1") -> BaseException:
-    """What SQLAlchemy raises for a statement."""
+def raised_by(url: str, *statements: str) -> BaseException:
+    """What SQLAlchemy raises for one of the statements."""
     from sqlalchemy import text
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -49,7 +52,8 @@ def raised_by(url: str, statement: str = "SELECT 1") -> BaseException:
     create_file(url)
     try:
         with engine.begin() as connection:
-            connection.execute(text(statement))
+            for statement in statements or ("SELECT 1",):
+                connection.execute(text(statement))
     except SQLAlchemyError as error:
         return error
     finally:
@@ -145,6 +149,42 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
         with sqlite3.connect(path, timeout=0.01) as other, pytest.raises(sqlite3.OperationalError) as caught:
             other.execute("INSERT INTO t VALUES (1)")
     assert judge(caught.value).cause is Cause.DEPENDENCY
+
+
+def test_a_database_file_on_a_full_disk_is_a_lack_of_room(tmp_path: Path) -> None:
+    """SQLite reports it by its own code, also to a file that may not grow, and behind SQLAlchemy's error."""
+    full = raised_by(f"sqlite:///{tmp_path}/w.db", "PRAGMA max_page_count = 1", "CREATE TABLE t (x)")
+    assert judge(full) == Judged(Cause.CAPACITY, Fault.DISK_FULL)
+
+
+def test_a_kind_of_sink_judges_the_errors_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its declaration alone, also for the error that an attribute of the client's error keeps; but not a class of
+    that name in the job's own code.
+    """
+
+    class LogBusy(Exception):
+        """The client's own."""
+
+    class Wrapped(Exception):
+        """Raised by the client, with the cause in an attribute of its own."""
+
+    LogBusy.__module__ = "delta.client"
+    wrapped = Wrapped()
+    wrapped.inner = LogBusy()  # type: ignore[attr-defined]
+    assert judge(LogBusy()) == judge(wrapped) == Judged()
+    away = Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
+    delta = SinkKind(
+        name="delta",
+        sink="DeltaSink",
+        module="",
+        capabilities=SinkCapabilities(),
+        judge=lambda error: away if "LogBusy" in error.names else None,
+        cause_attribute="inner",
+    )
+    monkeypatch.setitem(KINDS, "delta", delta)
+    assert judge(LogBusy()) == judge(wrapped) == away
+    LogBusy.__module__ = "__main__"
+    assert judge(LogBusy()) == Judged()
 
 
 def test_a_cause_behind_an_error_counts() -> None:

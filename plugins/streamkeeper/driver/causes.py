@@ -2,7 +2,8 @@
 
 The decision uses the error's chain of links: the class of each link, Spark's error condition, and the frame that raised
 the link. A message's text counts only if it comes from the operating system, the JVM or a connector, never from a class
-that the job's code may raise. An unknown error is a failure, and unclassified.
+that the job's code may raise. An error of a sink's client is judged as the kind of sink declares. An unknown error is a
+failure, and unclassified.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-import msgspec
 
 from streamkeeper.driver.raised import Link, links_of, links_of_text, short_name
 from streamkeeper.errors import (
@@ -29,8 +28,10 @@ from streamkeeper.errors import (
     SourceOutOfReach,
     StoreUnavailable,
 )
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.faults import Fault, Judged
 from streamkeeper.model.restarts import Cause
+from streamkeeper.sinks.kinds.known_kinds import judge_client_error
+from streamkeeper.sinks.kinds.sink_kind import ClientError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EFBIG})
 _AWAY = frozenset(
@@ -94,15 +95,6 @@ _UNREACHABLE = frozenset(
     }
 )
 _NO_BOOTSTRAP = "No resolvable bootstrap"
-_DATABASE = "OperationalError"
-"""Raised for PostgreSQL and SQLite if a request is valid but the database cannot serve it now."""
-_DATABASE_AWAY = ("08", "53", "57P", "58")
-"""SQLSTATEs of a lost connection, a lack of server resources, a server's shutdown or start, and errors of its disk."""
-_ASKED_IN_VAIN = ("25", "40", "55", "57014")
-"""SQLSTATEs of a transaction that lost to another one; a retry may succeed."""
-_SQLITE_AWAY = frozenset({"SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL"})
-_DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
-"""Parts of an OperationalError's text, for an error of a Python worker, of which only the text is available."""
 _TIMED_OUT = ("timed out", "The read operation timed out", "The handshake operation timed out")
 """Messages of a socket timeout; such an error has no number."""
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
@@ -127,13 +119,6 @@ class GivenUp(PermanentError):
         super().__init__(f"query {query}: {error}")
         self.query = query
         self.fault = fault
-
-
-class Judged(msgspec.Struct, frozen=True):
-    """The judgement of an error. ``cause``: what the error means for a restart; ``fault``: the kind of failure."""
-
-    cause: Cause = Cause.FAILURE
-    fault: Fault = Fault.UNCLASSIFIED
 
 
 def judge(error: BaseException, root: Path | None = None) -> Judged:
@@ -169,7 +154,7 @@ def judge_links(links: Sequence[Link], root: Path | None = None) -> Judged:
     """
     if another_writers_file(links):
         return Judged(Cause.PERMANENT)
-    for look in (_no_room, _no_memory, _unreachable, _database):
+    for look in (_no_room, _no_memory, _unreachable, _by_sinks):
         for link in links:
             found = look(link, links, root)
             if found is not None:
@@ -208,8 +193,8 @@ def _no_room(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
         return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY)
     if _errno(link) in _FULL:
         return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY if _errno(link) == errno.ENOMEM else Fault.DISK_FULL)
-    if str(getattr(link.error, "sqlite_errorname", "")).startswith("SQLITE_FULL"):
-        return Judged(Cause.CAPACITY, Fault.DISK_FULL)
+    if (found := _by_sinks(link, (), root)) is not None and found.cause is Cause.CAPACITY:
+        return found
     by_threading = Path(link.raised_in.rpartition(":")[0]).name == "threading.py"
     if link.kind == "RuntimeError" and by_threading and link.message == _NO_THREAD:
         return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY)
@@ -300,24 +285,12 @@ def _errno(link: Link) -> int:
     return int(told[1]) if told else 0
 
 
-def _database(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
-    """Judge an error of PostgreSQL by its SQLSTATE, one of SQLite by its result code; the client wraps the error that
-    has the code.
-    """
-    if link.java or not any(short_name(name) == _DATABASE for name in _names(link, root)):
+def _by_sinks(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
+    """Judge an error of the client of a sink, by the sink's kind."""
+    if link.java:
         return None
-    away = Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
-    if link.error is None:
-        return away if any(words in link.message for words in _DATABASE_TOLD) else None
-    sqlite = str(getattr(link.error, "sqlite_errorname", "") or "")
-    if sqlite:
-        return away if sqlite.startswith(tuple(_SQLITE_AWAY)) else Judged()
-    if hasattr(link.error, "sqlstate"):
-        state = str(link.error.sqlstate or "")
-        # None: the server was never reached.
-        reached = bool(state) and (state.startswith(_ASKED_IN_VAIN) or not state.startswith(_DATABASE_AWAY))
-        return Judged() if reached else away
-    return None
+    names = tuple(short_name(name) for name in _names(link, root))
+    return judge_client_error(ClientError(names=names, message=link.message, error=link.error))
 
 
 def _by_condition(link: Link) -> Judged | None:

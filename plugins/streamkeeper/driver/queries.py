@@ -22,7 +22,7 @@ from streamkeeper.checkpoints.open_input import find_open_input
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import parse_trigger
-from streamkeeper.driver.causes import Judged, is_lost_worker, judge, judge_links
+from streamkeeper.driver.causes import is_lost_worker, judge, judge_links
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.ending import say
 from streamkeeper.driver.epoch import Claim
@@ -36,7 +36,7 @@ from streamkeeper.inspection import kafka_topics
 from streamkeeper.jvm.batch_files import PUT_BACK, prepare
 from streamkeeper.jvm.create_only import must_be_create_only
 from streamkeeper.memory_kills import RecentKills
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.faults import Fault, Judged
 from streamkeeper.model.restarts import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from streamkeeper.sinks.kinds.known_kinds import cause_attributes
+
 _DEEPEST = 12
 _FRAMES = 24
 _OF_PYTHON = frozenset({"PythonException", "Py4JException"})
@@ -170,7 +172,7 @@ def plain_message(link: Link) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and its causes, the nearest first; SQLAlchemy stores a cause in ``orig``."""
+    """Yield the error and its causes, the nearest first; the client of a sink may store a cause in an attribute."""
     seen: list[BaseException] = []
     left: list[BaseException | None] = [error]
     while left:
@@ -179,8 +181,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.append(cause)
         yield cause
-        orig = getattr(cause, "orig", None)
-        left += [orig if isinstance(orig, BaseException) else None, cause.__cause__]
+        stored = [getattr(cause, name, None) for name in cause_attributes()]
+        left += [each for each in stored if isinstance(each, BaseException)]
+        left += [cause.__cause__]
         left += [] if cause.__suppress_context__ else [cause.__context__]
 
 

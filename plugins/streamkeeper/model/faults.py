@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
+import msgspec
+
+from streamkeeper.model.restarts import Cause
+
 
 class Fault(Enum):
     """The part that failed. Records store the value as text, so that an older reader accepts an unknown kind."""
@@ -23,6 +27,13 @@ class Fault(Enum):
     """The driver's node lacked a resource and evicted the driver; another node may have enough."""
     UNCLASSIFIED = "unclassified"
     """None of the above: the job's own code, a bad record, or an error that is not listed."""
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """The judgement of an error. ``cause``: what the error means for a restart; ``fault``: the kind of failure."""
+
+    cause: Cause = Cause.FAILURE
+    fault: Fault = Fault.UNCLASSIFIED
 
 
 def read_fault(recorded: str) -> Fault | None:

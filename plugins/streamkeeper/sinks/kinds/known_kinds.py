@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from streamkeeper.locations import scheme_of
+from streamkeeper.model.faults import Judged
 from streamkeeper.model.sink_capabilities import SinkCapabilities
 from streamkeeper.sinks.kinds.file_kind import FILE
 from streamkeeper.sinks.kinds.foreach_kind import FOREACH
-from streamkeeper.sinks.kinds.sink_kind import SinkKind
+from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind
 from streamkeeper.sinks.kinds.table_kind import TABLE
 
 KINDS: dict[str, SinkKind] = {kind.name: kind for kind in (TABLE, FILE, FOREACH)}
@@ -43,6 +44,17 @@ def places_of_outputs() -> str:
 def task_modules() -> tuple[str, ...]:
     """Return the modules of Streamkeeper that Spark's tasks run on executors."""
     return tuple(kind.task_module for kind in KINDS.values() if kind.task_module)
+
+
+def judge_client_error(error: ClientError) -> Judged | None:
+    """Return the judgement of the kind whose client raised an error; None if no kind knows the error."""
+    judges = (kind.judge for kind in KINDS.values() if kind.judge is not None)
+    return next((judged for judge in judges if (judged := judge(error)) is not None), None)
+
+
+def cause_attributes() -> tuple[str, ...]:
+    """Return the attributes in which errors of clients keep the error behind them."""
+    return tuple(kind.cause_attribute for kind in KINDS.values() if kind.cause_attribute)
 
 
 def sinks_of_jobs() -> str:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from streamkeeper.model.faults import Judged
 from streamkeeper.model.sink_capabilities import SinkCapabilities
 
 
-class SinkKind(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientError:
+    """An error that was raised in Python, perhaps by the client of a sink."""
+
+    names: tuple[str, ...]
+    """The names of its class and base classes, without modules and without classes of the job's own code."""
+    message: str
+    """Its message."""
+    error: BaseException | None
+    """The live error; None for the error of a Python worker, of which only the text is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkKind:
     """A kind of sink, as far as it is known without a database client or Spark."""
 
     name: str
@@ -26,3 +41,7 @@ class SinkKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a person names as such a place, as a phrase; empty without one."""
     task_module: str = ""
     """The module of Streamkeeper that Spark's tasks run on executors; empty if they run none."""
+    judge: Callable[[ClientError], Judged | None] | None = None
+    """Judges an error of the kind's client, and returns None for any other error; None for a kind without a client."""
+    cause_attribute: str = ""
+    """The attribute in which errors of the client keep the error behind them; empty if only Python's own do."""

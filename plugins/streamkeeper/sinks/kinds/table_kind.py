@@ -1,9 +1,45 @@
-"""The declaration of ``TableSink``."""
+"""The declaration of ``TableSink``, whose client is SQLAlchemy with the drivers of PostgreSQL and SQLite."""
 
 from __future__ import annotations
 
+from streamkeeper.model.faults import Fault, Judged
+from streamkeeper.model.restarts import Cause
 from streamkeeper.model.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
-from streamkeeper.sinks.kinds.sink_kind import SinkKind
+from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind
+
+_DATABASE = "OperationalError"
+"""Raised for PostgreSQL and SQLite if a request is valid but the database cannot serve it now."""
+_DATABASE_AWAY = ("08", "53", "57P", "58")
+"""SQLSTATEs of a lost connection, a lack of server resources, a server's shutdown or start, and errors of its disk."""
+_ASKED_IN_VAIN = ("25", "40", "55", "57014")
+"""SQLSTATEs of a transaction that lost to another one; a retry may succeed."""
+_SQLITE_AWAY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PROTOCOL")
+_SQLITE_FULL = "SQLITE_FULL"
+_DATABASE_TOLD = ("connection", "server", "unable to open database file", "database is locked", "disk I/O error")
+"""Parts of an OperationalError's text, for an error of a Python worker, of which only the text is available."""
+
+
+def judge_database(error: ClientError) -> Judged | None:
+    """Judge an error of PostgreSQL by its SQLSTATE, one of SQLite by its result code; the client wraps the error that
+    has the code.
+    """
+    sqlite = str(getattr(error.error, "sqlite_errorname", "") or "")
+    if sqlite.startswith(_SQLITE_FULL):
+        return Judged(Cause.CAPACITY, Fault.DISK_FULL)
+    if _DATABASE not in error.names:
+        return None
+    away = Judged(Cause.DEPENDENCY, Fault.SINK_DOWN)
+    if error.error is None:
+        return away if any(words in error.message for words in _DATABASE_TOLD) else None
+    if sqlite:
+        return away if sqlite.startswith(_SQLITE_AWAY) else Judged()
+    if hasattr(error.error, "sqlstate"):
+        state = str(error.error.sqlstate or "")
+        # None: the server was never reached.
+        reached = bool(state) and (state.startswith(_ASKED_IN_VAIN) or not state.startswith(_DATABASE_AWAY))
+        return Judged() if reached else away
+    return None
+
 
 TABLE = SinkKind(
     name="table",
@@ -27,4 +63,6 @@ TABLE = SinkKind(
     schemes=frozenset({"postgresql", "sqlite"}),
     place="the URL (or secret://… reference) of a table's database",
     task_module="streamkeeper.sinks.staging",
+    judge=judge_database,
+    cause_attribute="orig",
 )
