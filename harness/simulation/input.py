@@ -11,7 +11,6 @@ from harness.simulation.scheduler import Scheduler
 from streamkeeper.checkpoints.log_codec import (
     LoggedFile,
     log_names,
-    log_offset,
     source_entry_content,
     source_entry_from,
     whole,
@@ -19,6 +18,7 @@ from streamkeeper.checkpoints.log_codec import (
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import InputGone, SourceOutOfReach
 from streamkeeper.model.manifest import Source
+from streamkeeper.sources.files import log_offset
 
 TOPIC = "events"
 DIRECTORY = "/simulated/input"

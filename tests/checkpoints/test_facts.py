@@ -9,8 +9,8 @@ import pytest
 
 from harness.checkpoint_files import CONF, OPERATOR, QUERY_ID, Tree
 from streamkeeper.checkpoints.facts import batch_of, offsets_at, read_facts
-from streamkeeper.checkpoints.log_codec import kafka_offsets
 from streamkeeper.errors import CheckpointDamaged, NotFound
+from streamkeeper.sources.known_sources import offset_line
 from tests.checkpoints.tree_kinds import at
 
 pytestmark = pytest.mark.usefixtures("kind_of_tree")
@@ -126,7 +126,7 @@ def test_a_batch_of_other_sources_needs_no_batch_before_it(tmp_path: Path) -> No
 )
 def test_kafka_offsets_are_told_from_others(offset: str, line: str | None) -> None:
     """Topic, partition, number: nothing else is offered as startingOffsets."""
-    assert kafka_offsets(offset) == line
+    assert offset_line(offset) == line
 
 
 @pytest.mark.parametrize(("batch", "line"), [(9, "name a batch from 0 to 2"), (-1, "name a batch from 0 to 2")])

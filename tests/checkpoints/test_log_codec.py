@@ -21,10 +21,9 @@ from streamkeeper.checkpoints.log_codec import (
     sink_entry_from,
     source_entry_content,
     source_entry_from,
-    starts_content,
-    starts_from,
 )
 from streamkeeper.errors import CheckpointDamaged
+from streamkeeper.sources.kafka import KAFKA
 
 
 @pytest.mark.parametrize(("version", "line", "source"), [("v1", '{"a":1}', "0"), ("v2", 'orders:{"a":1}', "orders")])
@@ -95,8 +94,8 @@ def test_identity_and_starts_are_written_as_they_are_read() -> None:
     """A Kafka source's start begins with a zero byte, by which it is told from a file source's entry."""
     assert query_id_from(metadata_content("an-id")) == "an-id"
     assert (query_id_from(b""), query_id_from(b"[]"), query_id_from(b'{"id":7}')) == (None, None, None)
-    assert starts_from(starts_content('{"events":{"0":5}}')) == '{"events":{"0":5}}'
-    assert starts_from(b'v1\n{"path":"file:///in/a"}') is None
+    assert KAFKA.start_in(KAFKA.start_content('{"events":{"0":5}}')) == '{"events":{"0":5}}'
+    assert KAFKA.start_in(b'v1\n{"path":"file:///in/a"}') is None
 
 
 @pytest.mark.parametrize(

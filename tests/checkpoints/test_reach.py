@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from harness.checkpoint_files import CONF
 from streamkeeper.checkpoints import file_sources, positions
-from streamkeeper.checkpoints.positions import NothingRead, ReadFiles, ReadTopics
 from streamkeeper.checkpoints.reach import Position, compare, equal_batches, missing_files, position
 from streamkeeper.checkpoints.seeding import seed_start
 from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, Unsupported
+from streamkeeper.sources.contract import NothingRead
+from streamkeeper.sources.files import ReadFiles
+from streamkeeper.sources.kafka import ReadTopics
 from tests.checkpoints.tree_kinds import at
 
 NEW_ID = "6d2a5f52-3c0a-4a50-9c8e-0d3b6b5c1f11"

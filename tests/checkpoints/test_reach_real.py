@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.positions import ReadFiles
 from streamkeeper.checkpoints.reach import Position, compare, equal_batches, missing_files, position
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.sources.files import ReadFiles
 from tests.checkpoints.real_queries import CONF, Inputs
 
 if TYPE_CHECKING:

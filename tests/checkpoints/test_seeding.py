@@ -15,10 +15,10 @@ import pytest
 from harness.checkpoint_files import CONF, Tree
 from streamkeeper.checkpoints import seeding, trees
 from streamkeeper.checkpoints.fsck import examine
-from streamkeeper.checkpoints.kafka_sources import read_start
 from streamkeeper.checkpoints.log_codec import SEEN_BEFORE, LoggedFile, source_entry_content
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_beginning, seed_start
+from streamkeeper.checkpoints.source_starts import read_start
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
 from tests.checkpoints.tree_kinds import at, contents
 

@@ -20,13 +20,14 @@ from harness.outputs import read_event_ids
 from harness.topic_feed import PARTITIONS, Event, read_events
 from harness.topic_ledger import counts_so_far, read_counts
 from harness.waiting import wait_for
-from streamkeeper.checkpoints.kafka_sources import stands_at
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.source_starts import stands_at
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.registry.objects import read_object
+from streamkeeper.sources.kafka import ReadTopics
 
 Ranges = dict[int, tuple[int, int]]
 """Partition -> the first offset that is gone, and the first that is not."""
@@ -136,8 +137,9 @@ def retention_past(drill: Drill, chance: random.Random) -> None:
     drill.feed(3.0)
     drill.bed.stop_producer()
     checkpoint = drill.checkpoint("counts")
-    (topics,) = stands_at(LocalTree(checkpoint), last_committed(LocalTree(checkpoint))).values()
-    for partition, following in sorted(topics[TOPIC].items()):
+    (position,) = stands_at(LocalTree(checkpoint), last_committed(LocalTree(checkpoint))).values()
+    assert isinstance(position, ReadTopics)
+    for partition, following in sorted(position.known[TOPIC].items()):
         _, end = drill.bed.broker.client.range_of(TOPIC, partition=partition)
         oldest = chance.randint(following + 1, end)
         drill.bed.broker.client.delete_records(TOPIC, oldest, partition=partition)

@@ -15,10 +15,12 @@ from streamkeeper.checkpoints.layout import (
     read_commit,
     read_offsets,
 )
-from streamkeeper.checkpoints.log_codec import NO_OFFSET, log_offset, whole
+from streamkeeper.checkpoints.log_codec import whole
 from streamkeeper.checkpoints.operator_metadata import OperatorFacts, metadata_file, operator_folders, operator_in
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import NotFound
+from streamkeeper.sources.contract import NO_OFFSET
+from streamkeeper.sources.files import log_offset
 
 
 class CheckpointFacts(msgspec.Struct, frozen=True, kw_only=True):

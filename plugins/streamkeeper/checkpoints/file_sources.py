@@ -22,12 +22,12 @@ from streamkeeper.checkpoints.log_codec import (
     Trouble,
     entry_number,
     log_names,
-    log_offset,
     source_entry_from,
     whole,
 )
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged
+from streamkeeper.sources.files import log_offset
 
 _COUNTED = 1
 

@@ -1,10 +1,10 @@
 """Decodes and encodes Spark's logs byte by byte, without I/O: offsets, commits, and files listed by file sources and
 sinks.
 
-Formats of Spark 4.2.0 (``OffsetSeqLog``, ``CommitLog``, ``FileStreamSourceLog``, ``FileStreamSinkLog``,
-``KafkaSourceInitialOffsetWriter``): a line ``v<number>``, then JSON. Offset log v1 identifies sources by position, v2
-by ``name:`` before the offset. Commit log v2 names state files, v3 also contains a sink's metadata. File logs are
-compacted: ``19.compact`` contains every entry up to 19, and Spark eventually removes the single entries.
+Formats of Spark 4.2.0 (``OffsetSeqLog``, ``CommitLog``, ``FileStreamSourceLog``, ``FileStreamSinkLog``): a line
+``v<number>``, then JSON. Offset log v1 identifies sources by position, v2 by ``name:`` before the offset. The form of
+an offset itself belongs to the kind of its source. Commit log v2 names state files, v3 also contains a sink's metadata.
+File logs are compacted: ``19.compact`` contains every entry up to 19, and Spark eventually removes the single entries.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ import msgspec
 
 from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.errors import CheckpointDamaged
-from streamkeeper.model.coding import decoder_of
+from streamkeeper.model.coding import decoder_of, json_object, parse_json
 
-NO_OFFSET = "-"
 SEEN_BEFORE = 2**53 - 1
 """The entry number of files that count as seen before the first batch of a checkpoint version. No batch of the version
 reads them, because Spark selects a batch's files by this number. A negative number is impossible: as measured, every
@@ -36,7 +35,6 @@ _NEWEST = {"offsets": 2, "commits": 3, "files": 1}
 _VERSION = re.compile(r"v([1-9]\d*)")
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 _ENTRY = re.compile(r"([0-9]+)(\.compact)?")
-_KAFKA_START = b"\0v1\n"
 
 T = TypeVar("T")
 
@@ -192,7 +190,7 @@ def offsets_from(content: bytes) -> Offsets | Trouble:
     if isinstance(lines, Trouble):
         return lines
     version, rest = lines
-    metadata = _object((rest[0].strip() or "{}") if rest else "")
+    metadata = json_object((rest[0].strip() or "{}") if rest else "")
     ends = dict(_ends(version, [line for line in rest[1:] if line]))
     if metadata is None or not ends or any(_is_cut(end) for end in ends.values()):
         return Trouble.CUT_SHORT
@@ -209,7 +207,7 @@ def commit_from(content: bytes) -> Commit | Trouble:
     if isinstance(lines, Trouble):
         return lines
     version, rest = lines
-    metadata = _object(rest[0] if rest else "{}")
+    metadata = json_object(rest[0] if rest else "{}")
     try:
         ids = (metadata or {}).get("stateUniqueIds") or {}
         state_ids = {
@@ -240,23 +238,9 @@ def sink_entry_from(content: bytes) -> list[SinkFile] | Trouble:
 
 def query_id_from(content: bytes) -> str | None:
     """Return the query's id in a checkpoint's ``metadata``, or None."""
-    found = _object(content)
+    found = json_object(content)
     told = found.get("id") if found else None
     return told if isinstance(told, str) else None
-
-
-def starts_from(content: bytes) -> str | None:
-    """Decode the offsets at which a Kafka source started, as one line of JSON; None for another kind of source.
-
-    ``content``: the content of ``sources/<position or name>/0``. Spark prefers these offsets to ``startingOffsets``,
-    and reads them only while no batch is planned.
-    """
-    if not content.startswith(_KAFKA_START):
-        return None
-    try:
-        return kafka_offsets(content[len(_KAFKA_START) :].decode())
-    except UnicodeDecodeError:
-        return None
 
 
 def metadata_content(query_id: str) -> bytes:
@@ -273,40 +257,6 @@ def source_entry_content(files: Iterable[LoggedFile]) -> bytes:
 def sink_entry_content() -> bytes:
     """Encode an entry of a file sink's log that lists no file."""
     return b"v1"
-
-
-def starts_content(offsets: str) -> bytes:
-    """Encode the start of a Kafka source at ``offsets``: JSON, topic -> partition -> next offset to read."""
-    return _KAFKA_START + offsets.encode()
-
-
-def log_offset(end: str) -> int | None:
-    """Decode a file source's offset; None for another kind of source, or for a missing offset."""
-    found = _object(end)
-    told = found.get("logOffset") if found else None
-    return told if isinstance(told, int) else None
-
-
-def kafka_offsets(offset: str) -> str | None:
-    """Return an offset of a Kafka source as one line, suitable for ``startingOffsets``; None for another kind of
-    source.
-
-    Spark's offsets are exclusive ends: topic -> partition -> the next offset to read.
-    """
-    found = _object(offset)
-    if not found or not all(
-        isinstance(partitions, dict) and partitions and _are_positions(partitions) for partitions in found.values()
-    ):
-        return None
-    return json.dumps(found, separators=(",", ":"))
-
-
-def parse_json(text: str | bytes) -> Any:
-    """Parse JSON; raises ValueError for invalid JSON, or for deeper nesting than Python supports."""
-    try:
-        return json.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deep") from None
 
 
 def split_version(text: str) -> tuple[int, str] | Trouble:
@@ -360,17 +310,5 @@ def _is_cut(end: str) -> bool:
     return False
 
 
-def _object(text: str | bytes) -> dict[str, Any] | None:
-    try:
-        found = parse_json(text)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
 def _dumped(value: dict[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _are_positions(partitions: dict[str, object]) -> bool:
-    return all(name.isdecimal() and type(at) is int for name, at in partitions.items())

@@ -9,8 +9,9 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.checkpoints.layout import numbered
-from streamkeeper.checkpoints.log_codec import Trouble, parse_json, split_version
+from streamkeeper.checkpoints.log_codec import Trouble, split_version
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.model.coding import parse_json
 
 NEWEST_METADATA = 2
 NEWEST_SCHEMA = 3

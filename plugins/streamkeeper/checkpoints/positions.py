@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -15,47 +14,20 @@ import msgspec
 
 from streamkeeper.checkpoints.facts import batch_of
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources, logged_files
-from streamkeeper.checkpoints.kafka_sources import read_start
 from streamkeeper.checkpoints.layout import last_committed, read_offsets
-from streamkeeper.checkpoints.log_codec import NO_OFFSET, SEEN_BEFORE, kafka_offsets, log_offset, parse_json
+from streamkeeper.checkpoints.log_codec import SEEN_BEFORE
+from streamkeeper.checkpoints.source_starts import read_start
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
+from streamkeeper.sources.contract import NO_OFFSET, SourcePosition
+from streamkeeper.sources.files import ReadFiles, log_offset
+from streamkeeper.sources.known_sources import position_key, position_of
 
 _ATTEMPTS = 5
 _BEFORE_ANY = -1
 _NOT_UTF8 = "surrogateescape"
 
 T = TypeVar("T")
-Partitions = dict[str, dict[str, int]]
-"""Topic -> partition -> offset."""
-
-
-class ReadFiles(msgspec.Struct, frozen=True, tag="files"):
-    """The files that a file source has read: paths without escapes, with their scheme unless it is ``file``."""
-
-    files: frozenset[str]
-
-
-class ReadTopics(msgspec.Struct, frozen=True, tag="kafka"):
-    """The next offset of each partition of a Kafka source. ``starts``: the offsets at which the source started; empty
-    if the checkpoint does not record them.
-    """
-
-    offsets: Partitions
-    starts: Partitions = {}
-
-
-class ReadOther(msgspec.Struct, frozen=True, tag="other"):
-    """The offset of another kind of source, as Spark wrote it."""
-
-    offset: str
-
-
-class NothingRead(msgspec.Struct, frozen=True, tag="nothing"):
-    """A source without an offset yet."""
-
-
-SourcePosition = ReadFiles | ReadTopics | ReadOther | NothingRead
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +86,7 @@ class History:
         newest = self._plans[max(self._plans)]
         self._logs = {source.name: _Log(tree, source) for source in file_sources(tree, newest, None)}
         others = [name for name in newest.ends if name not in self._logs]
-        self._starts = {name: _partitions(read_start(tree, name)) for name in others}
+        self._starts = {name: read_start(tree, name) for name in others}
         self.named = newest.named
 
     def position(self, batch: int) -> Position:
@@ -141,16 +113,13 @@ class History:
         offset = log_offset(end)
         if offset is not None and name in self._logs:
             return ReadFiles(self._logs[name].files(offset))
-        if end == NO_OFFSET:
-            return NothingRead()
-        partitions = _partitions(kafka_offsets(end))
-        return ReadTopics(partitions, self._starts.get(name, {})) if partitions else ReadOther(end)
+        return position_of(end, self._starts.get(name))
 
     def _source_key(self, name: str, end: str) -> str:
         offset = log_offset(end)
         if offset is not None and name in self._logs:
             return self._logs[name].key(offset)
-        return json.dumps(_partitions(kafka_offsets(end)), sort_keys=True) if kafka_offsets(end) else end
+        return position_key(end)
 
 
 class _Log:
@@ -203,7 +172,3 @@ def _folder(url: str) -> str:
 
 def _digest(path: str) -> int:
     return int.from_bytes(blake2b(path.encode(errors=_NOT_UTF8), digest_size=16).digest(), "big")
-
-
-def _partitions(offsets: str | None) -> Partitions:
-    return parse_json(offsets) if offsets else {}

@@ -15,39 +15,18 @@ from streamkeeper.checkpoints.input_files import FileLook, look_for_files
 from streamkeeper.checkpoints.layout import last_committed, numbered
 from streamkeeper.checkpoints.positions import (
     History,
-    NothingRead,
-    Partitions,
     Position,
-    ReadFiles,
-    ReadOther,
-    ReadTopics,
-    SourcePosition,
     position,
     until_unchanged,
 )
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import Unsupported
+from streamkeeper.sources.contract import NothingRead, SourcePosition, SourceReach, count
+from streamkeeper.sources.known_sources import compare_positions
 
 __all__ = ["Position", "Reach", "SourceReach", "compare", "equal_batches", "missing_files", "missing_since", "position"]
 
 _LOOK_BACK = 200
-
-
-class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
-    """The comparison of one source between an old and a new checkpoint."""
-
-    source: str
-    """The source's name or position in the old checkpoint."""
-    unit: str
-    """The unit of the counts: files, or Kafka records, counted by offsets from the start of the new checkpoint."""
-    missing: int
-    """How much of the old checkpoint's input the new checkpoint has not read."""
-    ahead: int
-    """How much the new checkpoint has read beyond the old one."""
-    total: int
-    """How much the old checkpoint has read."""
-    told: str
-    """The comparison in one line."""
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +54,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         counts: dict[str, int] = {}
         for source in self.sources:
             counts[source.unit] = counts.get(source.unit, 0) + source.missing
-        return " and ".join(_count(number, unit) for unit, number in counts.items() if number) or "nothing"
+        return " and ".join(count(number, unit) for unit, number in counts.items() if number) or "nothing"
 
 
 def compare(old: Position, new: Position) -> Reach:
@@ -89,14 +68,14 @@ def compare(old: Position, new: Position) -> Reach:
         return Reach(comparable=False, why=why)
     sources = []
     for name, before, after in _pairs(old, new):
-        found = _source(name, before, after)
+        found = compare_positions(name, before, after)
         if found is None:
-            why = f"source {name} is {_kind(before)} in one checkpoint and {_kind(after)} in the other"
+            why = f"source {name} is {before.form} in one checkpoint and {after.form} in the other"
             return Reach(comparable=False, why=why)
         sources.append(found)
     return Reach(
         holds=all(source.missing == 0 for source in sources),
-        equal=all(_same(before, after) for _, before, after in _pairs(old, new)),
+        equal=all(_is_same(before, after) for _, before, after in _pairs(old, new)),
         sources=tuple(sources),
     )
 
@@ -138,8 +117,7 @@ def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tup
     """
     found: set[str] = set()
     for source in position(tree).sources.values():
-        if isinstance(source, ReadFiles):
-            found |= source.files
+        found |= source.listed
     look = look_for_files(sorted(found), unseen=unseen)
     if look.unchecked:
         raise Unsupported(look.unchecked_clause("files that were read"))
@@ -153,7 +131,7 @@ def missing_since(now: Position, then: Position, *, unseen: Mapping[str, str] | 
     """
     since: set[str] = set()
     for name, source in now.sources.items():
-        since |= _files_of(source) - _files_of(then.sources.get(name, NothingRead()))
+        since |= source.listed - then.sources.get(name, NothingRead()).listed
     return look_for_files(sorted(since), unseen=unseen)
 
 
@@ -175,7 +153,7 @@ def _differ(old: Position, new: Position) -> str:
             return ""
         return f"one checkpoint reads {', '.join(sorted(old.sources))}, the other {', '.join(sorted(new.sources))}"
     if len(old.sources) != len(new.sources):
-        return f"one checkpoint has {_count(len(old.sources), 'sources')}, the other {len(new.sources)}"
+        return f"one checkpoint has {count(len(old.sources), 'sources')}, the other {len(new.sources)}"
     if old.named != new.named and len(old.sources) > 1:
         return "one checkpoint names its sources, the other numbers them"
     return ""
@@ -191,80 +169,6 @@ def _pairs(old: Position, new: Position) -> Iterator[tuple[str, SourcePosition, 
         yield name, before, after
 
 
-def _source(name: str, old: SourcePosition, new: SourcePosition) -> SourceReach | None:
-    """Compare two positions of one source; None if they cannot be compared."""
-    match old, new:
-        case ReadFiles(), ReadFiles() | NothingRead():
-            return _files(name, old.files, _files_of(new))
-        case NothingRead(), ReadFiles() | NothingRead():
-            return _files(name, frozenset(), _files_of(new))
-        case ReadTopics(), ReadTopics() | NothingRead():
-            return _topics(name, old, new if isinstance(new, ReadTopics) else ReadTopics({}))
-        case NothingRead(), ReadTopics():
-            return _topics(name, ReadTopics({}), new)
-        case ReadOther(), ReadOther() if old.offset == new.offset:
-            return SourceReach(source=name, unit="offsets", missing=0, ahead=0, total=1, told=f"source {name}: equal")
-    return None
-
-
-def _files(name: str, old: frozenset[str], new: frozenset[str]) -> SourceReach:
-    missing = len(old - new)
-    told = f"source {name}: {len(old) - missing:,} of {_count(len(old), 'files')}"
-    return SourceReach(source=name, unit="files", missing=missing, ahead=len(new - old), total=len(old), told=told)
-
-
-def _topics(name: str, old: ReadTopics, new: ReadTopics) -> SourceReach:
-    missing = ahead = total = 0
-    told = []
-    for topic, partitions in old.offsets.items():
-        to_go = reached = 0
-        for partition, end in partitions.items():
-            began = _at(new.starts, topic, partition, _at(old.starts, topic, partition, 0))
-            at = _at(new.offsets, topic, partition, min(began, end))
-            to_go += max(0, end - at)
-            ahead += max(0, at - end)
-            total += max(0, end - min(began, at))
-            reached += at >= end
-        missing += to_go
-        rest = f", {_count(to_go, 'records')} to go" if to_go else ""
-        told.append(f"topic {topic}: {reached} of {_count(len(partitions), 'partitions')}{rest}")
-    for topic, partitions in new.offsets.items():
-        fresh = partitions.keys() - old.offsets.get(topic, {}).keys()
-        ahead += sum(max(0, partitions[partition] - _at(new.starts, topic, partition, 0)) for partition in fresh)
-    line = "; ".join(told) or f"source {name}: no offsets were read"
-    return SourceReach(source=name, unit="records", missing=missing, ahead=ahead, total=total, told=line)
-
-
-def _same(old: SourcePosition, new: SourcePosition) -> bool:
-    """Whether two positions are equal: a Kafka source's start does not count, and no read file equals no offset."""
-    if isinstance(old, ReadTopics) and isinstance(new, ReadTopics):
-        return old.offsets == new.offsets
-    return old == new or (_is_nothing(old) and _is_nothing(new))
-
-
-def _is_nothing(source: SourcePosition) -> bool:
-    return isinstance(source, NothingRead) or (isinstance(source, ReadFiles) and not source.files)
-
-
-def _files_of(source: SourcePosition) -> frozenset[str]:
-    return source.files if isinstance(source, ReadFiles) else frozenset()
-
-
-def _at(offsets: Partitions, topic: str, partition: str, otherwise: int) -> int:
-    return offsets.get(topic, {}).get(partition, otherwise)
-
-
-def _kind(source: SourcePosition) -> str:
-    match source:
-        case ReadFiles():
-            return "files"
-        case ReadTopics():
-            return "Kafka"
-        case ReadOther():
-            return f"at {source.offset}"
-        case NothingRead():
-            return "not read yet"
-
-
-def _count(number: int, unit: str) -> str:
-    return f"{number:,} {unit.removesuffix('s') if number == 1 else unit}"
+def _is_same(old: SourcePosition, new: SourcePosition) -> bool:
+    """Whether two positions are equal: no read file equals no offset."""
+    return old.is_same(new) or (old.is_nothing and new.is_nothing)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 
-from streamkeeper.checkpoints.log_codec import parse_json
+from streamkeeper.model.coding import parse_json
 
 _METADATA = re.compile(r"state/\d+/_metadata/v2/\d+")
 _SCHEMA = re.compile(r".*/(state/\d+/_stateSchema/.+)")

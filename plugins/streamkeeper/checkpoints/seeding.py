@@ -11,25 +11,24 @@ from msgspec.structs import replace
 from streamkeeper.checkpoints import layout
 from streamkeeper.checkpoints.facts import batch_of
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources, logged_files, source_files
-from streamkeeper.checkpoints.kafka_sources import read_start
 from streamkeeper.checkpoints.layout import commit_in, must_be_checkpoint, read_offsets
 from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.log_codec import (
-    NO_OFFSET,
     SEEN_BEFORE,
     STATELESS_COMMIT,
     Offsets,
     Trouble,
-    kafka_offsets,
     metadata_content,
     source_entry_content,
-    starts_content,
     whole,
 )
 from streamkeeper.checkpoints.operator_metadata import operator_folders
 from streamkeeper.checkpoints.publishing import is_published, publish
+from streamkeeper.checkpoints.source_starts import read_start
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, InvalidInput, Unsupported
+from streamkeeper.sources.contract import NO_OFFSET
+from streamkeeper.sources.known_sources import start_content
 
 _ENTRY = "0"
 
@@ -106,10 +105,10 @@ def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None
 
 
 def seed_beginning(source: Tree, target: Tree, *, query_id: str) -> bool:
-    """Make ``target`` a checkpoint without any batch, whose Kafka sources start where those of ``source`` started.
+    """Make ``target`` a checkpoint without any batch, whose sources start where those of ``source`` started.
 
-    The query's ``startingOffsets`` then have no effect. If ``source`` has no Kafka source, return False and create no
-    file, because file sources read from the first file anyway. ``target``: as in ``seed``.
+    The start in the query's options then has no effect. If ``source`` records no start, return False and create no
+    file, because such sources, such as file sources, read from the beginning anyway. ``target``: as in ``seed``.
     """
     if _is_there(target, query_id):
         return True
@@ -139,9 +138,10 @@ def _seen(source: Tree, log: FileSource) -> bytes:
 
 def _beginning(source: Tree, name: str, end: str) -> bytes:
     """Encode where a source starts; for a source without an offset, the recorded start."""
-    found = read_start(source, name) if end == NO_OFFSET else kafka_offsets(end)
-    if found is not None:
-        return starts_content(found)
+    found = read_start(source, name) if end == NO_OFFSET else end
+    content = start_content(found) if found is not None else None
+    if content is not None:
+        return content
     if end == NO_OFFSET:
         return b""
     raise Unsupported(

@@ -19,16 +19,11 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.positions import local_path
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.locations import scheme_of
+from streamkeeper.sources.files import CHOOSING, max_file_age_ms
 
 _DESCRIBED = re.compile(r"FileStreamSource\[(.*)\]")
 _PATTERN = re.compile(r"[*?{\[\]\\]")
 """Wildcards in a place that is not a directory; patterns are left to Spark."""
-_CHOOSING = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "filenameonly"})
-"""Options that select files of the directory, or decide which files are the same."""
-_LIMITS = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
-_SPAN = re.compile(r"(-?\d+)([a-z]+)?")
-_SPAN_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-_MAX_AGE = "7d"
 _MOST_FILES = 100_000
 _MOST_REMOTE_FILES = 10_000
 """A listing of a bucket takes one request per thousand files."""
@@ -68,7 +63,7 @@ class UnreadFiles:
         self.directory = _directory(described[1] if described else place)
         scheme = scheme_of(self.directory) or "file"
         self.max_age_ms = max_file_age_ms(options)
-        if _CHOOSING & options.keys() or scheme not in ("file", "s3a", "s3", "hdfs") or scheme in (unseen or {}):
+        if CHOOSING & options.keys() or scheme not in ("file", "s3a", "s3", "hdfs") or scheme in (unseen or {}):
             self.directory = ""
         self._recursive = options.get("recursivefilelookup", "").lower() == "true"
         self._read: set[str] = set()
@@ -168,18 +163,6 @@ def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
         if file.batch_id <= end or file.batch_id == SEEN_BEFORE
     ]
     return max(found, default=0)
-
-
-def max_file_age_ms(options: Mapping[str, str]) -> int | None:
-    """Return the greatest age of a file that Spark still reads, in ms before the modification time of the newest read
-    file.
-
-    Return None if Spark does not check the age, or if the limit is unknown.
-    """
-    if options.get("latestfirst", "").lower() == "true" and _LIMITS & options.keys():
-        return None
-    found = _SPAN.fullmatch(options.get("maxfileage", _MAX_AGE).strip().lower())
-    return int(found[1]) * _SPAN_MS[found[2] or "ms"] if found and (found[2] or "ms") in _SPAN_MS else None
 
 
 def _directory(place: str) -> str:

@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from streamkeeper.checkpoints.log_codec import parse_json
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.model.coding import parse_json
 
 BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError)
 """Errors of ``zipfile`` for an archive in memory, including unknown compression and impossible offsets."""

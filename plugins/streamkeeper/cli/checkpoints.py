@@ -18,7 +18,6 @@ from streamkeeper.checkpoints.facts import (
     read_facts,
 )
 from streamkeeper.checkpoints.fsck import examine
-from streamkeeper.checkpoints.log_codec import kafka_offsets
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.cli.given import Json, open_to_look
@@ -27,6 +26,7 @@ from streamkeeper.errors import NotFound, StreamkeeperError
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
 from streamkeeper.operations.registered import find_damage
+from streamkeeper.sources.known_sources import offset_line
 
 Directory = Annotated[
     str, typer.Argument(metavar="DIR", help="Checkpoint of a query: a local directory, s3a://… or hdfs://…")
@@ -119,7 +119,7 @@ def _moment(milliseconds: int | None) -> str:
 
 
 def _source(source: SourceOffset) -> Iterator[str]:
-    told = source.offset and (kafka_offsets(source.offset) or source.offset)
+    told = source.offset and (offset_line(source.offset) or source.offset)
     yield f"source {source.source}: {told or 'no offset yet'}"
     for url in source.files:
         yield f"  {url}"

@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from streamkeeper.checkpoints.kafka_sources import start_offsets
 from streamkeeper.checkpoints.layout import id_there, last_committed, last_planned
 from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.source_starts import start_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query

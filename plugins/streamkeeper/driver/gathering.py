@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamkeeper.checkpoints.kafka_sources import would_read_on
 from streamkeeper.checkpoints.lasting import examine_twice
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.seen_files import would_read_all
+from streamkeeper.checkpoints.source_starts import would_read_on
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
@@ -310,7 +310,7 @@ def _located(deployed: Manifest, candidate: Manifest, checkpoint: Tree) -> Manif
 
 def _reads_on(checkpoint: Tree, number: int, before: Source, after: Source) -> bool:
     """Whether a source at its new place certainly reads everything that the checkpoint has not read."""
-    name, tree = after.name or str(number), checkpoint.fresh()
-    if source_of(after.kind).lists_input:
+    name, tree, kind = after.name or str(number), checkpoint.fresh(), source_of(after.kind)
+    if kind.lists_input:
         return would_read_all(tree, name, before.location, after.location)
-    return would_read_on(tree, name, place_of(after))
+    return would_read_on(tree, name, kind, place_of(after))

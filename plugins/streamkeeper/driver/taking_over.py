@@ -11,11 +11,11 @@ from pathlib import Path
 from msgspec import structs
 
 from streamkeeper.checkpoints.identity import must_be_there
-from streamkeeper.checkpoints.kafka_sources import stands_at
 from streamkeeper.checkpoints.layout import last_planned
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import seed_beginning
+from streamkeeper.checkpoints.source_starts import places_read
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
@@ -199,8 +199,7 @@ def _read_so_far(known: Mapping[str, str], checkpoint: Tree) -> dict[str, str]:
     tree = checkpoint.fresh()
     if not known or not is_published(tree):
         return dict(known)
-    stands = stands_at(tree, last_planned(tree)).values()
-    needed = {topic for positions in stands for topic, partitions in positions.items() if partitions}
+    needed = places_read(tree, last_planned(tree))
     return {topic: identity for topic, identity in known.items() if topic in needed}
 
 

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
+from streamkeeper.checkpoints.source_starts import read_by, stands_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import OtherTopic, SourceOutOfReach
 from streamkeeper.inspection.plan_sources import kafka_readings
-from streamkeeper.sources.kafka import KafkaReading
+from streamkeeper.sources.contract import SourcePosition
+from streamkeeper.sources.kafka import KafkaReading, ReadTopics
 
 if TYPE_CHECKING:
     from streamkeeper.definition import Query
+
+Positions = dict[str, dict[int, int]]
+"""Topic -> partition -> the next offset to read."""
 
 _RECREATED_HINT = "start the job; a person is then asked whether the topic's first records may be skipped"
 _PATIENCE_S = 20
@@ -106,7 +110,7 @@ def told_recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> lis
 
 def reads_all_of(query: Query, checkpoint: Tree) -> bool:
     """Whether the query has all Kafka sources of the checkpoint, and each still reads all topics that it began with."""
-    began = stands_at(checkpoint.fresh(), None)
+    began = _topics_in(stands_at(checkpoint.fresh(), None))
     frame: Any = query.df
     readings = kafka_readings(frame._jdf.queryExecution().analyzed()) if began else {}
     return all(name in readings and all(map(readings[name].reads, topics)) for name, topics in began.items())
@@ -177,7 +181,12 @@ _NO_ID = "A" * 22
 _LISTED = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 
 
-def _missing(query: Query, needed: Mapping[str, Positions], ids: Mapping[str, str]) -> dict[str, list[Gap]]:
+def _topics_in(positions: Mapping[str, SourcePosition]) -> dict[str, Positions]:
+    return {name: position.known for name, position in positions.items() if isinstance(position, ReadTopics)}
+
+
+def _missing(query: Query, stands: Mapping[str, SourcePosition], ids: Mapping[str, str]) -> dict[str, list[Gap]]:
+    needed = _topics_in(stands)
     if not any(needed.values()):
         return {}
     frame: Any = query.df

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any, TypeVar
 
@@ -75,3 +76,20 @@ def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | No
 
 class _Format(msgspec.Struct):
     format: int = 1
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON of another program; raises ValueError for invalid JSON, or for deeper nesting than Python supports."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """Parse a JSON object of another program; None for anything else."""
+    try:
+        found = parse_json(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -12,7 +12,6 @@ import msgspec
 
 from streamkeeper.checkpoints.file_sources import file_sources
 from streamkeeper.checkpoints.layout import last_planned, read_offsets
-from streamkeeper.checkpoints.log_codec import log_offset
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.unread_files import UnreadFiles, newest_read_ms, too_old
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, StoreUnavailable
@@ -21,6 +20,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.sources.files import log_offset
 
 
 class OldInput(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,9 @@ import msgspec
 
 from streamkeeper.model.manifest import Source
 
+NO_OFFSET = "-"
+"""The offset of a source without an offset yet."""
+
 _WITHOUT_CASE = frozenset({"true", "false", "PERMISSIVE", "STOP_AT_DELIMITER", "off"})
 """Defaults that Spark recognises in upper and lower case."""
 
@@ -56,6 +59,107 @@ class PlaceChange(Enum):
     """Everything read so far is certainly still read, with more beside it."""
     OTHER = "other"
     """Offsets of the old place mean nothing at the new one, as far as is known."""
+
+
+class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison of one source between an old and a new checkpoint."""
+
+    source: str
+    """The source's name or position in the old checkpoint."""
+    unit: str
+    """The unit of the counts, such as files, or records, counted by offsets from the start of the new checkpoint."""
+    missing: int
+    """How much of the old checkpoint's input the new checkpoint has not read."""
+    ahead: int
+    """How much the new checkpoint has read beyond the old one."""
+    total: int
+    """How much the old checkpoint has read."""
+    told: str
+    """The comparison in one line."""
+
+
+class SourcePosition(msgspec.Struct, frozen=True):
+    """How far a source has been read. Each kind of source has its own positions; ``NothingRead`` belongs to all."""
+
+    @property
+    def form(self) -> str:
+        """The form of the position, for a person."""
+        raise NotImplementedError
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing has been read."""
+        return False
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The names of the places in which this is a position, such as topics."""
+        return frozenset()
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """The items that were read, if the checkpoint lists them."""
+        return frozenset()
+
+    def beginning(self) -> SourcePosition | None:
+        """Return the position of such a source that has read nothing; None if there is no such position."""
+        return None
+
+    def is_same(self, other: SourcePosition) -> bool:
+        """Whether a source at this position has read the same as one at the other position."""
+        return self == other
+
+    def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
+        """Compare this position of an old checkpoint with the position of a new one; None if that is not possible.
+
+        ``source``: the source's name; ``new``: a position of the same class.
+        """
+        return None
+
+    def before(self, end: SourcePosition) -> SourcePosition:
+        """Return the part of this position from which a batch that ends at ``end`` reads something."""
+        return NothingRead()
+
+
+class NothingRead(SourcePosition, frozen=True, tag="nothing"):
+    """A source without an offset yet."""
+
+    @property
+    def form(self) -> str:
+        """The same for all kinds."""
+        return "not read yet"
+
+    @property
+    def is_nothing(self) -> bool:
+        """Always."""
+        return True
+
+    def beginning(self) -> SourcePosition | None:
+        """Return the same position."""
+        return self
+
+    def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
+        """Nothing is missing."""
+        return SourceReach(
+            source=source, unit="files", missing=0, ahead=0, total=0, told=f"source {source}: 0 of 0 files"
+        )
+
+
+class ReadOther(SourcePosition, frozen=True, tag="other"):
+    """The offset of another kind of source, as Spark wrote it."""
+
+    offset: str
+
+    @property
+    def form(self) -> str:
+        """The offset."""
+        return f"at {self.offset}"
+
+    def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
+        """Only equal offsets can be compared."""
+        if self != new:
+            return None
+        return SourceReach(source=source, unit="offsets", missing=0, ahead=0, total=1, told=f"source {source}: equal")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,6 +254,50 @@ class SourceKind:
     def fails_on_loss(self, source: Source) -> bool:
         """Whether the reader itself fails if the next input is missing, so that no missing input stays unnoticed."""
         return False
+
+    def has_offset(self, offset: str) -> bool:
+        """Whether an offset in a checkpoint, as Spark writes it, has the form of this kind."""
+        return False
+
+    def offset_line(self, offset: str) -> str | None:
+        """Return an offset of this kind as one line, with which a source can be started; None if that is impossible."""
+        return None
+
+    def position(self, offset: str, start: str | None) -> SourcePosition:
+        """Return the position of an offset of this kind. ``start``: where the source started, if that is recorded."""
+        return ReadOther(offset)
+
+    def position_key(self, offset: str) -> str:
+        """Return a text that equal positions share, for an offset of this kind."""
+        return offset
+
+    def start_in(self, content: bytes) -> str | None:
+        """Decode where a source started, as one line; None for another kind of source.
+
+        ``content``: the content of ``sources/<position or name>/0``. Spark prefers these offsets to the options of the
+        reader, and reads them only while no batch is planned.
+        """
+        return None
+
+    def start_content(self, offset: str) -> bytes:
+        """Encode the start of a source at ``offset``, an ``offset_line``."""
+        raise NotImplementedError
+
+    def reads_on(self, position: SourcePosition, place: str) -> bool:
+        """Whether a source at ``place`` certainly reads everything of which ``position`` has a part."""
+        return False
+
+    def describe_input(self, start: str | None, end: str) -> str:
+        """Describe the input of a batch, such as ``events/0 from offset 5 to 9``; empty if that is not possible.
+
+        ``start`` and ``end``: the offsets before and after the batch.
+        """
+        return ""
+
+
+def count(number: int, unit: str) -> str:
+    """Return a number with its unit in the singular or plural."""
+    return f"{number:,} {unit.removesuffix('s') if number == 1 else unit}"
 
 
 def _is(value: str, default: str | None) -> bool:

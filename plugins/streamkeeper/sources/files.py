@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from streamkeeper.model.coding import json_object
 from streamkeeper.model.manifest import Source
 from streamkeeper.model.row_risks import CORRUPT_FILES, MISSING_FILES
-from streamkeeper.sources.contract import OptionEffect, SourceKind, SourcePromise
+from streamkeeper.sources.contract import (
+    OptionEffect,
+    SourceKind,
+    SourcePosition,
+    SourcePromise,
+    SourceReach,
+    count,
+)
 from streamkeeper.sources.file_options import DEFAULTS, FILES_DEFAULTS, SECOND_NAMES, STREAM
 
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
@@ -20,8 +29,46 @@ _ROWS = frozenset(
 other rows or as nulls.
 """
 
+CHOOSING = frozenset({"pathglobfilter", "modifiedafter", "modifiedbefore", "filenameonly"})
+"""Options that select files of the directory, or decide which files are the same."""
+_BATCH_LIMITS = frozenset({"maxfilespertrigger", "maxbytespertrigger"})
+_SPAN = re.compile(r"(-?\d+)([a-z]+)?")
+_SPAN_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
 CLONE_OPTIONS = {"cleanSource": "off"}
 """Without them a cleaner could remove or move files that the clone has committed."""
+
+
+class ReadFiles(SourcePosition, frozen=True, tag="files"):
+    """The files that a file source has read: paths without escapes, with their scheme unless it is ``file``."""
+
+    files: frozenset[str]
+
+    @property
+    def form(self) -> str:
+        """The same for all formats."""
+        return "files"
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether no file was read."""
+        return not self.files
+
+    @property
+    def listed(self) -> frozenset[str]:
+        """The files."""
+        return self.files
+
+    def beginning(self) -> SourcePosition | None:
+        """Return a position without a file."""
+        return ReadFiles(frozenset())
+
+    def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
+        """Compare the files that were read."""
+        missing, total = len(self.files - new.listed), len(self.files)
+        told = f"source {source}: {total - missing:,} of {count(total, 'files')}"
+        ahead = len(new.listed - self.files)
+        return SourceReach(source=source, unit="files", missing=missing, ahead=ahead, total=total, told=told)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,6 +97,10 @@ class Files(SourceKind):
         chosen = source.options.get("cleansource", "").lower()
         return "" if chosen == "off" else chosen
 
+    def has_offset(self, offset: str) -> bool:
+        """Whether it is a number in the log of the files that were read."""
+        return log_offset(offset) is not None
+
 
 FILES = Files(
     name="file",
@@ -77,3 +128,22 @@ FILES = Files(
     clone_options=CLONE_OPTIONS,
     lists_input=True,
 )
+
+
+def log_offset(end: str) -> int | None:
+    """Decode a file source's offset, a number in its log; None for another kind of source, or for a missing offset."""
+    found = json_object(end)
+    told = found.get("logOffset") if found else None
+    return told if isinstance(told, int) else None
+
+
+def max_file_age_ms(options: Mapping[str, str]) -> int | None:
+    """Return the greatest age of a file that Spark still reads, in ms before the modification time of the newest read
+    file.
+
+    Return None if Spark does not check the age, or if the limit is unknown. ``options``: also the limits.
+    """
+    if options.get("latestfirst", "").lower() == "true" and _BATCH_LIMITS & options.keys():
+        return None
+    found = _SPAN.fullmatch(options.get("maxfileage", STREAM["maxfileage"]).strip().lower())
+    return int(found[1]) * _SPAN_MS[found[2] or "ms"] if found and (found[2] or "ms") in _SPAN_MS else None

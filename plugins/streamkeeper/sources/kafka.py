@@ -9,12 +9,95 @@ from dataclasses import dataclass
 
 import msgspec
 
+from streamkeeper.model.coding import json_object, parse_json
 from streamkeeper.model.manifest import Source
-from streamkeeper.sources.contract import OptionEffect, PlaceChange, SourceKind, SourcePromise
+from streamkeeper.sources.contract import (
+    OptionEffect,
+    PlaceChange,
+    SourceKind,
+    SourcePosition,
+    SourcePromise,
+    SourceReach,
+    count,
+)
 
 _BROKERS = "kafka.bootstrap.servers"
 _CLIENTS = "kafka."
+_START = b"\0v1\n"
+_MOST_PARTITIONS = 3
 _TOPICS = ("subscribe", "subscribepattern", "assign")
+
+Partitions = dict[str, dict[str, int]]
+"""Topic -> partition -> offset."""
+
+
+class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
+    """The next offset of each partition of a Kafka source. ``starts``: the offsets at which the source started; empty
+    if the checkpoint does not record them.
+    """
+
+    offsets: Partitions
+    starts: Partitions = {}
+
+    @property
+    def form(self) -> str:
+        """The same for all topics."""
+        return "Kafka"
+
+    @property
+    def known(self) -> dict[str, dict[int, int]]:
+        """Topic -> partition -> offset, without -1 and -2: the newest or oldest offset at the time of reading."""
+        return {
+            topic: {int(partition): offset for partition, offset in partitions.items() if offset >= 0}
+            for topic, partitions in self.offsets.items()
+        }
+
+    @property
+    def places(self) -> frozenset[str]:
+        """The topics."""
+        return frozenset(topic for topic, partitions in self.known.items() if partitions)
+
+    def beginning(self) -> SourcePosition | None:
+        """Return a position without a partition."""
+        return ReadTopics({})
+
+    def is_same(self, other: SourcePosition) -> bool:
+        """Whether the offsets are equal: the start does not count."""
+        return isinstance(other, ReadTopics) and self.offsets == other.offsets
+
+    def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
+        """Compare the offsets of each partition."""
+        assert isinstance(new, ReadTopics)
+        missing = ahead = total = 0
+        told = []
+        for topic, partitions in self.offsets.items():
+            to_go = reached = 0
+            for partition, end in partitions.items():
+                began = _at(new.starts, topic, partition, _at(self.starts, topic, partition, 0))
+                at = _at(new.offsets, topic, partition, min(began, end))
+                to_go += max(0, end - at)
+                ahead += max(0, at - end)
+                total += max(0, end - min(began, at))
+                reached += at >= end
+            missing += to_go
+            rest = f", {count(to_go, 'records')} to go" if to_go else ""
+            told.append(f"topic {topic}: {reached} of {count(len(partitions), 'partitions')}{rest}")
+        for topic, partitions in new.offsets.items():
+            fresh = partitions.keys() - self.offsets.get(topic, {}).keys()
+            ahead += sum(max(0, partitions[partition] - _at(new.starts, topic, partition, 0)) for partition in fresh)
+        line = "; ".join(told) or f"source {source}: no offsets were read"
+        return SourceReach(source=source, unit="records", missing=missing, ahead=ahead, total=total, told=line)
+
+    def before(self, end: SourcePosition) -> SourcePosition:
+        """Return the first offset of each partition of which a batch reads a record."""
+        ends = end.known if isinstance(end, ReadTopics) else {}
+        found = {}
+        for topic, partitions in self.known.items():
+            there = ends.get(topic, {})
+            read = {str(partition): at for partition, at in partitions.items() if at < there.get(partition, at)}
+            if read:
+                found[topic] = read
+        return ReadTopics(found)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,6 +141,61 @@ class Kafka(SourceKind):
     def fails_on_loss(self, source: Source) -> bool:
         """Unless the option is off that lets Spark fail on data loss."""
         return source.options.get("failondataloss", "true").lower() != "false"
+
+    def has_offset(self, offset: str) -> bool:
+        """Whether it is a mapping of topics to positions in partitions."""
+        return self.offset_line(offset) is not None
+
+    def offset_line(self, offset: str) -> str | None:
+        """Return an offset in the form of ``startingOffsets``.
+
+        Spark's offsets are exclusive ends: topic -> partition -> the next offset to read.
+        """
+        found = json_object(offset)
+        if not found or not all(
+            isinstance(partitions, dict) and partitions and _are_positions(partitions) for partitions in found.values()
+        ):
+            return None
+        return json.dumps(found, separators=(",", ":"))
+
+    def position(self, offset: str, start: str | None) -> SourcePosition:
+        """Return the offsets of all partitions."""
+        return ReadTopics(parse_json(offset), parse_json(start) if start else {})
+
+    def position_key(self, offset: str) -> str:
+        """Return the offsets with sorted topics and partitions."""
+        return json.dumps(parse_json(offset), sort_keys=True)
+
+    def start_in(self, content: bytes) -> str | None:
+        """Decode the file of Spark's ``KafkaSourceInitialOffsetWriter``."""
+        if not content.startswith(_START):
+            return None
+        try:
+            return self.offset_line(content[len(_START) :].decode())
+        except UnicodeDecodeError:
+            return None
+
+    def start_content(self, offset: str) -> bytes:
+        """Encode the file of Spark's ``KafkaSourceInitialOffsetWriter``."""
+        return _START + offset.encode()
+
+    def reads_on(self, position: SourcePosition, place: str) -> bool:
+        """Whether a subscription covers every partition that has a position."""
+        known = position.known if isinstance(position, ReadTopics) else {}
+        return bool(known) and all(reads(place, topic, set(partitions)) for topic, partitions in known.items())
+
+    def describe_input(self, start: str | None, end: str) -> str:
+        """Return text such as ``events/0 from offset 5 to 9``; Spark's end offsets are exclusive."""
+        begun = parse_json(start) if start is not None and self.has_offset(start) else {}
+        ranges = []
+        for topic, partitions in parse_json(end).items():
+            for partition, next_offset in partitions.items():
+                first = begun.get(topic, {}).get(partition)
+                if first != next_offset:
+                    since = "" if first is None else f" from offset {first}"
+                    ranges.append(f"{topic}/{partition}{since} to {next_offset - 1}")
+        more = f" and {len(ranges) - _MOST_PARTITIONS} more" if len(ranges) > _MOST_PARTITIONS else ""
+        return ", ".join(ranges[:_MOST_PARTITIONS]) + more
 
 
 KAFKA = Kafka(
@@ -165,3 +303,11 @@ def _keeps_topics(before: str, after: str) -> bool:
     """Whether, by the names of the topics alone, every topic read so far is still read."""
     topics = subscribed_topics(before)
     return topics is not None and all(reads(after, topic) for topic in topics)
+
+
+def _are_positions(partitions: dict[str, object]) -> bool:
+    return all(name.isdecimal() and type(at) is int for name, at in partitions.items())
+
+
+def _at(offsets: Partitions, topic: str, partition: str, otherwise: int) -> int:
+    return offsets.get(topic, {}).get(partition, otherwise)

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping
 from streamkeeper.errors import Unsupported
 from streamkeeper.model.manifest import Manifest, Source
 from streamkeeper.model.secret_names import is_secret
-from streamkeeper.sources.contract import OptionEffect, SourceKind, SourcePromise
+from streamkeeper.sources.contract import (
+    NO_OFFSET,
+    NothingRead,
+    OptionEffect,
+    ReadOther,
+    SourceKind,
+    SourcePosition,
+    SourcePromise,
+    SourceReach,
+)
 from streamkeeper.sources.files import FILES
 from streamkeeper.sources.kafka import KAFKA
 
@@ -154,3 +163,63 @@ def connectors_hint(error: str) -> str:
 def connector_folders() -> tuple[str, ...]:
     """Return the folders of the jars that the readers of sources need, below the folder of all connectors."""
     return tuple(kind.connectors for kind in REPLAYED if kind.connectors)
+
+
+def kind_of_offset(offset: str) -> SourceKind | None:
+    """Return the kind of source that writes offsets of this form into a checkpoint; None for a missing offset, and for
+    an offset of a kind that is not declared.
+    """
+    return next((kind for kind in REPLAYED if kind.has_offset(offset)), None)
+
+
+def offset_line(offset: str) -> str | None:
+    """Return an offset as one line, with which a source can be started; None if that is not possible."""
+    kind = kind_of_offset(offset)
+    return kind.offset_line(offset) if kind is not None else None
+
+
+def position_of(offset: str, start: str | None = None) -> SourcePosition:
+    """Return the position of an offset, as far as it follows from the offset alone.
+
+    ``start``: where the source started, as one line; None if that is not recorded.
+    """
+    kind = kind_of_offset(offset)
+    if kind is None:
+        return NothingRead() if offset == NO_OFFSET else ReadOther(offset)
+    return kind.position(offset, start)
+
+
+def position_key(offset: str) -> str:
+    """Return a text that equal positions share, as far as they follow from their offsets alone."""
+    kind = kind_of_offset(offset)
+    return kind.position_key(offset) if kind is not None else offset
+
+
+def start_in(content: bytes) -> str | None:
+    """Return where a source started, as one line; None if its folder in the checkpoint does not record it.
+
+    ``content``: the content of ``sources/<position or name>/0``.
+    """
+    return next((start for kind in REPLAYED if (start := kind.start_in(content)) is not None), None)
+
+
+def start_content(offset: str) -> bytes | None:
+    """Encode the start of a source at ``offset``, for its folder in a checkpoint; None if that is not possible."""
+    kind = kind_of_offset(offset)
+    line = kind.offset_line(offset) if kind is not None else None
+    return kind.start_content(line) if kind is not None and line is not None else None
+
+
+def describe_input(start: str | None, end: str | None) -> str:
+    """Describe the input of a batch between two offsets, such as ``events/0 from offset 5 to 9``; empty if unknown."""
+    kind = kind_of_offset(end) if end is not None else None
+    return kind.describe_input(start, end) if kind is not None and end is not None else ""
+
+
+def compare_positions(source: str, old: SourcePosition, new: SourcePosition) -> SourceReach | None:
+    """Compare two positions of one source; None if they cannot be compared."""
+    was = new.beginning() if isinstance(old, NothingRead) else old
+    now = old.beginning() if isinstance(new, NothingRead) else new
+    if was is None or now is None or type(was) is not type(now):
+        return None
+    return was.compare(source, now)

@@ -1,4 +1,4 @@
-"""What a checkpoint says of its Kafka sources, in files as Spark 4.2.0 writes them."""
+"""Where a checkpoint says that its sources started and stand, in files as Spark 4.2.0 writes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.checkpoints.kafka_sources import read_by, stands_at, start_offsets, would_read_on
+from streamkeeper.checkpoints.source_starts import read_by, stands_at, start_offsets, would_read_on
+from streamkeeper.sources.kafka import KAFKA, ReadTopics
 from tests.checkpoints.tree_kinds import at
 
 pytestmark = pytest.mark.usefixtures("kind_of_tree")
@@ -44,20 +45,22 @@ def test_named_sources_keep_the_plans_order(checkpoint: Path) -> None:
 
 def test_where_a_source_stands_after_a_batch_and_before_the_first(checkpoint: Path) -> None:
     """Of the Kafka sources alone."""
-    assert stands_at(at(checkpoint), None) == {"0": {"events": {0: 5, 1: 0}}}
-    assert stands_at(at(checkpoint), 1) == {"0": {"events": {0: 9, 1: 7}}}
+    assert stands_at(at(checkpoint), None) == {"0": ReadTopics({"events": {"0": 5, "1": 0}})}
+    assert stands_at(at(checkpoint), 1) == {"0": ReadTopics({"events": {"0": 9, "1": 7}})}
 
 
 def test_what_a_batch_reads(checkpoint: Path) -> None:
     """A partition of which it reads nothing may be empty by now."""
-    assert read_by(at(checkpoint), 0) == {"0": {"events": {0: 5, 1: 0}}}
-    assert read_by(at(checkpoint), 1) == {"0": {"events": {1: 4}}}
+    assert read_by(at(checkpoint), 0) == {"0": ReadTopics({"events": {"0": 5, "1": 0}})}
+    assert read_by(at(checkpoint), 1) == {"0": ReadTopics({"events": {"1": 4}})}
 
 
 def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> None:
     """-2 and -1 are no offsets: the oldest and the newest record, whichever they are by then."""
     (checkpoint / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":-2,"1":3,"2":-1}}')
-    assert stands_at(at(checkpoint), None) == {"0": {"events": {1: 3}}}
+    (position,) = stands_at(at(checkpoint), None).values()
+    assert isinstance(position, ReadTopics)
+    assert position.known == {"events": {1: 3}}
 
 
 @pytest.mark.parametrize(
@@ -79,12 +82,12 @@ def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> Non
 )
 def test_whether_every_partition_would_be_read_on(checkpoint: Path, topics: str, expected: bool) -> None:
     """All partitions at which the source stands, or no yes; what it has not begun with is no proof of anything."""
-    assert would_read_on(at(checkpoint), "0", topics) is expected
-    assert not would_read_on(at(checkpoint), "1", topics)
-    assert not would_read_on(at(checkpoint), "gone", topics)
+    assert would_read_on(at(checkpoint), "0", KAFKA, topics) is expected
+    assert not would_read_on(at(checkpoint), "1", KAFKA, topics)
+    assert not would_read_on(at(checkpoint), "gone", KAFKA, topics)
 
 
 def test_before_the_first_batch_nobody_knows_what_would_be_read_on(tmp_path: Path) -> None:
     """Without a planned batch there are no positions."""
     (tmp_path / "offsets").mkdir()
-    assert not would_read_on(at(tmp_path), "0", "subscribe events")
+    assert not would_read_on(at(tmp_path), "0", KAFKA, "subscribe events")
