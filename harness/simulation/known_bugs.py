@@ -311,6 +311,42 @@ BUGS = (
         (Change("driver.taking_over", "_expected_topics", "if newest is None or", "if True or"),),
     ),
     Bug(
+        "approved-unseen",
+        "An approval to continue in a topic that was created again also holds if that topic is created again.",
+        (
+            Change(
+                "driver.taking_over", "_expected_topics", "return order.approved_topics.get(query, {})", "return {}"
+            ),
+            Change("operations.approval", "_same_findings", "recreated(way.approved_topics,", "recreated({},"),
+        ),
+    ),
+    Bug(
+        "another-topic-unasked",
+        "A handoff or a restore continues in a topic that was created again, and no person is asked.",
+        (
+            Change("lifecycle.steps", "_must_be_approved", " or way.other_topics", ""),
+            Change(
+                "lifecycle.ways",
+                "_handoff",
+                "any(_carries_over(finding, at) for finding in at.judged.findings)",
+                "False",
+            ),
+        ),
+    ),
+    Bug(
+        "claimed-without-an-answer",
+        "After a takeover for which the brokers did not answer, a fall-back continues in any topic.",
+        (
+            Change("driver.taking_over", "take_over", "topics={**expected, **topics}", "topics=topics"),
+            Change(
+                "driver.taking_over",
+                "_expected_topics",
+                "state.offset_topics(query, newest.version)",
+                "state.version(query, newest.version).topics",
+            ),
+        ),
+    ),
+    Bug(
         "another-topic-at-a-restart",
         "A query that its driver starts again continues at the old offsets in a topic that was created again.",
         (Change("driver.queries", "ServedQuery.start", "if self.topics and not self._compared:", "if False:"),),

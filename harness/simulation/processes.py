@@ -17,7 +17,6 @@ from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.main import Driver
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.inspection.kafka_topics import recreated
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import Gather, LaunchSpec, ProcessRecord
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
@@ -26,6 +25,7 @@ from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners.driver_process import DriverProcess
 from streamkeeper.runners.supervisor import Superseded, Supervisor
+from streamkeeper.sources.contract import recreated
 from streamkeeper.stores.contract import Store
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class SimulatedDriver(Driver):
                 found[Look.DAMAGE] = tuple(_drift(number) for number in range(self.world.drifts))
                 found[Look.SOURCES] = tuple(self._sources(asked, name))
             # Without the checkpoint's place, which is another one in every run of a schedule.
-            queries[name] = QueryEvidence(deployed=before, candidate=query.manifest, found=found)
+            topics = self.world.input.ids() if asked.topics.get(name) or asked.first_topics.get(name) else {}
+            queries[name] = QueryEvidence(deployed=before, candidate=query.manifest, found=found, topics=topics)
         evidence = Evidence(against=asked.release, first=not asked.release, queries=queries)
         self._line.write_evidence(evidence)
         self._board.gathered = True

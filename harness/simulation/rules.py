@@ -88,11 +88,17 @@ class Rules:
         elif isinstance(record, InstanceAppointed):
             self._must_be_approved(record, before)
             operation = before.operations.get(before.instances[record.instance].operation)
-            skips = operation is not None and any(way.other_topics for way in operation.ways.values())
+            ways = operation.ways.values() if operation is not None else ()
+            present = self._world.input.ids()
+            skips = any(way.other_topics and way.approved_topics == present for way in ways)
+            answer = operation.approval if operation is not None else None
+            skips &= operation is not None and (operation.request.accept_risk or bool(answer and answer.approved))
             if skips and operation is not None and operation.operation not in self._skipping:
-                # A person has approved that the first rows of the present topic are never read.
-                self._skipping.add(operation.operation)
-                self._world.input.skip_to(self._world.offset_of(record.versions[QUERY]), self._world.rows_seen())
+                # A person has approved that the first rows of the present topic are never read. If the plan is damaged,
+                # only a later version shows which rows.
+                if offset := self._world.offset_of(record.versions[QUERY]):
+                    self._skipping.add(operation.operation)
+                self._world.input.skip_to(offset, self._world.rows_seen())
             others = [owner.instance for owner in before.owners if owner.instance != record.instance]
             if others:
                 self._break(f"{record.instance} is appointed beside {others[0]}, whose end is not proven")

@@ -26,7 +26,7 @@ from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.driver.preflight import look_at_history, look_at_sources
+from streamkeeper.driver.preflight import look_at_history, look_at_sources, present_topics
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.errors import OtherTopic
 from streamkeeper.inspection import clones, kafka_topics
@@ -209,7 +209,10 @@ def test_a_topic_that_was_created_again_is_another_topic(topic: Topic, tmp_path:
     assert (finding.rule, finding.severity.name) == ("source-topic-created-again", "OPAQUE")
     assert finding.evidence.startswith(f"topic {topic.name} was deleted and created again")
     assert list(look_at_history(query, LocalTree(live))) == [], "the negative control: the offsets are there"
-    (gone,) = look_at_history(query, LocalTree(live), topics=before)
+    present = present_topics(query)
+    assert present.keys() == before.keys()
+    assert present != before
+    (gone,) = look_at_history(query, LocalTree(live), topics=before, present=present)
     assert (gone.rule, gone.evidence) == ("history-gone", finding.evidence), "a rebuild would lack the old records"
     with pytest.raises(OtherTopic, match="query records cannot continue: topic .* was deleted and created again"):
         kafka_topics.must_be_the_same("records", before, kafka_topics.topic_ids(query))

@@ -222,7 +222,11 @@ class DriverHouse:
         return self.root / "checkpoints" / self.job / query / version
 
     def go(
-        self, instance: str, process: subprocess.Popen[bytes], *queries: str, other_topics: tuple[str, ...] = ()
+        self,
+        instance: str,
+        process: subprocess.Popen[bytes],
+        *queries: str,
+        other_topics: dict[str, dict[str, str]] | None = None,
     ) -> None:
         """Appoint, send ``go`` for v0001, and nudge."""
         for query in queries:
@@ -244,7 +248,7 @@ class DriverHouse:
         versions: Mapping[str, str] | None = None,
         *,
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
-        other_topics: tuple[str, ...] = (),
+        other_topics: dict[str, dict[str, str]] | None = None,
     ) -> None:
         self.control(instance).send(kind, self.operation, versions, may_differ=may_differ, other_topics=other_topics)
         process.send_signal(signal.SIGUSR1)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.driver.taking_over import _expected_topics
+from streamkeeper.driver import taking_over
+from streamkeeper.driver.taking_over import _expected_topics, _topics_of
+from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import Entry, EpochClaimed, InstancePlanned, Record, Role
@@ -37,11 +41,14 @@ def state(*claims: tuple[str, str, str, dict[str, str]]) -> JobState:
     return found
 
 
-def expected(job: JobState, place: Path, *, approved: bool, serving: str = "") -> dict[str, str]:
-    """For an order of the operation ``op2``."""
+def expected(
+    job: JobState, place: Path, *, approved: bool, serving: str = "", ids: dict[str, str] | None = None
+) -> dict[str, str]:
+    """For an order of the operation ``op2``; ``ids``: of the approved topics, if they are on record."""
     rehearse_on = {"q": serving} if serving else {}
     at: Any = SimpleNamespace(spec=SimpleNamespace(rehearse_on=rehearse_on))
-    order: Any = SimpleNamespace(operation="op2", other_topics=("q",) if approved else ())
+    others: Any = {"other_topics": ("q",) if approved else (), "approved_topics": {"q": ids} if ids else {}}
+    order: Any = SimpleNamespace(operation="op2", **others)
     return _expected_topics(at, job, "q", LocalTree(place), order)
 
 
@@ -50,8 +57,14 @@ def test_without_an_approval_those_of_the_checkpoint(tmp_path: Path) -> None:
     assert expected(state(("op1", "first", "v0001", OLD)), tmp_path / "v0001", approved=False) == OLD
 
 
-def test_an_approval_lets_any_topic_be_read_until_it_is_claimed(tmp_path: Path) -> None:
-    """A claim of an earlier operation does not count."""
+def test_an_approval_is_for_the_topics_that_were_checked(tmp_path: Path) -> None:
+    """A topic that was created again after the check is refused. A claim of an earlier operation does not count."""
+    job = state(("op1", "first", "v0001", OLD))
+    assert expected(job, tmp_path / "v0001", approved=True, ids=APPROVED) == APPROVED
+
+
+def test_an_approval_without_ids_lets_any_topic_be_read_until_it_is_claimed(tmp_path: Path) -> None:
+    """As in the commands of an older version."""
     assert expected(state(("op1", "first", "v0001", OLD)), tmp_path / "v0001", approved=True) == {}
 
 
@@ -59,7 +72,43 @@ def test_an_approval_lets_any_topic_be_read_until_it_is_claimed(tmp_path: Path) 
 def test_the_claim_of_the_operation_ends_the_approval(tmp_path: Path, version: str) -> None:
     """For a restarted generation, and for a fall-back to the version before."""
     job = state(("op1", "first", "v0001", OLD), ("op2", "second", version, APPROVED))
-    assert expected(job, tmp_path / "v0001", approved=True) == APPROVED
+    assert expected(job, tmp_path / "v0001", approved=True, ids={"sales": "checked"}) == APPROVED
+
+
+def test_a_claim_without_ids_does_not_end_the_comparison(tmp_path: Path) -> None:
+    """The brokers were silent at a handoff's takeover: its parent's ids count for a restart and for a fall-back."""
+    job = state(("op1", "first", "v0001", OLD))
+    version = CheckpointVersion(
+        query="q", version="v0002", release="r0001", origin="handoff", state_format="", parent="v0001", parent_batch=3
+    )
+    job = replace(job, versions={"q": (job.versions["q"][0], version)})
+    claims: list[Record] = [
+        InstancePlanned(operation="op2", instance="second", release="r0001", role=Role.CANDIDATE),
+        EpochClaimed(query="q", output="o", epoch=2, instance="second", generation=1, version="v0002"),
+    ]
+    for record in claims:
+        job = fold(job, Entry(number=job.number + 1, at="", by="test", record=record))
+    assert expected(job, tmp_path / "v0001", approved=True) == OLD
+
+
+@pytest.mark.parametrize(("must_answer", "passing"), [(True, True), (True, False), (False, True)])
+def test_a_takeover_without_recorded_ids_waits_for_the_brokers(
+    monkeypatch: pytest.MonkeyPatch, must_answer: bool, passing: bool
+) -> None:
+    """Only an error that may pass makes it wait. With recorded ids it takes over, and its start compares."""
+    asked = []
+
+    def silent(query: object) -> dict[str, str]:
+        asked.append(query)
+        raise SourceOutOfReach("the brokers are away", passing=passing)
+
+    monkeypatch.setattr(taking_over.kafka_topics, "topic_ids", silent)
+    manifest = SimpleNamespace(sources=[SimpleNamespace(kind="kafka")])
+    planned: Any = SimpleNamespace(manifest=manifest, query="q")
+    waits = must_answer and passing
+    with pytest.raises(SourceOutOfReach) if waits else nullcontext():
+        assert _topics_of(planned, must_answer=must_answer) == {}
+    assert asked == ["q"]
 
 
 def test_a_rebuilt_version_that_was_never_claimed_has_read_the_topics_of_the_first_rows(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     house.operation = "approved"
     fourth = house.launch("fourth", params=scheduled)
     house.wait_state("fourth", DriverState.STANDBY)
-    house.go("fourth", fourth, "counts", other_topics=("counts",))
+    house.go("fourth", fourth, "counts", other_topics={"counts": {}})
     assert house.wait_exit(fourth, 300) == ExitCode.FINISHED
     approved = house.journal.state().offset_topics("counts", "v0001")
     assert approved[topic] != known[topic]

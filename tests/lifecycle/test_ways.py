@@ -5,11 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from streamkeeper.lifecycle.steps import path
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
-from streamkeeper.model.ways import Way
+from streamkeeper.model.step import Step
+from streamkeeper.model.ways import QueryWay, Way
 from tests.compatibility.manifests import AGGREGATE, STATEFUL, with_source
 
 
@@ -127,6 +130,33 @@ def test_the_way_back_of_a_resume_is_forward_if_it_can_be_else_to_its_last_batch
     way, _ = choose(facts(verdict=Verdict.RESUME, reverse=reverse, sink=sink))
     assert way.back is back
     assert bool(way.no_way_back) is (back is None)
+
+
+@pytest.mark.parametrize(
+    ("rule", "where", "state", "asks"),
+    [
+        ("source-topic-created-again", "source 0", False, True),
+        ("source-topic-created-again", "source 0", True, True),
+        ("sink-function-may-write-elsewhere", "sink out", True, True),
+        ("unknown-in-plan", "query q", False, True),
+        ("code-in-state-changed", "operator 0", True, False),
+        ("rehearsal-timed-out", "rehearsal of batch 3", False, False),
+    ],
+)
+def test_a_handoff_asks_about_what_it_keeps(rule: str, where: str, state: bool, asks: bool):
+    """Its offsets, its output and its computation; not a state that it gives up, nor a run on the old checkpoint."""
+    at = facts(finding("sink-option-changed"), finding(rule, Severity.OPAQUE, where), state=state)
+    way, _ = choose(at, accept_state_loss=True, strategy=Strategy.HANDOFF)
+    assert (way.way, way.opaque) == (Way.HANDOFF, asks)
+
+
+def test_a_query_that_continues_in_another_topic_waits_for_a_person():
+    """Whatever its transition is: also a restore, which keeps no state for the question."""
+    way = QueryWay(way=Way.RESTORE, before="v0001", version="v0002", snapshot="s0001", batch=7)
+    for other in (False, True):
+        ways = {"q": msgspec.structs.replace(way, other_topics=other)}
+        operation = OperationState(operation="op", request=DeployRequest(job="j"), steps=(), started=1, ways=ways)
+        assert (Step.APPROVE in path(operation)) is other
 
 
 def test_a_rollback_goes_forward_where_the_old_release_takes_the_state():

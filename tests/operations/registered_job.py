@@ -159,14 +159,23 @@ class Registered:
         look: Look = Look.DAMAGE,
         batch: int | None = None,
         release: str = "r0001",
+        topics: dict[str, str] | None = None,
     ) -> None:
-        """Let the operation's standby leave evidence of the same queries: of all looks, one found this."""
+        """Let the operation's standby leave evidence of the same queries: of all looks, one found this.
+
+        ``topics``: Kafka topic -> its id then.
+        """
         instance = f"{operation}-candidate"
         self.record(InstancePlanned(operation=operation, instance=instance, release=release, role=Role.CANDIDATE))
         manifests = stored_manifests(self.site, self.site.journal(JOB, "test").state(), "r0001")
         queries = {
             query: QueryEvidence(
-                deployed=each, candidate=each, checkpoint=str(self.directory), found={look: found}, batch=batch
+                deployed=each,
+                candidate=each,
+                checkpoint=str(self.directory),
+                found={look: found},
+                batch=batch,
+                topics=topics or {},
             )
             for query, each in manifests.items()
         }

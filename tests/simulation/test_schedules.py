@@ -50,7 +50,7 @@ SEEDS_OF_BUGS = {
     "log-with-a-gap": 448,
     "files-read-again": 122,
     "older-state": 2,
-    "prune-beside-an-operation": 31,
+    "prune-beside-an-operation": 295,
     "older-generation": 129,
     "cleaner-in-a-drill": 45,
     "claims-of-the-copy": 24399,
@@ -64,6 +64,7 @@ SEEDS_OF_BUGS = {
     "another-topic": 29,
     "another-topic-at-a-restart": 2249,
     "rebuilt-from-another-topic": 137,
+    "approved-unseen": 1745,
 }
 """Bug -> a seed that finds it; ``bench/results/simulation-bugs.jsonl`` has the first ones at one state of the code."""
 

@@ -24,7 +24,14 @@ from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
-from streamkeeper.driver.preflight import look_at_history, look_at_names, look_at_owner, look_at_sink, look_at_sources
+from streamkeeper.driver.preflight import (
+    look_at_history,
+    look_at_names,
+    look_at_owner,
+    look_at_sink,
+    look_at_sources,
+    present_topics,
+)
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query
 from streamkeeper.errors import CheckpointChanged
@@ -157,6 +164,7 @@ class _QueryLooks:
         self._found: dict[Look, tuple[Finding, ...]] = {}
         self._not_looked: dict[Look, str] = {}
         self._rehearsed = ""
+        self._topics: dict[str, str] = {}
 
     def evidence(self) -> QueryEvidence:
         """Run all checks and return the evidence; a query without a checkpoint gets no checks of a checkpoint."""
@@ -170,6 +178,9 @@ class _QueryLooks:
         checkpoint = tree_at(directory) if directory else None
         if checkpoint is not None and (not checkpoint.absence() or self._is_fatal(Look.RECORD)):
             batch = last_committed(checkpoint)
+            # Before the examinations: an approval of what they find is for no topic that was created later.
+            if self._of.topics.get(self._name) or self._of.first_topics.get(self._name):
+                self._topics = present_topics(self._planned.query)
             deployed, manifest = self._look_at_checkpoint(checkpoint)
         else:
             self._look(Look.SINK, self._owner)
@@ -181,6 +192,7 @@ class _QueryLooks:
             found=self._found,
             not_looked=self._not_looked,
             rehearsed=self._rehearsed,
+            topics=self._topics,
         )
 
     def _look_at_checkpoint(self, checkpoint: Tree) -> tuple[Manifest | None, Manifest]:
@@ -259,7 +271,7 @@ class _QueryLooks:
         found = tuple(look_at_sources(query, checkpoint, served=self._of.served, topics=topics))
         fatal = any(finding.severity is Severity.FATAL for finding in found)
         first = self._of.first_topics.get(self._name)
-        return found if fatal else (*found, *look_at_history(query, checkpoint, topics=first))
+        return found if fatal else (*found, *look_at_history(query, checkpoint, topics=first, present=self._topics))
 
     def _rehearsal(self, checkpoint: Tree) -> tuple[Finding, ...]:
         if not self._of.rehearse:

@@ -37,11 +37,27 @@ def look_at_sources(
         yield observations.open_batch_cannot_restart(batch)
 
 
-def look_at_history(query: Query, checkpoint: Tree, *, topics: Mapping[str, str] | None = None) -> Iterator[Finding]:
+def present_topics(query: Query) -> dict[str, str]:
+    """Return Kafka topic -> its id, of all topics that the query reads; empty if the brokers do not answer."""
+    from streamkeeper.inspection.kafka_topics import topic_ids
+
+    try:
+        return topic_ids(query)
+    except SourceOutOfReach:
+        return {}
+
+
+def look_at_history(
+    query: Query,
+    checkpoint: Tree,
+    *,
+    topics: Mapping[str, str] | None = None,
+    present: Mapping[str, str] | None = None,
+) -> Iterator[Finding]:
     """Yield a finding for each topic that no longer has all records since the checkpoint's first offsets.
 
     ``topics``: Kafka topic -> id of the topic from which the oldest rows in the output came. A topic with another id
-    has none of them.
+    has none of them. ``present``: topic -> its id now, if that is known already.
     """
     from streamkeeper.inspection.kafka_topics import missing_after, told_recreated, topic_ids
 
@@ -51,7 +67,7 @@ def look_at_history(query: Query, checkpoint: Tree, *, topics: Mapping[str, str]
             told += (clauses := "; ".join(gap.told for gap in gaps))
             yield observations.history_gone(f"{source} (kafka)", clauses)
         # Also a topic that joined after the checkpoint's first batch.
-        again = told_recreated(topics, topic_ids(query)) if topics else []
+        again = told_recreated(topics, present or topic_ids(query)) if topics else []
         for clause in again:
             if clause not in told:
                 yield observations.history_gone("(kafka)", clause)

@@ -90,7 +90,8 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
     topics = _topics_of(planned, must_answer=not expected)
     kafka_topics.must_be_the_same(name, expected, topics)
     accepted = _accepted_loss(state, name, checkpoint.name, order)
-    claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted, topics=topics)
+    # If the brokers did not answer, the ids with which the start will compare count as read.
+    claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted, topics={**expected, **topics})
     return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, expected=expected)
 
 
@@ -146,17 +147,16 @@ def claim_and_fence(
 def _expected_topics(at: Surroundings, state: JobState, query: str, checkpoint: Tree, order: Command) -> dict[str, str]:
     """Return Kafka topic -> id of the topic in which the query may continue; empty if none is recorded.
 
-    If a person has approved other topics than those of the checkpoint, any topic may be read until an instance of the
-    same operation has claimed an epoch. From then on the ids of that claim count, because a restarted generation and a
-    fall-back get the same approval.
+    If a person has approved other topics than those of the checkpoint, the query may read the approved ones until an
+    instance of the same operation has claimed an epoch. From then on the ids of that claim count, because a restarted
+    generation and a fall-back get the same approval.
     """
     if query in order.other_topics:
         newest = state.epochs.get(query)
         claimer = state.instances.get(newest.instance) if newest is not None else None
         if newest is None or claimer is None or claimer.operation != order.operation:
-            return {}
-        claimed = state.version(query, newest.version)
-        return dict(claimed.topics) if claimed is not None else {}
+            return order.approved_topics.get(query, {})
+        return state.offset_topics(query, newest.version)
     known = state.offset_topics(query, checkpoint.name)
     if not known and is_published(checkpoint.fresh()):
         # A rebuilt version that was not claimed has read the topics of the first rows.

@@ -13,7 +13,7 @@ from streamkeeper.checkpoints.source_starts import read_by, stands_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import OtherTopic, SourceOutOfReach
 from streamkeeper.inspection.plan_sources import kafka_readings
-from streamkeeper.sources.contract import SourcePosition
+from streamkeeper.sources.contract import SourcePosition, recreated
 from streamkeeper.sources.kafka import KafkaReading, ReadTopics
 
 if TYPE_CHECKING:
@@ -97,12 +97,6 @@ def must_be_the_same(query: str, offsets_of: Mapping[str, str], ids: Mapping[str
         raise OtherTopic(f"query {query} cannot continue: {_told_recreated(others[0])}", hint=_RECREATED_HINT)
 
 
-def recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
-    """Return the topics that were deleted and created again; the arguments are those of ``must_be_the_same``."""
-    known = {topic: identity for topic, identity in ids.items() if identity != _NO_ID}
-    return [topic for topic, identity in sorted(offsets_of.items()) if known.get(topic, identity) != identity]
-
-
 def told_recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
     """Return a clause for each topic of ``recreated``."""
     return list(map(_told_recreated, recreated(offsets_of, ids)))
@@ -175,9 +169,9 @@ class HeldTopics:
         return {(topic, int(number)): int(offset) for topic, number, offset in _LISTED.findall(text)}
 
 
-_TOPIC = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+), internal=")
 _NO_ID = "A" * 22
 """The id of all topics of a broker that knows no ids."""
+_TOPIC = re.compile(r"\(name=([\w.-]+), topicId=([\w-]+), internal=")
 _LISTED = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 
 
@@ -248,7 +242,7 @@ def _gaps(jvm: Any, admin: Any, needed: Positions, ids: Mapping[str, str], *, pa
             yield Gap(f"topic {topic} does not exist")
             continue
         count, identity = described
-        if recreated(ids, {topic: identity}):
+        if identity != _NO_ID and recreated(ids, {topic: identity}):
             yield Gap(_told_recreated(topic), again=True)
         for partition, offset in sorted(partitions.items()):
             if partition < count:

@@ -33,8 +33,8 @@ _AT_ONCE_S = 60.0
 """Seconds that a step may take if it does not wait for any external event."""
 
 
-def _is_opaque(operation: OperationState) -> bool:
-    return any(way.opaque for way in operation.ways.values())
+def _must_be_approved(operation: OperationState) -> bool:
+    return any(way.opaque or way.other_topics for way in operation.ways.values())
 
 
 def _rebuilds(operation: OperationState) -> bool:
@@ -84,26 +84,26 @@ STEPS = (
         "take a snapshot and export the state of every query with an opaque change",
         _SNAPSHOT_S,
         _REFUSE,
-        condition="BACKUP only",
-        taken=_is_opaque,
+        condition="only if an approval is needed",
+        taken=_must_be_approved,
     ),
     StepRow(
         Step.APPROVE,
         "stop the standby and wait for a person's approval",
         "approve_s",
         "not approved: refuse; {serving} stays",
-        condition="BACKUP only",
+        condition="only if an approval is needed",
         asked=lambda request: not request.accept_risk,
-        taken=_is_opaque,
+        taken=_must_be_approved,
     ),
     StepRow(
         Step.READY,
         "check that the installation has not changed since the assessment, and restart the standby",
         "standby_s",
         _REFUSE,
-        condition="BACKUP only",
+        condition="only if an approval is needed",
         asked=lambda request: not request.accept_risk,
-        taken=_is_opaque,
+        taken=_must_be_approved,
     ),
     StepRow(
         Step.SHADOW,

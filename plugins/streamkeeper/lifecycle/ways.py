@@ -29,11 +29,13 @@ class Boundary(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot of a release's last batch, which a rollback to that release can restore.
 
     ``loses``: a phrase such as ``loses rows: …`` if this restore loses rows whose input is missing; empty otherwise.
+    ``blocked``: why no driver could continue from it; empty if one can.
     """
 
     snapshot: str
     batch: int
     loses: str = ""
+    blocked: str = ""
 
 
 class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +59,8 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """For a rollback: the version on which the target release last ran; empty if it no longer exists."""
     kept_loses: str = ""
     """The rows that a return to ``kept`` loses, as in ``Boundary``."""
+    kept_blocked: str = ""
+    """Why no driver could continue in ``kept``; empty if one can."""
     boundary: Boundary | None = None
     """The snapshot of the target release's last batch, or the one that a recovery names; None without one."""
 
@@ -109,6 +113,8 @@ def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts
     if query in asked.snapshots:
         if at.boundary is None:
             return f"there is no snapshot {asked.snapshots[query]} from which to restore it"
+        if at.boundary.blocked:
+            return at.boundary.blocked
         # The replay was announced, and a person accepted it if the output does not recognise repeated batches.
         return QueryWay(
             way=Way.RESTORE,
@@ -171,10 +177,21 @@ def _handoff(request: DeployRequest, at: QueryFacts) -> QueryWay:
         way=Way.HANDOFF,
         before=at.current,
         version=at.next,
+        opaque=any(_carries_over(finding, at) for finding in at.judged.findings),
         state_given_up=_keeps_state(at),
         back=back,
         no_way_back=no_way_back,
     )
+
+
+def _carries_over(finding: Finding, at: QueryFacts) -> bool:
+    """Whether an opaque finding is about something that a handoff keeps: the offsets, the output, or the computation of
+    a query without state.
+    """
+    if finding.severity is not Severity.OPAQUE:
+        return False
+    concern = concern_of(finding)
+    return concern not in _LEFT_BEHIND and (concern is not Concern.QUERY or not _keeps_state(at))
 
 
 def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
@@ -201,7 +218,7 @@ def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
     if not back:
         causes = _causes(at.judged.findings, Severity.BREAKING, Severity.OPAQUE)
         neither = "there is neither a checkpoint version on which this release ran nor a snapshot of its last batch"
-        return f"{causes}; {neither}"
+        return f"{causes}; {_blocked(at) or neither}"
     way, place, loses = next((each for each in back if not each[2]), back[0])
     if cannot := _against_replay(request, at.candidate.sink.kind):
         return f"it cannot go back to {place}: {cannot}"
@@ -210,15 +227,20 @@ def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
     return way
 
 
+def _blocked(at: QueryFacts) -> str:
+    """Return why the query cannot go back to its kept version or its snapshot; empty without such a reason."""
+    return "; ".join(filter(None, (at.kept_blocked, at.boundary.blocked if at.boundary is not None else "")))
+
+
 def _to_kept(at: QueryFacts) -> tuple[QueryWay, str, str] | None:
-    """Return the transition, its target, and the rows that it loses; None without a kept version."""
-    if not at.kept or at.kept == at.current:
+    """Return the transition, its target, and the rows that it loses; None without a version that can continue."""
+    if not at.kept or at.kept == at.current or at.kept_blocked:
         return None
     return QueryWay(way=Way.RETURN, before=at.current, version=at.kept, back=Way.RETURN), at.kept, at.kept_loses
 
 
 def _to_boundary(at: QueryFacts) -> tuple[QueryWay, str, str] | None:
-    if at.boundary is None:
+    if at.boundary is None or at.boundary.blocked:
         return None
     way = QueryWay(
         way=Way.RESTORE,

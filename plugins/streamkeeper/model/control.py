@@ -376,6 +376,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Only for go: query -> newest committed batch that its output may lack, because a person accepted that loss."""
     other_topics: tuple[str, ...] = ()
     """Only for go: queries that may read topics that were created again, because a person approved."""
+    approved_topics: dict[str, dict[str, str]] = {}
+    """Only for go: query -> Kafka topic -> its id, of the approved topics. Without ids any topic is approved."""
 
 
 def control_key(job: str, instance: str, *parts: str) -> str:

@@ -51,6 +51,8 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """Examination -> why it was skipped."""
     rehearsed: str = ""
     """The result of the rehearsal, as a phrase; empty without one."""
+    topics: dict[str, str] = {}
+    """Kafka topic -> its id before the examinations; empty without earlier ids, or if the brokers did not answer."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:

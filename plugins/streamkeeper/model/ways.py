@@ -44,7 +44,9 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     """The checkpoint version in which the query continues."""
     opaque: bool = False
-    """Whether the candidate may misread the state; for a new query, whether it may be a renamed one."""
+    """Whether a person must approve it: the candidate may misread the state that it continues, a handoff keeps offsets
+    or an output that the candidate may use differently, or a new query may be a renamed one.
+    """
     opaque_code: bool = False
     """Whether code has changed whose effect on a rebuilt output is unproven."""
     state_given_up: bool = False
@@ -57,6 +59,8 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     """The newest committed batch that the output may lack; None if the output lacks none."""
     other_topics: bool = False
     """Whether the query would read a topic that was created again, at the offsets of the old one."""
+    approved_topics: dict[str, str] = {}
+    """With ``other_topics``: Kafka topic -> its id, of the topics that a person approves; empty if not recorded."""
     back: Way | None = None
     """The rollback path if the candidate fails; None if ``no_way_back`` says why there is none."""
     no_way_back: str = ""

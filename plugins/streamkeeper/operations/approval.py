@@ -31,6 +31,7 @@ from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.objects import read_assessment
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
+from streamkeeper.sources.contract import recreated
 
 _AGAIN = "deploy again, and answer the new question"
 _WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
@@ -230,9 +231,17 @@ def check_drift(site: Installation, state: JobState, operation: OperationState) 
 
 
 def _same_findings(site: Installation, state: JobState, operation: OperationState, release: str) -> None:
-    """Raise OperationRefused if the evidence that was gathered after the approval contains new findings."""
+    """Raise OperationRefused if the evidence that was gathered after the approval contains new findings or topics."""
     approved = read_assessment(site.store, state.job, operation.report)
-    now, _ = judge(evidence_of(site, state, operation.operation, release), operation.request)
+    evidence = evidence_of(site, state, operation.operation, release)
+    for query, way in operation.ways.items():
+        found = evidence.queries.get(query)
+        if others := recreated(way.approved_topics, found.topics if found is not None else {}):
+            raise OperationRefused(
+                f"the approval is void: topic {others[0]} was deleted and created again after the check of {query}",
+                hint=_AGAIN,
+            )
+    now, _ = judge(evidence, operation.request)
     came = _causes(now) - _causes(approved)
     if came:
         raise OperationRefused(

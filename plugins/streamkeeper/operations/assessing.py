@@ -14,6 +14,7 @@ from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
+from streamkeeper.model.checkpoint_version import known_topics, topics_at
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Verdict
@@ -41,6 +42,7 @@ from streamkeeper.operations.version_acts import free_version
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.sources.contract import recreated
 
 
 def assess_candidate(site: Installation, state: JobState, operation: OperationState, release: str) -> Assessed:
@@ -58,9 +60,14 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
     evidence = evidence_of(site, state, operation.operation, release)
     forward, lacks = judge(evidence, operation.request)
     backward = assess(candidate, deployed) if deployed is not None else forward
-    ways, refusal = find_ways(site, state, operation.request, release, deployed or {}, candidate, forward, backward)
+    topics = {query: found.topics for query, found in evidence.queries.items()}
+    ways, refusal = find_ways(
+        site, state, operation.request, release, deployed or {}, candidate, forward, backward, topics=topics
+    )
     ways = {
-        query: way if way.way is Way.REBUILD else _with_losses(way, lacks.get(query), forward.queries.get(query))
+        query: way
+        if way.way is Way.REBUILD
+        else _with_losses(way, lacks.get(query), forward.queries.get(query), topics.get(query, {}))
         for query, way in ways.items()
     }
     if not refusal and operation.request.rollback and not serving:
@@ -77,10 +84,13 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
     )
 
 
-def _with_losses(way: QueryWay, output_lacks: int | None, judged: QueryAssessment | None) -> QueryWay:
-    """Return the transition with what a person accepts who approves it."""
+def _with_losses(
+    way: QueryWay, output_lacks: int | None, judged: QueryAssessment | None, topics: dict[str, str]
+) -> QueryWay:
+    """Return the transition with what a person accepts who approves it. ``topics``: topic -> its id in the evidence."""
     others = judged is not None and has_other_topics(judged.findings)
-    return msgspec.structs.replace(way, output_lacks=output_lacks, other_topics=others)
+    approved = topics if others else {}
+    return msgspec.structs.replace(way, output_lacks=output_lacks, other_topics=others, approved_topics=approved)
 
 
 def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[str, int]]:
@@ -103,18 +113,58 @@ def find_ways(
     candidate: Mapping[str, Manifest],
     forward: Assessment,
     backward: Assessment,
+    *,
+    topics: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[dict[str, QueryWay], str]:
     """Return query -> its transition, and a refusal, which is empty if every query has a transition.
 
     ``site``: the installation; ``state``: the state of the job; ``request``: the request of the deploy; ``release``:
     the name of the candidate, which a rollback needs; ``deployed`` and ``candidate``: query -> manifest of the current
-    release and of the candidate; ``forward`` and ``backward``: the assessments of the change and of its reversal.
+    release and of the candidate; ``forward`` and ``backward``: the assessments of the change and of its reversal;
+    ``topics``: query -> Kafka topic -> its id now, for a rollback and a recovery.
     """
     facts = {
         query: _facts(site, state, request, release, query, deployed.get(query), manifest, forward, backward)
         for query, manifest in candidate.items()
     }
+    now = topics or {}
+    recovers = request.recover is not None
+    facts = {
+        query: _with_other_topics(site, state, query, at, now.get(query, {}), recovers=recovers)
+        for query, at in facts.items()
+    }
     return choose_ways(request, facts)
+
+
+def _with_other_topics(
+    site: Installation, state: JobState, query: str, facts: QueryFacts, now: Mapping[str, str], *, recovers: bool
+) -> QueryFacts:
+    """Add why the query cannot go back to an older position: the Kafka topic that had it was deleted.
+
+    ``now``: Kafka topic -> its id now. ``recovers``: whether the operation is a recovery.
+    """
+    versions, boundary = state.versions.get(query, ()), facts.boundary
+    kept = _told_other_topics(known_topics(versions, facts.kept), now, facts.kept) if facts.kept and now else ""
+    if boundary is not None and now:
+        snapshot = Catalogue(site.snapshots, series_of_query(state.job, query)).read(snapshot_number(boundary.snapshot))
+        read = topics_at(versions, snapshot.version, snapshot.batch)
+        # A recovery may continue in the topic of the finding, once a person has approved that.
+        blocked = (
+            ""
+            if recovers and has_other_topics(facts.judged.findings)
+            else _told_other_topics(read, now, f"batch {snapshot.batch}")
+        )
+        boundary = msgspec.structs.replace(boundary, blocked=blocked)
+    return msgspec.structs.replace(facts, kept_blocked=kept, boundary=boundary)
+
+
+def _told_other_topics(read: Mapping[str, str], now: Mapping[str, str], place: str) -> str:
+    """Return which topics were created again since ``place`` read them, as a clause; empty without one."""
+    others = recreated(read, now)
+    if not others:
+        return ""
+    topics = f"topic {others[0]} was" if len(others) == 1 else f"topics {', '.join(others)} were"
+    return f"{topics} deleted and created again since {place}, so its offsets do not belong to the present records"
 
 
 def evidence_of(site: Installation, state: JobState, operation: str, release: str) -> Evidence:

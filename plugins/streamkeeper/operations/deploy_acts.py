@@ -304,7 +304,7 @@ class DeployActs:
         versions: dict[str, str] = {}
         may_differ: dict[str, tuple[str, ...]] = {}
         losses: dict[str, int] = {}
-        others: list[str] = []
+        others: dict[str, dict[str, str]] = {}
         state = self._journal.state()
         if kind is CommandKind.GO:
             queries = state.described[state.instances[instance].release]
@@ -312,7 +312,7 @@ class DeployActs:
             versions = {query: version.version for query, version in current.items() if version is not None}
             lacks = {query: way.output_lacks for query, way in self._current().ways.items()}
             losses = {query: batch for query, batch in lacks.items() if batch is not None}
-            others = [query for query, way in self._current().ways.items() if way.other_topics]
+            others = {query: way.approved_topics for query, way in self._current().ways.items() if way.other_topics}
         elif kind is CommandKind.SHADOW:
             ways = self._current().ways
             versions = {query: way.version for query, way in ways.items() if way.way is Way.REBUILD}

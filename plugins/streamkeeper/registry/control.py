@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -173,7 +173,7 @@ class Control:
         *,
         may_differ: Mapping[str, tuple[str, ...]] | None = None,
         output_losses: Mapping[str, int] | None = None,
-        other_topics: Iterable[str] = (),
+        other_topics: Mapping[str, dict[str, str]] | None = None,
     ) -> Command:
         """Send a command, and return it. If the operation has already sent a command of this kind, return that one
         instead.
@@ -183,7 +183,7 @@ class Control:
         ``versions``: as in Command.
         ``may_differ``: as in Command.
         ``output_losses``: as in Command.
-        ``other_topics``: as in Command.
+        ``other_topics``: query -> Kafka topic -> its id, as ``approved_topics`` in Command; a query without ids counts.
         """
         while True:
             known = self.commands(0)
@@ -197,7 +197,8 @@ class Control:
                 versions=dict(versions or {}),
                 may_differ=dict(may_differ or {}),
                 output_losses=dict(output_losses or {}),
-                other_topics=tuple(other_topics),
+                other_topics=tuple(other_topics or ()),
+                approved_topics={query: topics for query, topics in (other_topics or {}).items() if topics},
             )
             crash_point(f"command.{kind.value}.before")
             try:

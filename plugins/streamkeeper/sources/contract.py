@@ -300,6 +300,15 @@ def count(number: int, unit: str) -> str:
     return f"{number:,} {unit.removesuffix('s') if number == 1 else unit}"
 
 
+def recreated(offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> list[str]:
+    """Return the names of places, such as Kafka topics, that were deleted and created again.
+
+    ``offsets_of``: name -> id of the place to which a checkpoint's offsets belong; ``ids``: name -> its id now. A name
+    without an id is left out.
+    """
+    return [name for name, identity in sorted(offsets_of.items()) if ids.get(name, identity) != identity]
+
+
 def _is(value: str, default: str | None) -> bool:
     if default in _WITHOUT_CASE:
         return value.lower() == default.lower()

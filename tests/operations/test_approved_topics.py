@@ -1,0 +1,118 @@
+"""Kafka topics that were created again: which of them an approval is for, and what a rollback may still read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.compatibility import observations
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.evidence import Look
+from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.journal import ApprovalAnswered, Assessed, InstanceAppointed, ReleasePromoted, StepDone
+from streamkeeper.model.recovery import Recovery, RecoveryAction
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.approval import check_drift
+from streamkeeper.operations.assessing import assess_candidate, find_ways
+from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.registered import stored_manifests
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+OLD, NEW, NEWER = ({"sales": each} for each in ("old", "new", "newer"))
+AGAIN = observations.topic_created_again("sales (kafka)", "topic sales was deleted and created again")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that runs, whose query has read the old topic."""
+    job = Registered(tmp_path)
+    job.record(replace(job.epoch("v0001", 2), topics=OLD))
+    return job
+
+
+def deploy(job: Registered) -> None:
+    """Let a deploy be open."""
+    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
+
+
+def assess(job: Registered) -> Assessed:
+    state = job.site.journal(JOB, "test").state()
+    return assess_candidate(job.site, state, state.operations["op2"], "r0001")
+
+
+@pytest.mark.parametrize(("found", "approved"), [((AGAIN,), NEW), ((), {})])
+def test_an_approval_is_for_the_topics_of_the_check(
+    job: Registered, found: tuple[Finding, ...], approved: dict[str, str]
+) -> None:
+    """Without a topic that was created again there is none to approve."""
+    deploy(job)
+    job.gather("op2", *found, look=Look.SOURCES, topics=NEW)
+    way = assess(job).ways[QUERY]
+    assert (way.other_topics, way.approved_topics) == (bool(found), approved)
+
+
+@pytest.mark.parametrize("now", [NEW, {}, NEWER])
+def test_an_approval_is_void_once_the_topic_was_created_again(job: Registered, now: dict[str, str]) -> None:
+    """The same topic leaves it valid, and so do brokers that do not answer: the driver compares again."""
+    deploy(job)
+    job.gather("op2", AGAIN, look=Look.SOURCES, topics=NEW)
+    job.record(assess(job))
+    job.record(
+        ApprovalAnswered(operation="op2", approved=True, by="ada", reason="seen", bundle="b" * 64, batches={QUERY: "7"})
+    )
+    job.gather("op2", AGAIN, look=Look.SOURCES, topics=now)
+    state = job.site.journal(JOB, "test").state()
+    if now == NEWER:
+        with pytest.raises(OperationRefused, match=r"^the approval is void: topic sales was deleted and created again"):
+            check_drift(job.site, state, state.operations["op2"])
+    else:
+        check_drift(job.site, state, state.operations["op2"])
+
+
+def back(job: Registered, request: DeployRequest, now: dict[str, str]) -> tuple[QueryWay | None, str]:
+    """The transition of a release that cannot resume; ``now``: Kafka topic -> its id."""
+    state = job.site.journal(JOB, "test").state()
+    manifests = stored_manifests(job.site, state, "r0001")
+    changed = Finding(rule="grouping-keys-changed", severity=Severity.BREAKING, where="q", evidence="a -> b")
+    judged = QueryAssessment(verdict=Verdict.SWITCH, findings=(changed,))
+    assessment = Assessment(verdict=Verdict.SWITCH, queries={QUERY: judged})
+    ways, refusal = find_ways(
+        job.site, state, request, "r0001", manifests, manifests, assessment, assessment, topics={QUERY: now}
+    )
+    return ways.get(QUERY), refusal
+
+
+def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job: Registered) -> None:
+    """Its driver would refuse after the current one was stopped. Negative control: the topic is still the same."""
+    job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0001"}))
+    job.record(ReleasePromoted(operation="op", release="r0001", instance="op-candidate"))
+    job.record(job.version("v0002"))
+    job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
+    request = DeployRequest(job=JOB, release="r0001", rollback=True)
+    for now in (OLD, {}):
+        way, _ = back(job, request, now)
+        assert way is not None
+        assert (way.way, way.version) == (Way.RETURN, "v0001")
+    way, refusal = back(job, request, NEW)
+    assert way is None
+    assert refusal.endswith(
+        "; topic sales was deleted and created again since v0001, so its offsets do not belong to the present records"
+    )
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+def test_a_snapshot_of_an_earlier_topic_is_not_restored(job: Registered, recovers: bool) -> None:
+    """Neither by a recovery nor by a rollback. Negative control: the topic is still the same."""
+    snapshot = job.take()
+    recover = Recovery(action=RecoveryAction.RESTORE, snapshots={QUERY: snapshot}, accepted_by="ada")
+    request = DeployRequest(job=JOB, release="r0001", rollback=not recovers, recover=recover if recovers else None)
+    way, _ = back(job, request, OLD)
+    assert way is not None
+    assert (way.way, way.snapshot) == (Way.RESTORE, snapshot)
+    way, refusal = back(job, request, NEW)
+    assert way is None
+    assert "topic sales was deleted and created again since batch 7" in refusal
