@@ -10,13 +10,19 @@ import pytest
 from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.serving import Span
 from streamkeeper.model.sink_capabilities import Numbering, Reconciliation, SinkCapabilities
-from streamkeeper.sinks.asking import ask_output
+from streamkeeper.sinks.asking import ask_output, reconcile
 from streamkeeper.sinks.contract import ComparedVersions, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 SCHEMA = "customer string, total long"
 FIRST, SECOND, LATE = ("a", 1), ("b", 2), ("z", 9)
+
+
+class HasSink(Protocol):
+    """An output of the kind."""
+
+    sink: Sink
 
 
 class Place(Protocol):
@@ -46,14 +52,14 @@ class SinkContract:
 
     def test_a_batch_that_comes_again(self, place: Place, can: SinkCapabilities) -> None:
         """Changes nothing where the output takes rows again, and is there twice where it does not."""
-        writer = _opened(place, 1)
+        writer = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND, SECOND)):
             writer.write(place.batch(row), min(number, 1))
         assert place.rows() == [FIRST, SECOND, *([] if can.takes_again else [SECOND])]
 
     def test_its_last_batch(self, place: Place, can: SinkCapabilities) -> None:
         """Is told by another writer and by the description alike, or by neither."""
-        writer = _opened(place, 1)
+        writer = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
             writer.write(place.batch(row), number)
         question = OutputQuestion(
@@ -64,12 +70,12 @@ class SinkContract:
             mask=lambda text: text,
         )
         told = ask_output(question)
-        assert _opened(place, 2).last_batch() == told.batch == (1 if can.knows_batches else None)
+        assert opened(place, 2).last_batch() == told.batch == (1 if can.knows_batches else None)
         assert bool(told.unknown) is not can.knows_batches
 
     def test_whose_it_is(self, place: Place, can: SinkCapabilities) -> None:
         """Is told by its fence alone; an output that does not fence has no such place."""
-        _opened(place, 1, installation="a1")
+        opened(place, 1, installation="a1")
         assert bool(place.sink.fence_place) is can.fences
         if can.fences:
             (fence,) = read_fences(place.sink.fence_place)
@@ -77,9 +83,9 @@ class SinkContract:
 
     def test_a_writer_that_was_superseded(self, place: Place, can: SinkCapabilities) -> None:
         """Writes nothing where the output fences; elsewhere only its death keeps it out."""
-        old = _opened(place, 1)
+        old = opened(place, 1)
         old.write(place.batch(FIRST), 0)
-        _opened(place, 2)
+        opened(place, 2)
         late = place.batch(LATE)
         if can.fences:
             with pytest.raises(Fenced):
@@ -90,25 +96,25 @@ class SinkContract:
 
     def test_a_writer_that_another_version_superseded(self, place: Place, can: SinkCapabilities) -> None:
         """Is told so where the output fences, and not that the output has lost what it had written."""
-        old = _opened(place, 1)
+        old = opened(place, 1)
         old.write(place.batch(FIRST), 0)
-        _opened(place, 2, "v0002").write(place.batch(SECOND), 0)
+        opened(place, 2, "v0002").write(place.batch(SECOND), 0)
         with pytest.raises(Fenced) if can.fences else nullcontext():
             old.write(place.batch(LATE), 1)
         assert (LATE in place.rows()) is not can.fences
 
     def test_another_installation(self, place: Place, can: SinkCapabilities) -> None:
         """Cannot take over an output that fences, whatever its epoch; the first one goes on."""
-        writer = _opened(place, 1, installation="a1")
+        writer = opened(place, 1, installation="a1")
         with pytest.raises(OperationRefused) if can.fences else nullcontext():
-            _opened(place, 2, installation="b2")
+            opened(place, 2, installation="b2")
         writer.write(place.batch(FIRST), 0)
         assert place.rows() == [FIRST]
 
     def test_a_shadow(self, place: Place, can: SinkCapabilities) -> None:
         """Is not seen by readers, and leaves nothing when it is discarded; no other sink is ever written in shadow."""
-        _opened(place, 1).write(place.batch(FIRST), 0)
-        shadow = _opened(place, 2, "v0002", role=WriterRole.SHADOW)
+        opened(place, 1).write(place.batch(FIRST), 0)
+        shadow = opened(place, 2, "v0002", role=WriterRole.SHADOW)
         shadow.write(place.batch(LATE), 0)
         assert (place.rows() == [FIRST]) is can.shadows
         shadow.discard()
@@ -116,10 +122,10 @@ class SinkContract:
 
     def test_a_shadow_that_replaces_the_output(self, place: Place, can: SinkCapabilities) -> None:
         """Is what readers see from then on, and nothing else; the writer of the old version is fenced."""
-        old = _opened(place, 1)
+        old = opened(place, 1)
         old.write(place.batch(FIRST), 0)
-        _opened(place, 2, "v0002", role=WriterRole.SHADOW).write(place.batch(SECOND), 0)
-        writer = _opened(place, 3, "v0002")
+        opened(place, 2, "v0002", role=WriterRole.SHADOW).write(place.batch(SECOND), 0)
+        writer = opened(place, 3, "v0002")
         assert (place.rows() == [SECOND]) is can.shadows
         assert (writer.last_batch() == 0) is can.shadows
         with pytest.raises(Fenced) if can.fences else nullcontext():
@@ -128,11 +134,11 @@ class SinkContract:
 
     def test_a_comparison(self, place: Place, can: SinkCapabilities) -> None:
         """Of a shadow with the output finds whether both hold the same rows; a sink without shadows cannot compare."""
-        current = _opened(place, 1)
+        current = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
             current.write(place.batch(row), number)
-        alike = _opened(place, 2, "v0002", role=WriterRole.SHADOW)
-        other = _opened(place, 2, "v0003", role=WriterRole.SHADOW)
+        alike = opened(place, 2, "v0002", role=WriterRole.SHADOW)
+        other = opened(place, 2, "v0003", role=WriterRole.SHADOW)
         for number, rows in enumerate(((FIRST, FIRST), (SECOND, LATE))):
             alike.write(place.batch(rows[0]), number)
             other.write(place.batch(rows[1]), number)
@@ -143,19 +149,19 @@ class SinkContract:
 
     def test_a_comparison_of_other_input(self, place: Place, can: SinkCapabilities) -> None:
         """Is none: both outputs hold the same row, but of batches that end elsewhere."""
-        _opened(place, 1).write(place.batch(FIRST), 0)
-        shadow = _opened(place, 2, "v0002", role=WriterRole.SHADOW)
+        opened(place, 1).write(place.batch(FIRST), 0)
+        shadow = opened(place, 2, "v0002", role=WriterRole.SHADOW)
         shadow.write(place.batch(FIRST), 0)
         found = shadow.compare_with_current(_versions(place, pair=None))
         assert (found is None or not found.same_input) or not can.shadows
 
     def test_a_version_that_continues_another(self, place: Place, can: SinkCapabilities) -> None:
         """As after a handoff: readers see the rows of both, and the batches have the numbers that are declared."""
-        old = _opened(place, 1)
+        old = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
             old.write(place.batch(row), number)
         last = 1 if can.numbering is Numbering.KEEP else 0
-        new = _opened(place, 2, "v0002", serving=(Span("v0001", 1), Span("v0002")))
+        new = opened(place, 2, "v0002", serving=(Span("v0001", 1), Span("v0002")))
         new.seed(last)
         new.seed(last)
         new.write(place.batch(LATE), last + 1)
@@ -164,11 +170,12 @@ class SinkContract:
 
     def test_a_version_that_goes_back(self, place: Place, can: SinkCapabilities) -> None:
         """As after a restore: the batches after it are hidden, replaced row by row, or there twice, as declared."""
-        old = _opened(place, 1)
+        old = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND, LATE)):
             old.write(place.batch(row), number)
-        new = _opened(place, 2, "v0002", serving=(Span("v0001", 1), Span("v0002")))
+        new = opened(place, 2, "v0002", serving=(Span("v0001", 1), Span("v0002")))
         new.seed(1)
+        assert reconcile(place.sink.describe(), "v0001", 1).refusal == ""
         hidden = can.reconciles is Reconciliation.CUT_BACK
         assert place.rows() == [FIRST, SECOND, *([] if hidden else [LATE])]
         new.write(place.batch(LATE), 2)
@@ -186,14 +193,15 @@ def _versions(place: Place, *, pair: tuple[int, int] | None) -> ComparedVersions
     )
 
 
-def _opened(
-    place: Place,
+def opened(
+    place: HasSink,
     epoch: int,
     version: str = "v0001",
     *,
     role: WriterRole = WriterRole.SERVING,
     installation: str = "",
     serving: tuple[Span, ...] = (),
+    mode: str = "append",
 ) -> SinkWriter:
     """A writer of an epoch, its fence raised. ``serving``: what readers see from then on, by default its version."""
     serving = () if role is WriterRole.SHADOW else serving or (Span(version),)
@@ -202,7 +210,7 @@ def _opened(
         query="totals",
         version=version,
         epoch=epoch,
-        output_mode="append",
+        output_mode=mode,
         role=role,
         serving=serving,
         installation=installation,

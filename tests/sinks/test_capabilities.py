@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
+from sqlalchemy import Engine, event
 
-from streamkeeper import FileSink, ForeachBatch, TableSink, read_serving
-from tests.contracts.sink_contract import SCHEMA, Place, SinkContract
+from streamkeeper import BatchContext, FileSink, ForeachBatch, TableSink, read_serving
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
+from streamkeeper.sinks import file, file_serving
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from tests.contracts.sink_contract import SCHEMA, SinkContract
+from tests.contracts.sink_kill_contract import SinkKillContract, before_each_file_write
+from tests.contracts.sink_rows_contract import SinkRowsContract
 from tests.sinks.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -20,10 +29,12 @@ pytestmark = pytest.mark.spark
 class Batches:
     """What a query gives a sink."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self.root = root / "held"
+        self.root.mkdir()
         self._spark = spark
 
-    def batch(self, row: tuple[str, int]) -> DataFrame:
+    def batch(self, row: tuple[str | None, int]) -> DataFrame:
         return self._spark.createDataFrame([row], SCHEMA)
 
 
@@ -31,64 +42,252 @@ class Table(Batches):
     """In a SQLite file."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
-        super().__init__(spark)
-        self.where = f"sqlite:///{root}/warehouse.db"
+        super().__init__(root, spark)
+        self.where = f"sqlite:///{self.root}/warehouse.db"
         self.sink = TableSink(self.where, table="totals", key=["customer"])
+        self.elsewhere = TableSink(self.where, table="others", key=["customer"])
 
-    def rows(self) -> list[tuple[str, int]]:
-        """By the database's own client."""
+    def rows(self) -> list[tuple[str | None, int]]:
+        """By the database's own client; none before there is a table."""
         reader = Warehouse(self.where)
         try:
-            return [(name, total) for name, total in reader.rows()]
+            there = reader.tables and reader.rows("SELECT customer, total FROM totals ORDER BY customer")
+            return [(name, total) for name, total in there or ()]
         finally:
             reader.close()
+
+    def before_each_write(self, act: Callable[[], None]) -> None:
+        """Before each statement that is no query, and before each commit."""
+
+        def see(connection: object, cursor: object, statement: str, *_: object) -> None:
+            if not statement.lstrip().upper().startswith(("SELECT", "PRAGMA")):
+                act()
+
+        event.listen(Engine, "before_cursor_execute", see)
+        event.listen(Engine, "commit", lambda _: act())
 
 
 class Files(Batches):
     """Parquet files, read as the README says."""
 
-    def __init__(self, root: Path, spark: SparkSession) -> None:
-        super().__init__(spark)
-        self.where = str(root / "out")
-        self.sink = FileSink(self.where)
+    def __init__(self, root: Path, spark: SparkSession, form: str = "parquet") -> None:
+        super().__init__(root, spark)
+        self.where = str(self.root / "out")
+        self.sink = FileSink(self.where, format=form)
+        self.elsewhere = FileSink(str(self.root / "others"))
 
-    def rows(self) -> list[tuple[str, int]]:
-        """By the sink's log."""
-        return sorted((row.customer, row.total) for row in read_serving(self._spark, self.where).collect())
+    def rows(self) -> list[tuple[str | None, int]]:
+        """By the sink's log; none before there is a batch."""
+        if not any(Path(self.where).glob("v*/_spark_metadata/*")):
+            return []
+        rows = read_serving(self._spark, self.where).select("customer", "total").collect()
+        return sorted(((row.customer, row.total) for row in rows), key=lambda row: row[0] or "~")
+
+    def before_each_write(self, act: Callable[[], None]) -> None:
+        """Before each write of Python, and before and after Spark's own."""
+        before_each_file_write(self.root, act)
+        sink_of = file._spark_sink
+
+        class Seen:
+            def __init__(self, sink: Any) -> None:
+                self._sink = sink
+
+            def addBatch(self, *args: Any) -> None:  # noqa: N802 - the JVM's name
+                act()
+                self._sink.addBatch(*args)
+                act()
+
+        file._spark_sink = lambda *args: Seen(sink_of(*args))
+
+
+class PartitionedFiles(Files):
+    """With a folder for each customer."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        super().__init__(root, spark)
+        self.sink = FileSink(self.where, partition_by=["customer"])
 
 
 class Function(Batches):
-    """One that keeps what it is given."""
+    """One that appends what it is given to a file."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        super().__init__(spark)
-        self.where, self._kept = "", list[tuple[str, int]]()
-        self.sink = ForeachBatch(lambda batch, _: self._kept.extend(map(tuple, batch.collect())))
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        super().__init__(root, spark)
+        self.where, self._file = "", self.root / "rows"
+        self.sink = self._append_to(self._file)
+        self.elsewhere = self._append_to(self.root / "others")
 
-    def rows(self) -> list[tuple[str, int]]:
+    def _append_to(self, kept: Path) -> ForeachBatch:
+        def append(batch: DataFrame, _: BatchContext) -> None:
+            with kept.open("a") as stream:
+                stream.writelines(f"{row.customer or ''} {row.total}\n" for row in batch.collect())
+
+        return ForeachBatch(append)
+
+    def rows(self) -> list[tuple[str | None, int]]:
         """All of it."""
-        return sorted(self._kept)
+        lines = self._file.read_text().splitlines() if self._file.exists() else []
+        rows = ((name or None, int(total)) for name, _, total in (line.partition(" ") for line in lines))
+        return sorted(rows, key=lambda row: row[0] or "~")
+
+    def before_each_write(self, act: Callable[[], None]) -> None:
+        """Before its file is opened."""
+        before_each_file_write(self.root, act)
 
 
-class TestTable(SinkContract):
+class TestTable(SinkContract, SinkRowsContract, SinkKillContract):
     """SQLite; what PostgreSQL does otherwise is in ``test_table_postgres``."""
 
+    fewest_kills = 3
+
     @pytest.fixture
-    def place(self, tmp_path: Path, spark: SparkSession) -> Place:
+    def place(self, tmp_path: Path, spark: SparkSession) -> Table:
         return Table(tmp_path, spark)
 
 
-class TestFiles(SinkContract):
+class TestFiles(SinkContract, SinkKillContract):
     """A local directory."""
 
+    fewest_kills = 3
+
     @pytest.fixture
-    def place(self, tmp_path: Path, spark: SparkSession) -> Place:
+    def place(self, tmp_path: Path, spark: SparkSession) -> Files:
         return Files(tmp_path, spark)
 
 
-class TestFunction(SinkContract):
+class TestRowsOfFiles(SinkRowsContract):
+    """With a partition column, so that a row has a place."""
+
+    @pytest.fixture
+    def place(self, tmp_path: Path, spark: SparkSession) -> PartitionedFiles:
+        return PartitionedFiles(tmp_path, spark)
+
+
+class TestFunction(SinkContract, SinkRowsContract, SinkKillContract):
     """The author's own."""
 
     @pytest.fixture
-    def place(self, spark: SparkSession) -> Place:
-        return Function(spark)
+    def place(self, tmp_path: Path, spark: SparkSession) -> Function:
+        return Function(tmp_path, spark)
+
+
+@pytest.mark.parametrize("form", ["json", "orc"])
+@pytest.mark.parametrize("change", ColumnChange)
+def test_a_format_takes_the_declared_changes_of_columns(
+    tmp_path: Path, spark: SparkSession, form: str, change: ColumnChange
+) -> None:
+    """The other formats with declared changes beside Parquet."""
+    SinkRowsContract().test_a_change_of_columns(Files(tmp_path, spark, form), capabilities_of("file"), change)
+
+
+WRONG: list[tuple[type[Any], str, Any, Callable[..., None]]] = [
+    (Table, "takes_again", "", SinkContract.test_a_batch_that_comes_again),
+    (Function, "takes_again", "by a key", SinkContract.test_a_batch_that_comes_again),
+    (Table, "fences", False, SinkContract.test_a_writer_that_was_superseded),
+    (Function, "fences", True, SinkContract.test_a_writer_that_was_superseded),
+    (Files, "knows_batches", False, SinkContract.test_its_last_batch),
+    (Function, "knows_batches", True, SinkContract.test_its_last_batch),
+    (Files, "shadows", False, SinkContract.test_a_shadow),
+    (Function, "shadows", True, SinkContract.test_a_comparison),
+    (Table, "reconciles", Reconciliation.CUT_BACK, SinkContract.test_a_version_that_goes_back),
+    (Files, "reconciles", Reconciliation.REPLAY, SinkContract.test_a_version_that_goes_back),
+    (Function, "reconciles", Reconciliation.REPLAY, SinkContract.test_a_version_that_goes_back),
+    (Table, "one_place", False, SinkRowsContract.test_the_next_version_with_another_column),
+    (Files, "one_place", True, SinkRowsContract.test_the_next_version_with_another_column),
+    (Table, "names_place", False, SinkRowsContract.test_its_identity),
+    (Function, "names_place", True, SinkRowsContract.test_its_identity),
+    (Table, "of_one_machine", {}, SinkRowsContract.test_a_place_of_one_machine),
+    (Files, "of_one_machine", {}, SinkRowsContract.test_a_place_of_one_machine),
+    (Files, "read_as", "", SinkRowsContract.test_a_stream_of_its_rows),
+    (Table, "read_as", "file", SinkRowsContract.test_a_stream_of_its_rows),
+    (Files, "log_folder", "", SinkRowsContract.test_a_log_that_grows),
+    (Table, "log_folder", "_delta_log", SinkRowsContract.test_a_log_that_grows),
+    (Function, "not_from_elsewhere", "", SinkRowsContract.test_writes_from_elsewhere),
+    (Table, "columns", {"": frozenset({ColumnChange.ADDED})}, SinkRowsContract.test_a_change_of_columns),
+    (Table, "placed_by", "", SinkRowsContract.test_the_columns_that_place_a_row),
+    (Table, "placed_by", "partition_by", SinkRowsContract.test_the_columns_that_place_a_row),
+    (Table, "needs_place", False, SinkRowsContract.test_a_row_without_a_place),
+    (PartitionedFiles, "needs_place", True, SinkRowsContract.test_a_row_without_a_place),
+    (Table, "complete_replaces", False, SinkRowsContract.test_a_batch_in_complete_mode),
+    (Function, "complete_replaces", True, SinkRowsContract.test_a_batch_in_complete_mode),
+]
+"""Kind of output, capability, a value that is not true of it, the test that finds it."""
+
+
+@pytest.mark.parametrize(
+    ("of", "capability", "value", "test"), WRONG, ids=[f"{of.__name__}-{name}-{value}" for of, name, value, _ in WRONG]
+)
+def test_the_suite_sees_a_wrong_declaration(
+    tmp_path: Path, spark: SparkSession, of: type[Any], capability: str, value: object, test: Callable[..., None]
+) -> None:
+    """Negative control: the real output does not do what is declared of it, or more."""
+    place, suite = of(tmp_path, spark), SinkRowsContract() if "Rows" in test.__qualname__ else SinkContract()
+    wrong = structs.replace(capabilities_of(place.sink.kind), **{capability: value})
+    change = (ColumnChange.ADDED,) if capability == "columns" else ()
+    with pytest.raises((AssertionError, pytest.fail.Exception, StreamkeeperError)):
+        test(suite, place, wrong, *change)
+
+
+def test_the_suite_sees_one_sequence_of_numbers_that_is_declared_as_one_for_each_version(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Negative control: an output that has its newest number, whatever version wrote it, loses rows under the first
+    ones.
+    """
+    newest = -1
+
+    def append_newer(batch: DataFrame, context: BatchContext) -> None:
+        nonlocal newest
+        if context.batch_id > newest:
+            newest = context.batch_id
+            place.append(batch, context)
+
+    place = Function(tmp_path, spark)
+    place.append, place.sink = place.sink.function, ForeachBatch(append_newer)  # type: ignore[attr-defined]
+    declared = capabilities_of("foreach")
+    with pytest.raises(AssertionError):
+        SinkContract().test_a_version_that_continues_another(
+            place, structs.replace(declared, numbering=Numbering.REBASE)
+        )
+
+
+def test_the_suite_sees_a_batch_of_two_writes(tmp_path: Path, spark: SparkSession) -> None:
+    """Negative control: rows and their number are written one after the other, so that a kill between them doubles the
+    rows.
+    """
+    place = Function(tmp_path, spark)
+    append, numbers = place.sink.function, tmp_path / "held" / "numbers"
+    numbers.touch()
+
+    def append_new(batch: DataFrame, context: BatchContext) -> None:
+        if str(context.batch_id) not in numbers.read_text().split():
+            append(batch, context)
+            with numbers.open("a") as stream:
+                stream.write(f"{context.batch_id}\n")
+
+    place.sink = ForeachBatch(append_new)
+    declared = structs.replace(capabilities_of("foreach"), takes_again="by their number")
+    with pytest.raises(AssertionError):
+        SinkKillContract().test_a_kill_between_two_writes_of_a_batch(place, declared)
+
+
+def test_the_suite_sees_a_cutover_of_two_writes(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: the file of an epoch is created first and filled afterwards."""
+
+    def create_in_two(path: Path, data: bytes) -> bool:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        path.write_bytes(data)
+        return True
+
+    monkeypatch.setattr(file_serving, "create_whole", create_in_two)
+    with pytest.raises(StreamkeeperError):
+        SinkKillContract().test_a_kill_between_two_writes_of_a_cutover(Files(tmp_path, spark), capabilities_of("file"))
+
+
+def test_every_capability_has_a_wrong_declaration_that_is_seen() -> None:
+    """But for two texts, which say for a person what the others decide."""
+    seen = {name for _, name, _, _ in WRONG} | {"numbering"}
+    assert set(SinkCapabilities.__struct_fields__) - seen == {"place", "result_of"}

@@ -1,0 +1,155 @@
+"""What a kind of sink is held to about its rows and its place: columns, keys, files. With Spark's own frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+from pyspark.sql import functions as f
+
+from streamkeeper.errors import OutputUnfit, StreamkeeperError
+from streamkeeper.locations import scheme_of
+from streamkeeper.model.serving import Span
+from streamkeeper.model.sink_capabilities import ColumnChange, SinkCapabilities
+from streamkeeper.sinks.contract import Sink
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from tests.contracts.sink_contract import FIRST, SCHEMA, SECOND, opened
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHANGES: dict[ColumnChange, Callable[[DataFrame], DataFrame]] = {
+    ColumnChange.ADDED: lambda rows: rows.withColumn("more", f.lit("y")),
+    ColumnChange.REMOVED: lambda rows: rows.drop("note"),
+    ColumnChange.REORDERED: lambda rows: rows.select("note", "total", "customer"),
+    ColumnChange.RETYPED: lambda rows: rows.withColumn("note", f.lit(7)),
+    ColumnChange.NULLABLE: lambda rows: rows.withColumn("note", f.lit(None).cast("string")),
+}
+"""What each change does to rows with the columns ``customer``, ``total`` and ``note``."""
+
+
+class RowsPlace(Protocol):
+    """An output of the kind below ``root``, where nothing else is; ``elsewhere``: a sink that writes to another one."""
+
+    sink: Sink
+    elsewhere: Sink
+    where: str
+    root: Path
+
+    def batch(self, row: tuple[str | None, int]) -> DataFrame:
+        """A batch of one row, as the query's frame has it."""
+
+    def rows(self) -> list[tuple[str | None, int]]:
+        """What a reader of the serving output sees of ``customer`` and ``total``, in order."""
+
+
+class SinkRowsContract:
+    """Run against a ``place`` that holds nothing."""
+
+    @pytest.fixture
+    def can(self, place: RowsPlace) -> SinkCapabilities:
+        return capabilities_of(place.sink.describe().kind)
+
+    def test_its_identity(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Tells two places apart, or the kind does not say that its identity is the place."""
+        differ = place.sink.describe().output != place.elsewhere.describe().output
+        assert differ is can.names_place
+
+    def test_a_place_of_one_machine(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Is an output that keeps files here: on another machine there would be others."""
+        _begin(place)
+        kept = [path for path in place.root.rglob("*") if path.is_file()]
+        assert bool(can.of_one_machine.get(scheme_of(place.sink.describe().output))) is (bool(kept) and can.names_place)
+
+    def test_writes_from_elsewhere(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Are declared safe only where an executor that outlives its driver meets a fence."""
+        assert can.not_from_elsewhere or can.fences
+
+    def test_a_log_that_grows(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Is in the folder that is declared: one file for each batch."""
+        writer = _begin(place)
+        writer.write(place.batch(SECOND), 1)
+        version = Path(place.sink.describe().output, "v0001")
+        logs = [folder.name for folder in version.glob("*") if {"0", "1"} <= {file.name for file in folder.glob("*")}]
+        assert logs == [can.log_folder] * bool(can.log_folder)
+
+    def test_a_stream_of_its_rows(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Can be read by the declared kind of source and by no other."""
+        _begin(place)
+        assert [kind for kind, read in STREAMS.items() if read(place) == [FIRST]] == [can.read_as] * bool(can.read_as)
+
+    def test_the_columns_that_place_a_row(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Are in the declared option of its description, and in no other one."""
+        columns, options = set(place.batch(FIRST).columns), place.sink.describe().options
+        naming = [name for name, value in options.items() if value and set(value.split(",")) <= columns]
+        assert naming == [can.placed_by] * bool(can.placed_by)
+
+    def test_a_row_without_a_place(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Is refused by name if the output needs one, else it is there."""
+        writer, homeless = _begin(place), (None, 5)
+        if can.needs_place:
+            with pytest.raises(StreamkeeperError, match="customer"):
+                writer.write(place.batch(homeless), 1)
+        else:
+            writer.write(place.batch(homeless), 1)
+        assert (homeless in place.rows()) is not can.needs_place
+
+    def test_a_batch_in_complete_mode(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Replaces all rows if that is declared, and is not taken or added otherwise."""
+        if "complete" not in place.sink.output_modes:
+            assert not can.complete_replaces
+            return
+        writer = opened(place, 1, mode="complete")
+        for number, row in enumerate((FIRST, SECOND)):
+            writer.write(place.batch(row), number)
+        assert (place.rows() == [SECOND]) is can.complete_replaces
+
+    def test_the_next_version_with_another_column(self, place: RowsPlace, can: SinkCapabilities) -> None:
+        """Is refused where it meets the rows of the last version in one place, and accepted in one of its own."""
+        _begin(place)
+        new = opened(place, 2, "v0002", serving=(Span("v0001", 0), Span("v0002")))
+        new.seed(0)
+        wider = place.batch(SECOND).withColumn("note", f.lit("x"))
+        if can.one_place:
+            with pytest.raises(OutputUnfit):
+                new.write(wider, 1)
+        else:
+            new.write(wider, 1)
+        assert place.rows() == [FIRST, *([] if can.one_place else [SECOND])]
+
+    @pytest.mark.parametrize("change", ColumnChange)
+    def test_a_change_of_columns(self, place: RowsPlace, can: SinkCapabilities, change: ColumnChange) -> None:
+        """Within a version takes no row away if it is declared. Others need not fail: they are only not promised."""
+        accepted = can.columns.get(place.sink.describe().options.get("format", ""), frozenset())
+        if change not in accepted:
+            return
+        writer = opened(place, 1)
+        for number, row in enumerate((FIRST, SECOND)):
+            rows = place.batch(row).withColumn("note", f.lit("x"))
+            writer.write(CHANGES[change](rows) if number else rows, number)
+        assert place.rows() == [FIRST, SECOND]
+
+
+def _begin(place: RowsPlace) -> Any:
+    """A writer whose first batch is ``FIRST``."""
+    writer = opened(place, 1)
+    writer.write(place.batch(FIRST), 0)
+    return writer
+
+
+def _read_files(place: RowsPlace) -> list[tuple[str, int]]:
+    """The rows of a stream of the first version's files; none if there are no such files."""
+    session, described = place.batch(FIRST).sparkSession, place.sink.describe()
+    form, folder = described.options.get("format", "parquet"), f"{described.output}/v0001"
+    if not Path(folder).is_dir():
+        return []
+    stream = session.readStream.schema(SCHEMA).format(form).load(folder).select("customer", "total")
+    read = stream.writeStream.format("memory").queryName("read").trigger(availableNow=True)
+    read.option("checkpointLocation", str(place.root / "read")).start().awaitTermination()
+    return [(row.customer, row.total) for row in session.table("read").collect()]
+
+
+STREAMS = {"file": _read_files}
+"""Kind of source -> reads the output with it."""
