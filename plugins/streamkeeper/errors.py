@@ -71,6 +71,9 @@ class Unsupported(InvalidInput):
 class OutputUnfit(InvalidInput):
     """The existing output does not accept the query's rows; a new output of the same name would accept them."""
 
+    REMEDY = "alter the table, or write to another table"
+    """The hint where no switch to a new output is offered."""
+
 
 class NotFound(PermanentError):
     """The job, release, operation or instance is unknown."""

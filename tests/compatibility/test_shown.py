@@ -80,7 +80,7 @@ def market(countries: str) -> str:
         (
             "window(source 0.ts; 943bd054)",
             "window(source 0.ts; 0a3bd054)",
-            "`window(ts)` → `window(ts)` (another gap, offset or time column)",
+            "`session_window(ts)` → `session_window(ts)` (another gap, offset or time column)",
         ),
         (
             "lessthanorequal(source 1.ts, timestampaddinterval(source 0.ts, 60000000:interval minute, in session))",

@@ -38,7 +38,7 @@ from streamkeeper.compatibility.way_out import priced
 from streamkeeper.model.concern import Concern, concern_of
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import SINK_FUNCTION, Manifest
 
 RULES: tuple[Rule, ...] = (
     *sources.RULES,
@@ -151,12 +151,19 @@ def _findings(name: str, before: Mapping[str, Manifest], after: Mapping[str, Man
     return removed(name, before, after)
 
 
+def _compared(field: str, manifest: Manifest, same_sink: bool) -> object:
+    """A field's value. The rule about another kind of sink explains the functions of the sink."""
+    if field != "functions" or same_sink:
+        return getattr(manifest, field)
+    return {name: digest for name, digest in manifest.functions.items() if not name.startswith(SINK_FUNCTION)}
+
+
 def _unexplained(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """A finding for each field whose difference, taken alone, no rule reports."""
     for field in old.__struct_fields__:
         if field in _DERIVED:
             continue
-        before, after = getattr(old, field), getattr(new, field)
+        before, after = (_compared(field, each, old.sink.kind == new.sink.kind) for each in (old, new))
         if before != after and not any(_ruled(old, msgspec.structs.replace(old, **{field: after}))):
             yield Finding(
                 rule="unexplained-difference",

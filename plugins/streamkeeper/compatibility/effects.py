@@ -1,6 +1,7 @@
 """The effect of a RESUME with each change: a sentence per rule and severity. Pure.
 
-``{groups}``: the entries that the state keeps; ``{name}``: the output column concerned; ``{where}``: the finding's own.
+``{groups}``: the entries that the state keeps; ``{name}``: the output column concerned; ``{where}``: the finding's own;
+``{option}``: the meaning of the sink's option.
 A finding about damage brings its own sentence: the effect that was measured at a start.
 """
 
@@ -18,6 +19,10 @@ IF_INTENDED = f"{NO_ACTION} if this is intended"
 """Hints of notes without a more specific one."""
 _ANY_SETTING = "operator-definition-changed"
 GROUPS, NAME = "groups in the state", "results"
+_ENTRIES = {"deduplication": "keys in the state", "join of two streams": "rows waiting in the join state"}
+"""Name of an operator in a finding's place -> the entries of its state, if these are not groups."""
+_OPTIONS = {"key": "key", "format": "file format", "partition_by": "partitioning"}
+"""Option of a sink -> its meaning."""
 
 _KEYED = {
     "grouping-key": ("rows", "groups", "group"),
@@ -57,7 +62,10 @@ def _stored(noun: str, rows: str) -> dict[str, str]:
 
 
 _OLD_FILES = "existing files keep the old columns: a reader of the output would"
-_ANEW = "restart a group that was already evicted: a second, incomplete result, or a duplicate, would be written"
+_ANEW = (
+    "restart a group that was already evicted: a second result, which lacks the group's earlier rows, or a duplicate "
+    "row would be written"
+)
 _SETTING = "new rows would be computed with the new value, while {groups} hold results of the old value"
 
 OF_TABLE = "the first write would fail, because the output table has the old columns"
@@ -113,9 +121,10 @@ BREAKING: dict[str, str] = {
     "operator-time-mode-changed": "timers set in the old time mode would fire at wrong times or never",
     "operator-definition-changed": "the operator would continue with state that was written under its old settings",
     "filter-below-join-changed": "rows that the old filter accepted are waiting in the state and would still be joined",
-    "upstream-changed": "{groups} would mix rows that the old joins, unions or other steps produced with rows of "
+    "upstream-changed": "{groups} come from rows that the old joins, unions or other steps produced, and would be "
+    "combined with rows of the new ones",
+    "rows-in-state-changed": "{groups} come from the rows that the job created until now, and would be combined with "
     "the new ones",
-    "rows-in-state-changed": "{groups} were computed with the old rows and would be updated with the new ones",
     "watermark-changed": "rows would be dropped as late, and state evicted, at other times than before",
     "watermark-removed": f"a late row would {_ANEW}",
     "watermark-column-changed": "the stored watermark comes from the old column: rows would be dropped as late by the "
@@ -126,7 +135,7 @@ BREAKING: dict[str, str] = {
     "output-mode-changed": "groups would be written twice or never",
     "sink-kind-changed": "the new sink would receive only new batches: rows written so far would be missing there",
     "sink-output-changed": "the new output would receive only new batches: rows written so far stay in the old one",
-    "sink-option-changed": "new rows would be written with another key, format or partitioning than existing ones",
+    "sink-option-changed": "new rows would be written with another {option} than existing ones",
     "sink-key-redefined": "results would be written under different keys: existing rows keep their old keys and are "
     "never updated",
     "sink-partition-redefined": "results would be written to different partitions: a reader of one partition would "
@@ -225,11 +234,20 @@ FATAL: dict[str, str] = {
 _OF = {Severity.NOTE: NOTES, Severity.OPAQUE: OPAQUE, Severity.BREAKING: BREAKING, Severity.FATAL: FATAL}
 
 
-def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = GROUPS, name: str = NAME) -> str:
-    """Return the sentence that describes the effect of a rule's finding; empty for a rule without such a sentence."""
+def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = "", name: str = NAME) -> str:
+    """Return the sentence that describes the effect of a rule's finding; empty for a rule without such a sentence.
+
+    ``groups``: the entries of the state; if empty, they follow from ``where``.
+    """
     known = _OF[severity]
     text = known.get(rule) or (known.get(_ANY_SETTING, "") if rule.startswith("operator-") else "")
-    return text.format(where=where, groups=groups, name=name)
+    option = _OPTIONS.get(where.rpartition(" ")[2], "key, format or partitioning")
+    return text.format(where=where, groups=groups or _entries(where), name=name, option=option)
+
+
+def _entries(where: str) -> str:
+    """The entries of the state of the operator that a finding's place names."""
+    return next((entries for operator, entries in _ENTRIES.items() if operator in where), GROUPS)
 
 
 def with_effects(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -57,7 +57,8 @@ NOTES: dict[str, str] = {
     "join-type-changed": "rows waiting in the state would be joined by the new join type from now on",
     "join-range-narrowed": "matches outside the new range would no longer be produced; existing results stay",
     "limit-changed": "the row count would continue under the new limit; rows dropped before stay dropped",
-    "filter-below-state-changed": "the new filter would apply to new rows only; rows already counted in the state stay",
+    "filter-below-state-changed": "the new filter would apply to new rows only; what the state holds of earlier rows "
+    "stays",
     "rewritten-below-state": _SAME,
     "above-state-changed": _NEW_ROWS,
     "stateless-change": _NEW_ROWS,

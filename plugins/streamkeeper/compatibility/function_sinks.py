@@ -221,7 +221,8 @@ def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str
         where=f"{sink_function_called(next(iter(_functions(new))))}, which {does}",
         evidence=evidence,
         hint=f"{APPROVE}. Do not approve if the function identifies or routes rows by {listed}, or takes the unit of "
-        f"other values from {listed}: revert the change or switch to a new checkpoint version instead",
+        f"other values from {listed}: revert the change instead, because a new checkpoint version does not change the "
+        "rows that the function has already written",
         effect=f"{listed} of new rows would be computed differently from {listed} of the rows written so far. If the "
         f"function identifies or routes rows by {listed}, or takes the unit of other values from {listed}, new rows "
         "would go to another place or duplicate rows that they should replace",

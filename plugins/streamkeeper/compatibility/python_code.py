@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
+from itertools import zip_longest
+
+import msgspec
 
 from streamkeeper.compatibility.code_changes import NO_PART, CodeChange, code_change
 from streamkeeper.compatibility.function_names import short_name
@@ -44,9 +48,9 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     Such code determines the state, and the effect of a change of the code on the state is unknown.
     """
     names: dict[CodeChange, list[str]] = {}
-    for name, _, _ in _changed(old, new, BELOW_STATE):
+    for name, had, has in _changed(old, new, BELOW_STATE):
         if not is_rows(name) and not _is_carried(name, old, new):
-            changed = code_change(name, old, new)
+            changed = code_change(name, *_that_call(name, had, has, old, new))
             settings = "; ".join(settings_apart(old, new)) if changed.evidence == NO_PART else ""
             shown = changed._replace(evidence=f"{_SAME_TEXT} {settings}") if settings else changed
             names.setdefault(shown, []).append(function_called(name, new))
@@ -140,7 +144,7 @@ def function_renamed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a function whose name changed but whose code did not."""
     for place in (BELOW_STATE, ABOVE_STATE):
         for before, after in _by_position(old, new, place):
-            if before and after and before[0] != after[0] and before[1] == after[1]:
+            if before and after and _shown(before[0]) != _shown(after[0]) and before[1] == after[1]:
                 yield note("function-renamed", "Python functions", change(_shown(before[0]), _shown(after[0]), "name"))
 
 
@@ -161,11 +165,40 @@ def _changed(old: Manifest, new: Manifest, place: str) -> Iterator[tuple[str, st
             yield (after or before or ("", ""))[0], had, has
 
 
+def _that_call(name: str, had: str | None, has: str | None, old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
+    """The two manifests. If one of the queries does not call the function, its manifest is without the function that
+    has the same number there.
+    """
+    place = name.partition(" ")[0]
+    before, after = (
+        msgspec.structs.replace(
+            side, functions={other: each for other, each in side.functions.items() if other.partition(" ")[0] != place}
+        )
+        if digest is None
+        else side
+        for side, digest in zip((old, new), (had, has), strict=True)
+    )
+    return before, after
+
+
 def _by_position(
     old: Manifest, new: Manifest, place: str
 ) -> Iterator[tuple[tuple[str, str] | None, tuple[str, str] | None]]:
-    """Pairs of functions at one place, by their number there."""
+    """Pairs of functions at one place, by their number there.
+
+    If only additions or only removals lead from one list to the other, the other functions are paired by their code.
+    Not if rows of the job or functions whose results are only carried are among them: their numbers decide on rules.
+    """
     before, after = _numbered(old, place), _numbered(new, place)
+    names = [name for side in (before, after) for name, _ in side.values()]
+    if not (old.carried or new.carried or any(map(is_rows, names))):
+        sides = [[side[number] for number in sorted(side, key=_number)] for side in (before, after)]
+        digests = [[digest for _, digest in side] for side in sides]
+        steps = SequenceMatcher(None, digests[0], digests[1], autojunk=False).get_opcodes()
+        if {step for step, *_ in steps} in ({"equal", "insert"}, {"equal", "delete"}):
+            for _, start, end, other, other_end in steps:
+                yield from zip_longest(sides[0][start:end], sides[1][other:other_end])
+            return
     for number in sorted(before.keys() | after.keys()):
         yield before.get(number), after.get(number)
 
@@ -173,6 +206,11 @@ def _by_position(
 def _numbered(manifest: Manifest, place: str) -> dict[str, tuple[str, str]]:
     found = {name: digest for name, digest in manifest.functions.items() if name.startswith(place)}
     return {name.partition(" ")[0]: (name, digest) for name, digest in found.items()}
+
+
+def _number(place: str) -> tuple[int, str]:
+    digits = place.rpartition("/")[2]
+    return (int(digits) if digits.isdecimal() else 0), place
 
 
 def _is_carried(name: str, *manifests: Manifest) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
-from streamkeeper.compatibility.effects import NO_ACTION
+from streamkeeper.compatibility.effects import IF_INTENDED, NO_ACTION
 from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_keys import output_keys_redefined
 from streamkeeper.compatibility.output_values import redefined_values
@@ -29,6 +29,7 @@ from streamkeeper.compatibility.shown import (
     lines_change,
     text_change,
 )
+from streamkeeper.compatibility.terms import split
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Operator
 from streamkeeper.model.spark_confs import Role, role
@@ -38,6 +39,12 @@ _ABOVE = {
     "written again stays in the output as it is",
     "complete": "the next batch would write every group again, computed by the changed query",
 }
+_WHERE, _NULL_CHECK = "where ", "isnotnull("
+_SIDE = re.compile(r"^(?:(?:left|right|branch \d+): )*")
+_OF_SPARK = (
+    f"{IF_INTENDED}. A check `… is not null` may also come from Spark, which derives it from keys, windows, joins and "
+    "other filters"
+)
 _ID = re.compile(r"#\d+L?")
 _WATERMARK_MARK = re.compile(r"-T\d+ms")
 _INDENT = re.compile(r"^[\s:|+-]*")
@@ -72,7 +79,8 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
         else:
             measured = "agg_filter_before_removed"
             evidence = expressions_change(gone, come, "filter", named)
-            found = note("filter-below-state-changed", f"below the {where}", evidence, measured)
+            hint = _OF_SPARK if any(_checks_null(row) for row in (*gone, *come)) else ""
+            found = note("filter-below-state-changed", f"below the {where}", evidence, measured, hint)
         yield from with_line([found], old, new, gone, come)
 
 
@@ -93,7 +101,8 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if before.shape != after.shape and _columns(before) == _columns(after):
             gone = [part for part in before.shape if part not in after.shape]
             come = [part for part in after.shape if part not in before.shape]
-            sides = (gone, come) if gone or come else (before.shape, after.shape)
+            told = _without_null_checks(gone, come)
+            sides = told if any(told) else (gone, come) if gone or come else (before.shape, after.shape)
             evidence = expressions_change(sides[0], sides[1], named=named)
             found = breaking("upstream-changed", f"below the {where}", evidence, "op_dedup_before_agg_added, src_add")
             yield from with_line([found], old, new, gone, come)
@@ -149,6 +158,32 @@ RULES: tuple[Rule, ...] = (
     rewritten_below_state,
     plan_changed,
 )
+
+
+def _without_null_checks(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The parts that differ in more than checks for null. Spark moves these checks if, for instance, the type of a join
+    changes.
+    """
+    bare = [{part: _bare(part) for part in side} for side in (before, after)]
+    return (
+        [part for part, text in bare[0].items() if text not in bare[1].values()],
+        [part for part, text in bare[1].items() if text not in bare[0].values()],
+    )
+
+
+def _bare(part: str) -> str:
+    steps = split(part, "; ")
+    return "; ".join(step for step in steps if not _only_checks_null(step))
+
+
+def _checks_null(row: str) -> bool:
+    return _SIDE.sub("", row).startswith(_NULL_CHECK)
+
+
+def _only_checks_null(step: str) -> bool:
+    return step.startswith(_WHERE) and all(
+        test.startswith(_NULL_CHECK) for test in split(step.removeprefix(_WHERE), " and ")
+    )
 
 
 def _way_out(manifest: Manifest) -> tuple[tuple[str, ...], tuple[str, ...]] | None:

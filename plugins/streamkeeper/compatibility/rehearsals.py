@@ -68,7 +68,7 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
             rule="output-does-not-fit",
             severity=Severity.BREAKING,
             where="sink",
-            evidence=message,
+            evidence=message.removesuffix(f" ({OutputUnfit.REMEDY})"),
             hint=NEW_CHECKPOINT,
         )
     if _WORKER_LATE in message:
@@ -163,9 +163,9 @@ def rehearsed_without_rows(batch: int | None, *, searched: int) -> Finding:
         rule="rehearsed-without-rows",
         severity=Severity.NOTE,
         where="rehearsal" if batch is None else f"rehearsal of batch {batch}",
-        evidence=f"no batch with input rows ran: the last {searched} batches have no input rows, or their input or"
-        " state is deleted",
-        hint="watch the first batch with rows after the deploy",
+        evidence=f"no batch with input rows ran: none of the last batches (at most {searched} were searched) has input "
+        "rows and still has its input and its state",
+        hint="if this candidate is deployed, watch its first batch with rows",
     )
 
 

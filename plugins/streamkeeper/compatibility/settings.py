@@ -23,6 +23,7 @@ from streamkeeper.compatibility.rule import (
     state_texts,
     state_uses,
 )
+from streamkeeper.compatibility.setting_words import setting_meaning
 from streamkeeper.compatibility.shown import given_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import BELOW_STATE, Manifest, columns_of
@@ -56,7 +57,7 @@ def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """
     for key, before, after in changed_settings(old, new, Role.PINNED):
         measured = "conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression"
-        yield note("setting-pinned", key, value_change(before, after), measured)
+        yield note("setting-pinned", key, value_change(before, after, setting_meaning(key)), measured)
 
 
 def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -64,30 +65,30 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
     layout.
     """
     for key, before, after in changed_settings(old, new, Role.REFUSED):
+        evidence = value_change(before, after, setting_meaning(key))
         if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
             effect = "no effect: a Spark version without the setting has this layout only"
-            yield note("setting-changed", key, value_change(before, after), "upgrade_4.1_4.2", effect=effect)
+            yield note("setting-changed", key, evidence, "upgrade_4.1_4.2", effect=effect)
             continue
         measured = "conf_ckptformat_1_2, conf_ckptformat_2_1"
         if key == CHECKPOINT_FORMAT and not is_stateful(old, new):
             effect = "no effect: the setting concerns state, and the query keeps none"
-            yield note("setting-changed", key, value_change(before, after), "conf_ckptformat_stateless", effect=effect)
+            yield note("setting-changed", key, evidence, "conf_ckptformat_stateless", effect=effect)
             continue
-        yield breaking("checkpoint-layout-changed", key, value_change(before, after), measured)
+        yield breaking("checkpoint-layout-changed", key, evidence, measured)
 
 
 def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report changed settings that affect only timing and speed. Manifests do not record most of these settings."""
     for key, before, after in changed_settings(old, new, Role.TUNING):
-        yield note(
-            "tuning-changed", key, value_change(before, after), "conf_nodata, conf_checkcorrectness, conf_tuning"
-        )
+        evidence = value_change(before, after, setting_meaning(key))
+        yield note("tuning-changed", key, evidence, "conf_nodata, conf_checkcorrectness, conf_tuning")
 
 
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report changed settings that determine how new rows are computed, while the state keeps old results."""
     for key, before, after in changed_settings(old, new, Role.MEANING):
-        evidence, rule = value_change(before, after), _RULES.get(key, "setting-changed")
+        evidence, rule = value_change(before, after, setting_meaning(key)), _RULES.get(key, "setting-changed")
         if key in CODE:
             yield _other_code(key, evidence, stateful=is_stateful(old, new))
         elif not is_stateful(old, new):

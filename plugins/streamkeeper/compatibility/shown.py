@@ -198,7 +198,7 @@ def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED
                 return _changed(*typed, width, named)
             return _with_part(*pieces(left, right, width), only_part(left, right))
     same = expression(before, named.before)
-    if same.startswith("window("):
+    if same.startswith(("window(", "session_window(")):
         return same, f"{same}{OTHER_WINDOW}"
     if _ROWS in same:
         return same, same.replace(_ROWS, f"other {_ROWS}", 1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import OF_TABLE
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
-from streamkeeper.compatibility.shown import change, given_change
+from streamkeeper.compatibility.shown import change, given_change, text_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, SinkDescription, columns_of, is_schema
 from streamkeeper.model.sink_capabilities import ColumnChange
@@ -42,7 +42,7 @@ def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if old.sink.output == new.sink.output:
         yield from _server_changed(old.sink, new.sink)
         return
-    evidence = change(old.sink.output, new.sink.output)
+    evidence = text_change(old.sink.output, new.sink.output)
     if not capabilities_of(new.sink.kind).names_place:
         hint = "check that it writes to the same place: rows written so far are not copied to another one"
         yield note("sink-function-renamed", "sink", evidence, hint=hint)

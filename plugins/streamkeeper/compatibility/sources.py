@@ -174,7 +174,8 @@ def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         for key in sorted(before.limits.keys() | after.limits.keys()):
             if before.limits.get(key) != after.limits.get(key):
                 evidence = given_change(before.limits.get(key), after.limits.get(key))
-                yield note("rate-limit-changed", f"{where}, option {key}", evidence, "src_maxfiles")
+                effect = _OF_PARTITIONS if key in _PARTITIONS else ""
+                yield note("rate-limit-changed", f"{where}, option {key}", evidence, "src_maxfiles", effect=effect)
 
 
 RULES: tuple[Rule, ...] = (
@@ -189,6 +190,8 @@ RULES: tuple[Rule, ...] = (
     rate_limit_changed,
 )
 
+_PARTITIONS = frozenset({"maxrecordsperpartition", "minpartitions", "numpartitions"})
+_OF_PARTITIONS = "each batch would be read by another number of tasks; the same rows would be read"
 _BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
 """Settings with which Parquet fields are found by ids instead of names, or files with errors are skipped."""
 

@@ -15,13 +15,36 @@ OPERATORS = {
     "divide": "/",
     "integraldivide": "div",
     "remainder": "%",
+    "bitwiseand": "&",
+    "bitwiseor": "|",
+    "bitwisexor": "^",
     "equalto": "=",
     "equalnullsafe": "<=>",
     "lessthan": "<",
     "lessthanorequal": "<=",
 }
 MIRRORED = {"lessthan": ">", "lessthanorequal": ">="}
+_WITH_UNDERSCORES = (
+    "add_months aes_decrypt aes_encrypt any_value array_append array_compact array_contains array_distinct "
+    "array_except array_insert array_intersect array_join array_max array_min array_position array_prepend "
+    "array_remove array_repeat array_size array_sort array_union arrays_overlap arrays_zip assert_true bit_length "
+    "bool_and bool_or collect_list collect_set concat_ws convert_timezone count_if cume_dist current_catalog "
+    "current_database current_user date_from_unix_date date_sub dense_rank element_at find_in_set format_number "
+    "format_string from_avro from_protobuf from_unixtime from_utc_timestamp get_json_object grouping_id "
+    "hll_sketch_agg hll_sketch_estimate hll_union hll_union_agg input_file_name is_valid_utf8 is_variant_null "
+    "json_object_keys json_tuple last_day luhn_check make_date make_interval map_concat map_contains_key "
+    "map_entries map_filter map_from_arrays map_from_entries map_keys map_values map_zip_with max_by min_by "
+    "monotonically_increasing_id months_between next_day nth_value octet_length parse_url percent_rank "
+    "regexp_count regexp_extract regexp_extract_all regexp_instr regexp_replace regexp_substr row_number "
+    "schema_of_csv schema_of_json session_window sort_array spark_partition_id split_part stddev_pop stddev_samp "
+    "substring_index to_avro to_binary to_number to_protobuf to_unix_timestamp to_utc_timestamp to_variant_object "
+    "transform_keys transform_values try_add try_divide try_element_at try_mod try_multiply try_subtract "
+    "try_to_binary try_to_number unix_date unix_micros unix_millis unix_seconds unix_timestamp url_decode "
+    "url_encode width_bucket window_time zip_with"
+)
+"""Functions whose class in Catalyst has the same name without underscores."""
 FUNCTIONS = {
+    **{name.replace("_", ""): name for name in _WITH_UNDERSCORES.split()},
     "FlatMapGroupsInPandasWithState": "applyInPandasWithState",
     "TransformWithStateInPySpark": "transformWithState",
     "TransformWithStateInPandas": "transformWithStateInPandas",
@@ -30,47 +53,59 @@ FUNCTIONS = {
     "arrayexists": "exists",
     "arrayfilter": "filter",
     "arrayforall": "forall",
-    "arraysort": "array_sort",
     "arraytransform": "transform",
     "average": "avg",
-    "bitwiseand": "bit_and",
-    "collectlist": "collect_list",
-    "collectset": "collect_set",
+    "bitandagg": "bit_and",
+    "bitoragg": "bit_or",
+    "bitwisecount": "bit_count",
+    "bitxoragg": "bit_xor",
     "covpopulation": "covar_pop",
     "covsample": "covar_samp",
     "createarray": "array",
     "createmap": "map",
+    "csvtostructs": "from_csv",
     "dateadd": "date_add",
     "dateformatclass": "date_format",
-    "datesub": "date_sub",
     "either": "union",
-    "formatstring": "format_string",
-    "fromunixtime": "from_unixtime",
-    "getjsonobject": "get_json_object",
     "gettimestamp": "to_timestamp",
     "hyperloglogplusplus": "approx_count_distinct",
     "jsontostructs": "from_json",
-    "csvtostructs": "from_csv",
-    "mapfilter": "map_filter",
-    "maxby": "max_by",
-    "minby": "min_by",
+    "lengthofjsonarray": "json_array_length",
+    "log": "ln",
+    "logarithm": "log",
+    "microstotimestamp": "timestamp_micros",
+    "millistotimestamp": "timestamp_millis",
+    "murmur3hash": "hash",
+    "parsetodate": "to_date",
+    "parsetotimestamp": "to_timestamp",
     "PosExplode": "posexplode",
-    "regexpextract": "regexp_extract",
-    "regexpreplace": "regexp_replace",
-    "sessionwindow": "session_window",
-    "stddevpop": "stddev_pop",
-    "stddevsamp": "stddev_samp",
+    "secondstotimestamp": "timestamp_seconds",
+    "sparkversion": "version",
+    "stringinstr": "instr",
+    "stringlocate": "locate",
+    "stringrepeat": "repeat",
+    "stringreplace": "replace",
+    "stringspace": "space",
     "stringsplit": "split",
+    "stringtomap": "str_to_map",
+    "stringtranslate": "translate",
     "stringtrim": "trim",
-    "transformkeys": "transform_keys",
-    "transformvalues": "transform_values",
+    "stringtrimboth": "btrim",
+    "stringtrimleft": "ltrim",
+    "stringtrimright": "rtrim",
+    "structstocsv": "to_csv",
+    "structstojson": "to_json",
+    "todegrees": "degrees",
+    "toradians": "radians",
     "truncdate": "trunc",
     "trunctimestamp": "date_trunc",
-    "tounixtimestamp": "to_unix_timestamp",
     "variancepop": "var_pop",
     "variancesamp": "var_samp",
-    "zipwith": "zip_with",
+    "xmltostructs": "from_xml",
 }
+"""Name of an expression in a canonical expression -> its function in SQL, if the two differ."""
+CURRENT = {"date": "current_date()", "timestamp_ntz": "localtimestamp()"}
+"""Type -> the function that returns a batch's time as this type."""
 PARSERS = {"fromjson": "from_json", "jsontostructs": "from_json", "fromcsv": "from_csv", "csvtostructs": "from_csv"}
 WORDS = frozenset(OPERATORS.values()) | frozenset(MIRRORED.values())
 

@@ -10,6 +10,7 @@ from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.function_names import UNNAMED, Named, names_of_both
 from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, note, operator_pairs
 from streamkeeper.compatibility.shown import (
+    ARROW,
     OTHER_WINDOW,
     change,
     expression_change,
@@ -17,7 +18,7 @@ from streamkeeper.compatibility.shown import (
     type_change,
     typed_change,
 )
-from streamkeeper.compatibility.window_words import window_change
+from streamkeeper.compatibility.window_words import SESSION, window_change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
@@ -77,8 +78,9 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _in_words(finding: Finding, before: Operator, after: Operator) -> Finding:
-    """A window whose expressions render equally is shown as in the plans."""
-    shown = window_change(before.upstream, after.upstream) if finding.evidence.endswith(OTHER_WINDOW) else ""
+    """A window whose expressions render equally, or which lacks the gap of a session, is shown as in the plans."""
+    incomplete = finding.evidence.endswith(OTHER_WINDOW) or SESSION in finding.evidence
+    shown = window_change(before.upstream, after.upstream) if incomplete else ""
     return msgspec.structs.replace(finding, evidence=shown or finding.evidence)
 
 
@@ -113,8 +115,12 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
             rule, measured = f"{noun}{NULL_REPLACED}", "agg_key_nullable_to_notnull"
         elif _bare(before.type) != _bare(after.type):
             measured = "agg_key_widen, agg_key_type_int_to_string, agg_collation"
-            told = expression_change(before.meaning, after.meaning, named=named), type_change(before.type, after.type)
-            yield breaking(f"{noun}-type-changed", where, "; ".join(filter(None, told)), measured)
+            shown = expression_change(before.meaning, after.meaning, named=named)
+            types = type_change(before.type, after.type)
+            kinds = [f"({_bare(column.type)})" for column in (before, after)]
+            told = all(kind in side for kind, side in zip(kinds, shown.split(ARROW), strict=False))
+            evidence = shown if told or not types else f"{shown}; {types}"
+            yield breaking(f"{noun}-type-changed", where, evidence, measured)
             return
         else:
             rule, measured = (

@@ -29,6 +29,7 @@ _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d
 
 _SOURCE_COLUMN = re.compile(r"source \d+\.\w+")
 """Both sides of a join may have a column with the same name."""
+_SOURCE = re.compile(r'\bsource (?:\d+|"(?:[^"\\]|\\.)*")')
 _FIELD = re.compile(r'<"(?:[^"\\]|\\.)*">')
 _OF_A_STRUCT = re.compile(r"(?:anyvalue|collectlist|collectset|first|last|max|maxby|min|minby)\(struct\(")
 """Aggregates that store a struct unchanged, by the position of its fields."""
@@ -204,7 +205,9 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
     noun = "join-column" if before.kind == "join" else "state-column"
     if had == has:
         for left, right in zip(before.values, after.values, strict=True):
-            place = f"{where}, column {left.meaning}" if _SOURCE_COLUMN.fullmatch(left.meaning) else where
+            side, _, column = _on_side(left.meaning, before).rpartition(": ")
+            of_side = f"{side} side, " if side else ""
+            place = f"{where}, {of_side}column {column}" if _SOURCE_COLUMN.fullmatch(left.meaning) else where
             if left.type.removesuffix(NOT_NULL) != right.type.removesuffix(NOT_NULL):
                 evidence = typed_change((left.meaning, left.type), (right.meaning, right.type), named)
                 yield breaking(f"{noun}-type-changed", place, evidence)
@@ -215,8 +218,20 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
     rule = "changed" if gone and come else "added" if come else "removed" if gone else "reordered"
     suffix = f"s-{rule}" if rule == "reordered" else f"-{rule}"
     both = (gone, come) if gone or come else (had, has)
-    evidence = expressions_change(*both, "stored columns" if rule == "reordered" else "", named=named)
+    sides = [[_on_side(each, of) for each in side] for side, of in zip(both, (before, after), strict=True)]
+    shown = "stored columns" if rule == "reordered" else "stored column"
+    evidence = expressions_change(sides[0], sides[1], shown, named)
     yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type")
+
+
+def _on_side(meaning: str, operator: Operator) -> str:
+    """A column that a join stores, with the side of the join that it comes from, if its sources show the side."""
+    sources = [set(_SOURCE.findall(value.meaning)) for value in operator.values]
+    if operator.kind != "join" or not sources or sources[0] & sources[-1]:
+        return meaning
+    of = set(_SOURCE.findall(meaning))
+    side = "left" if of and of <= sources[0] else "right" if of and of <= sources[-1] else ""
+    return f"{side}: {meaning}" if side else meaning
 
 
 def _python_inputs(where: str, before: Operator, after: Operator, named: Named) -> Iterator[Finding]:

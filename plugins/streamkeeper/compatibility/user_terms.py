@@ -15,6 +15,7 @@ from typing import Any
 
 from streamkeeper.compatibility.function_names import NO_NAMES, Names
 from streamkeeper.compatibility.sql_words import (
+    CURRENT,
     FUNCTIONS,
     MIRRORED,
     NUMBER,
@@ -30,6 +31,7 @@ from streamkeeper.compatibility.terms import Term, leaf, outside, split
 _LONGEST = 20_000
 _NAME = r"(?:\w+|\"(?:[^\"\\]|\\.)*\")"
 _COLUMN = re.compile(rf"((?:source|static) (?:\d+|\"(?:[^\"\\]|\\.)*\"))\.({_NAME})")
+_SOURCE = re.compile(r"\b(?:source|static) (?:\d+|\"(?:[^\"\\]|\\.)*\")(?=\.)")
 _CALL = re.compile(r"([A-Za-z_]\w*)\(")
 _ARGUMENT = re.compile(r"([A-Za-z]\w*)=(?!=)")
 _TYPE = re.compile(r"\{.*\}|interval(?: [a-z]+(?: to [a-z]+)?)?|string collate \w+|[a-z_]+(?:\([\d,]+\))?", re.DOTALL)
@@ -40,6 +42,7 @@ _WORDED = re.compile(r"(?:where|generate(?: outer)?|group by|expand) (?=.)")
 _ALL_ROWS = "group by ()"
 """An aggregate without groups, whose function already says so."""
 _EXPLODED = re.compile(r"Explode\((.*)\)", re.DOTALL)
+_EXPLODED_STEP = "[*]"
 _SUBQUERY = re.compile(r"scalarsubquery\(plan=plan\((?P<plan>.*)\)\)", re.DOTALL)
 _STRUCT_FIELD = re.compile(r"<\"(?:[^\"\\]|\\.)*\">")
 _WINDOW = re.compile(r"window\((?P<column>.*?)(?P<lengths>(?:, \d+)*); [0-9a-f]{8}\)", re.DOTALL)
@@ -49,6 +52,8 @@ _FILES = re.compile(
     r"(?:, options=m(?P<options>\[.*?\]\]|\[\]))?(?P<rest>.*)\)",
     re.DOTALL,
 )
+_NO_PARTITIONS = 'partitionSchema={"fields":[],"type":"struct"}'
+_DATA_SCHEMA = re.compile(r"dataSchema=(\{.*?\}), fileFormat=", re.DOTALL)
 _ROWS = re.compile(r"Local(?:Relation|RDD)\(.*\)|LogicalRDD\(.*\)", re.DOTALL)
 
 _NEVER_WRITTEN = frozenset(
@@ -86,7 +91,7 @@ def term_of(meaning: str, detail: Detail = Detail.PLAIN, *, labels: bool = False
 
 class _Reader:
     def __init__(self, detail: Detail, names: Names, *, labels: bool) -> None:
-        self._names = names
+        self._names, self._detail = names, detail
         self._options, self._types = detail in (Detail.OPTIONS, Detail.ALL), detail >= Detail.TYPES
         self._labels = labels or detail is Detail.ALL
 
@@ -139,6 +144,8 @@ class _Reader:
             index = self._index(text[opens + 1 : -1])
             if text[:opens] in ("s", "m"):
                 return Term("", index, ", ")
+            if text[opens:] == _EXPLODED_STEP:
+                return Term("explode(", (self.read(text[:opens]),), "", ")")
             return Term("", (self.read(text[:opens]), Term("[", index, ", ", "]")), "")
         if text.startswith("[") and _opening(text) == 0:
             return Term("[", self._index(text[1:-1]), ", ", "]")
@@ -158,7 +165,8 @@ class _Reader:
     def _field(self, text: str, name: str) -> Term:
         parser = _CALL.match(text)
         if parser and parser[1] in PARSERS and _opening(text) == parser.end() - 1 and not self._options:
-            return leaf(name)
+            source = _SOURCE.search(text) if self._labels else None
+            return leaf(f"{source[0]}.{name}" if source else name)
         return Term("", (self.read(text),), "", f".{name}")
 
     def _call(self, name: str, text: str) -> Term:
@@ -170,7 +178,7 @@ class _Reader:
         named = {found[1]: argument[found.end() :] for argument in given if (found := _ARGUMENT.match(argument))}
         plain = [argument for argument in given if not _ARGUMENT.match(argument) and not argument.startswith("in ")]
         if name in OPERATORS and len(plain) == 2:
-            return self._operator(name, *plain)
+            return self.read_operator(name, *plain)
         if name == "cast" and plain and "dataType" in named:
             shown = self.read(plain[0])
             return Term("cast(", (shown, type_term(named["dataType"])), " as ", ")") if self._types else shown
@@ -192,7 +200,9 @@ class _Reader:
         if name == "each" and (sliding := _sliding(plain)):
             return self.read(sliding)
         if name == "currentbatchtimestamp":
-            return leaf("current_timestamp()")
+            return leaf(CURRENT.get(named.get("dataType", ""), "current_timestamp()"))
+        if name == "unaryminus" and len(plain) == 1:
+            return Term("-", (self._operand(plain[0]),), "")
         if name == "pythonudf":
             called = self._names.get(int(named.get("func", -1)), "python_function")
             return Term(f"{called}(", tuple(map(self.read, plain)), ", ", ")")
@@ -214,8 +224,13 @@ class _Reader:
             parts.append(leaf("ignoring nulls"))
         return Term(f"{PARSERS.get(name) or FUNCTIONS.get(name, name)}(", tuple(parts), ", ", ")")
 
-    def _operator(self, name: str, left: str, right: str) -> Term:
+    def read_operator(self, name: str, left: str, right: str) -> Term:
+        """An operator and its two operands. Operands that would read alike, such as the keys of a join, are shown with
+        their sources.
+        """
         word, first, second = OPERATORS[name], self._operand(left), self._operand(right)
+        if str(first) == str(second) and left != right and not self._labels:
+            return _Reader(self._detail, self._names, labels=True).read_operator(name, left, right)
         if name in MIRRORED and not _reads(left) and _reads(right):
             return Term("", (second, first), f" {MIRRORED[name]} ")
         if word in "=*+" and not _reads(left) and _reads(right):
@@ -251,7 +266,9 @@ class _Reader:
     def window(self, found: re.Match[str]) -> Term:
         """A time window: its column and its durations, the longest first."""
         lengths = sorted((int(length) for length in found["lengths"].split(", ") if length), reverse=True)
-        return Term("window(", (self.read(found["column"]), *(leaf(duration(length)) for length in lengths)), ", ", ")")
+        # The gap of a session window is no literal in its expressions.
+        word = "window(" if lengths else "session_window("
+        return Term(word, (self.read(found["column"]), *(leaf(duration(length)) for length in lengths)), ", ", ")")
 
     def long(self, found: re.Match[str]) -> Term:
         """A long expression of which only its columns were recorded."""
@@ -261,7 +278,10 @@ class _Reader:
         """A static table of files."""
         options = [option for option in _options(found["options"] or "") if not option.startswith("path=")]
         place = found["place"].replace("file:", "")
-        more = [self.rest(found["rest"])] if self._types and found["rest"].strip(")") else []
+        rest = found["rest"].replace(_NO_PARTITIONS, "")
+        more = [self.rest(rest)] if self._types and rest.strip(", )") else []
+        if self._types and (schema := _DATA_SCHEMA.search(found[0])):
+            more.append(type_term(schema[1]))
         return Term(f"{found['format'].lower()} files (", (leaf(place), *map(leaf, options), *more), ", ", ")")
 
     def rest(self, text: str) -> Term:

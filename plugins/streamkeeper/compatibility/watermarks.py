@@ -108,10 +108,13 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def _effect_on(judged: Sequence[Operator]) -> str:
-    """The effect on deduplications, which have keys instead of groups; empty for that of other operators."""
-    if not all(operator.kind in (_WITHIN, "deduplicate") for operator in judged):
-        return ""
-    return "a late row whose key was already evicted would be written again"
+    """The effect on deduplications and joins, whose state has no groups; empty for that of other operators."""
+    kinds = {operator.kind for operator in judged}
+    if kinds <= {_WITHIN, "deduplicate"}:
+        return "a late row whose key was already evicted would be written again"
+    if kinds == {"join"}:
+        return "a late row would miss its matches with rows of the other stream that were already evicted"
+    return ""
 
 
 def _waits_longer(old: Manifest, new: Manifest) -> bool:

@@ -38,11 +38,20 @@ ONLY_BACK = (
 )
 
 _REFUSED = "the deploy is refused because of {rule}: follow the hint of that finding first"
+_FIRST = "the deploy is refused because of {rule}: follow the hint of that finding first. After that: "
+_NOT_INTENDED = "If this change is not intended, revert it"
 _SWITCHES = (
     "the deploy switches because of {rule}, without an approval of this finding; if the switch rebuilds the output, a "
-    "person approves the rebuilt output before it takes over. If this change is not intended, revert it"
+    f"person approves the rebuilt output before it takes over. {_NOT_INTENDED}"
 )
-"""What a deploy does about an opaque finding beside a fatal one, and beside a breaking one."""
+_GOES_ON_IN_NEW = f"the deploy switches because of {{rule}}, without an approval of this finding. {_NOT_INTENDED}"
+_GIVES_UP_STATE = (
+    "the deploy is refused because of {rule}, unless it has accept_state_loss: then it switches, without an approval "
+    f"of this finding. {_NOT_INTENDED}"
+)
+"""What a deploy does about an opaque finding beside a fatal one, and beside a breaking one: in general, if the query
+keeps no state, and if a switch is possible only without the state.
+"""
 
 _LOST = {
     "aggregate": "every group restarts without its earlier rows",
@@ -60,36 +69,64 @@ def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[F
     switch costs this query.
 
     If a finding about a source makes every switch impossible, these hints refer to that finding instead, and the
-    finding ``refused-by-spark`` gets the hint of that finding. A hint that recommends an approval is replaced if a
-    worse finding makes the approval useless.
+    finding ``refused-by-spark`` gets the hint of that finding. The same applies if a breaking finding requires a new
+    output that a sink function cannot have. A hint that recommends an approval is replaced if a worse finding makes the
+    approval useless. If a fatal finding refuses the deploy, the hint of a breaking one names the fatal finding first.
     """
     kept = tuple(findings)
     against = next((each for each in kept if reads_other_sources(each)), None)
+    against = against or next((each for each in kept if _cannot_switch(each, old, new)), None)
     found = tuple(msgspec.structs.replace(each, hint=_hint(each, old, new, against)) for each in kept)
-    return tuple(_without_approval(each, found) for each in found)
+    return tuple(_after_fatal(_without_approval(each, found, old, new), found) for each in found)
 
 
-def _without_approval(finding: Finding, among: Sequence[Finding]) -> Finding:
+def _cannot_switch(finding: Finding, old: Manifest, new: Manifest) -> bool:
+    """Whether a switch would have to rebuild an output that cannot be rebuilt."""
+    rebuilds = finding.severity is Severity.BREAKING and _reads_again(finding, old, new)
+    return rebuilds and not capabilities_of(new.sink.kind).shadows
+
+
+def _after_fatal(finding: Finding, among: Sequence[Finding]) -> Finding:
+    """Return the finding; if it is breaking and a fatal one refuses the deploy, its hint names the fatal one first."""
+    fatal = next((each for each in among if each.severity is Severity.FATAL), None)
+    if fatal is None or finding.severity is not Severity.BREAKING or not finding.hint:
+        return finding
+    return msgspec.structs.replace(finding, hint=f"{_FIRST.format(rule=fatal.rule)}{finding.hint}")
+
+
+def _without_approval(finding: Finding, among: Sequence[Finding], old: Manifest, new: Manifest) -> Finding:
     """Return the finding; with another hint if it recommends an approval that a worse finding makes impossible."""
     fatal = [each for each in among if each.severity is Severity.FATAL or reads_other_sources(each)]
     breaking = [each for each in among if each.severity is Severity.BREAKING]
     if APPROVE not in finding.hint or not (fatal or breaking):
         return finding
-    does = _REFUSED.format(rule=fatal[0].rule) if fatal else _SWITCHES.format(rule=breaking[0].rule)
+    does = _REFUSED.format(rule=fatal[0].rule) if fatal else _beside(breaking, old, new)
     return msgspec.structs.replace(finding, hint=does)
+
+
+def _beside(breaking: Sequence[Finding], old: Manifest, new: Manifest) -> str:
+    """Return what the deploy does because of the breaking findings, which decide for all findings of the query."""
+    if capabilities_of(new.sink.kind).shadows:
+        return _SWITCHES.format(rule=breaking[0].rule)
+    again = next((each for each in breaking if _cannot_switch(each, old, new)), None)
+    if again is not None:
+        return _REFUSED.format(rule=again.rule)
+    return (_GIVES_UP_STATE if is_stateful(old, new) else _GOES_ON_IN_NEW).format(rule=breaking[0].rule)
 
 
 def _hint(finding: Finding, old: Manifest, new: Manifest, against: Finding | None) -> str:
     """Return the hint with the cost of a switch; ``against``: a finding that makes every switch impossible."""
     if NEW_CHECKPOINT not in finding.hint:
         return finding.hint
-    if against is not None:
+    if against is not None and reads_other_sources(against):
         return against.hint if finding.rule == "refused-by-spark" else _REFUSED.format(rule=against.rule)
+    if against is not None and not _cannot_switch(finding, old, new):
+        return _REFUSED.format(rule=against.rule)
     return finding.hint.replace(NEW_CHECKPOINT, _cost(finding, old, new))
 
 
 def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
-    again = concern_of(finding) in OF_SOURCES or _needs_new_output(finding, old, new)
+    again = _reads_again(finding, old, new)
     sink = capabilities_of(new.sink.kind)
     if not again and not is_stateful(old, new):
         elsewhere = concern_of(finding) is Concern.OUTPUT and sink.shadows and not sink.one_place
@@ -97,6 +134,11 @@ def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
     if sink.shadows:
         return READS_AGAIN_ON_REQUEST if finding.severity is Severity.OPAQUE else READS_AGAIN
     return ONLY_BACK if again else WITHOUT_STATE.format(lost=_lost(old))
+
+
+def _reads_again(finding: Finding, old: Manifest, new: Manifest) -> bool:
+    """Whether a new checkpoint version because of this finding has to read the input again."""
+    return concern_of(finding) in OF_SOURCES or _needs_new_output(finding, old, new)
 
 
 def _lost(old: Manifest) -> str:

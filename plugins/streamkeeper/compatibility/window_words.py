@@ -12,6 +12,7 @@ from streamkeeper.compatibility.shown import WIDTH, change
 from streamkeeper.compatibility.sql_words import duration
 from streamkeeper.compatibility.terms import leaf, pieces
 
+SESSION = "session_window("
 _TIME = re.compile(r"precisetimestampconversion\(((?:(?!precisetimestampconversion).)+?), TimestampType, LongType\)")
 _START = re.compile(r" - (-?\d+)\) % (\d+)\)")
 _ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
@@ -38,7 +39,7 @@ def _window(line: str) -> str:
         return ""
     gap = next((time[len(times[0]) :] for time in times[1:] if time.startswith(f"{times[0]} + ")), "")
     if gap:
-        return f"session_window({times[0]}, {gap.removeprefix(' + ')})"
+        return f"{SESSION}{times[0]}, {gap.removeprefix(' + ')})"
     start = _START.search(line)
     if start is None:
         return ""

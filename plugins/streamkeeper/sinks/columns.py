@@ -155,5 +155,5 @@ def refuse_differences(table: Table, differences: list[str] | None) -> None:
     if differences:
         raise OutputUnfit(
             f"table {table.name} does not fit the query: {'; '.join(differences)}",
-            hint="alter the table, or write to another table",
+            hint=OutputUnfit.REMEDY,
         )

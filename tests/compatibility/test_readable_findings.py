@@ -1,0 +1,270 @@
+"""Findings that a reader had to read twice, each with the former text as the reason for its test."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streamkeeper.compatibility import setting_words
+from streamkeeper.compatibility.assess import assess, find_changes
+from streamkeeper.compatibility.rehearsals import rehearsal_failed, rehearsed_without_rows
+from streamkeeper.compatibility.settings import LENIENT
+from streamkeeper.compatibility.shown import expression, expression_change, expressions_change
+from streamkeeper.errors import OutputUnfit
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import (
+    ABOVE_STATE,
+    BELOW_STATE,
+    SINK_FUNCTION,
+    Manifest,
+    Operator,
+    SinkDescription,
+    StateColumn,
+)
+from streamkeeper.model.spark_confs import MEANING, PINNED, REFUSED, TUNING
+from tests.compatibility.manifests import (
+    AGGREGATE,
+    JOIN,
+    MINUTE_MS,
+    STATEFUL,
+    STATELESS,
+    TEN_MINUTES,
+    changed,
+    watermarked,
+    with_operator,
+    with_source,
+    with_state,
+)
+
+_TABLE = (
+    'LogicalRelation(isStreaming=False, relation=hadoopfsrelation(dataSchema={"fields":[{"metadata":{},"name":"open",'
+    '"nullable":true,"type":"%s"}],"type":"struct"}, fileFormat=CSVFileFormat, location=[file:/in/places.csv], '
+    'options=m[["header", "true"]], partitionSchema={"fields":[],"type":"struct"}))'
+)
+_FUNCTION = SinkDescription(kind="foreach", output="job:write", options={})
+_PARSED = "fromjson(cast(source 1.value, dataType=string), in session).{}:string"
+
+
+def findings_of(old: Manifest, new: Manifest, *observed: Finding) -> dict[str, Finding]:
+    """The findings by their rule, as people read them."""
+    return {each.rule: each for each in assess({"q": old}, {"q": new}, {"q": observed}).queries["q"].findings}
+
+
+@pytest.mark.parametrize(
+    ("meaning", "text", "former"),
+    [
+        ("add(hour(source 0.ts), unaryminus(source 0.y))", "hour(ts) + -y", "hour(ts) + unaryminus(y)"),
+        ("bitwiseand(source 0.x, 3:integer)", "x & 3", "bit_and(x, 3), which is an aggregate"),
+        ("arraycontains(source 0.tags, 1:integer)", "array_contains(tags, 1)", "arraycontains(tags, 1)"),
+        ("currentbatchtimestamp(in session, dataType=date, timestampMs=0)", "current_date()", "current_timestamp()"),
+        ("first(source 0.nums[*]:integer)", "first(explode(nums))", "first(nums[*])"),
+        ("window(source 0.ts; 55f8a544)", "session_window(ts)", "window(ts)"),
+        (
+            f"join LeftOuter on equalto({_PARSED.format('k')}, static 0.k:string)",
+            "left outer join on source 1.k = static 0.k",
+            "left outer join on k = k",
+        ),
+    ],
+)
+def test_an_expression_has_the_words_of_its_author(meaning: str, text: str, former: str) -> None:
+    """Names of Catalyst's classes and texts with two columns of one name were shown."""
+    assert expression(meaning) == text
+    assert former != text
+
+
+def test_another_column_type_of_a_static_table_is_shown() -> None:
+    """The text was ``csv files (…)`` on both sides, ``(defined differently)``."""
+    shown = expressions_change([f"right: {_TABLE % 'string'}"], [f"right: {_TABLE % 'boolean'}"])
+    assert "open: string" in shown
+    assert "open: boolean" in shown
+
+
+def test_todays_date_and_the_time_are_told_apart() -> None:
+    """The text was ``current_timestamp(), dataType=date`` → ``current_timestamp(), dataType=timestamp``."""
+    today = "currentbatchtimestamp(in session, dataType=date, timestampMs=0)"
+    shown = expression_change(today, today.replace("date", "timestamp"))
+    assert shown == "`current_date()` → `current_timestamp()`"
+
+
+def test_another_type_of_join_is_not_shown_as_another_table() -> None:
+    """Spark moves a check for null with the type, which was shown as ``right side: …; where k is not null``."""
+    side, on = f"right: {_TABLE % 'string'}", "on equalto(source 0.k, static 0.k)"
+    old = with_operator(
+        STATEFUL, shape=("left: source 0", f"{side}; where isnotnull(static 0.k)", f"join LeftOuter {on}")
+    )
+    new = with_operator(old, shape=("left: source 0", side, f"join Inner {on}"))
+    found = findings_of(old, new)["upstream-changed"]
+    assert found.evidence == ("`left outer join on source 0.k = static 0.k` → `inner join on source 0.k = static 0.k`")
+    # Negative control: a filter that checks more than null is shown.
+    more = with_operator(
+        old, shape=("left: source 0", f"{side}; where lessthan(static 0.k, 3:long)", f"join Inner {on}")
+    )
+    assert "where k < 3" in findings_of(old, more)["upstream-changed"].evidence
+
+
+@pytest.mark.parametrize(
+    ("operator", "entries"),
+    [
+        (AGGREGATE, "groups in the state come from"),
+        (msgspec.structs.replace(AGGREGATE, kind="deduplicate"), "keys in the state come from"),
+        (JOIN, "rows waiting in the join state come from"),
+    ],
+)
+def test_an_effect_names_the_entries_of_the_operators_own_state(operator: Operator, entries: str) -> None:
+    """It spoke of groups below a deduplication and a join, which have none."""
+    old = with_state(operator)
+    new = with_operator(old, shape=("branch 0: source 0", "branch 1: source 1"))
+    assert findings_of(old, new)["upstream-changed"].effect.startswith(entries)
+
+
+def test_a_column_that_a_join_stores_has_its_side() -> None:
+    """The text was ``added: `note```, which may belong to either stream."""
+    old = with_state(JOIN)
+    new = with_operator(old, values=(*JOIN.values, StateColumn(meaning="source 1.note", type="string")))
+    assert findings_of(old, new)["join-column-added"].evidence == "stored column added: `right side: note`"
+    # Negative control: if both inputs read the same source, the sources do not show the side.
+    same = with_state(JOIN, values=(StateColumn(meaning="source 0.k", type="string"),) * 2)
+    more = with_operator(same, values=(*same.operators[0].values, StateColumn(meaning="source 0.n", type="string")))
+    assert findings_of(same, more)["join-column-added"].evidence == "stored column added: `n`"
+
+
+def test_a_longer_watermark_of_a_join_is_not_about_groups() -> None:
+    """The text was: a row that is no longer late would restart a group that was already evicted."""
+    later = msgspec.structs.replace(TEN_MINUTES, delay_ms=35 * MINUTE_MS)
+    found = findings_of(watermarked(JOIN, TEN_MINUTES), watermarked(JOIN, later))["watermark-delay-increased"]
+    assert found.effect == "a late row would miss its matches with rows of the other stream that were already evicted"
+    groups = findings_of(watermarked(AGGREGATE, TEN_MINUTES), watermarked(AGGREGATE, later))
+    assert "miss its matches" not in groups["watermark-delay-increased"].effect
+
+
+def test_the_number_of_partitions_is_not_the_size_of_a_batch() -> None:
+    """The effect of ``minPartitions`` was: batches would have another size."""
+    new = with_source(STATELESS, limits={"maxfilespertrigger": "1", "minpartitions": "3"})
+    assert findings_of(STATELESS, new)["rate-limit-changed"].effect == (
+        "each batch would be read by another number of tasks; the same rows would be read"
+    )
+    size = findings_of(STATELESS, with_source(STATELESS, limits={"maxfilespertrigger": "2"}))["rate-limit-changed"]
+    assert size.effect.startswith("batches would have another size")
+
+
+def test_an_option_of_a_sink_is_named_alone() -> None:
+    """The effect of every option was: another key, format or partitioning."""
+    new = changed(STATEFUL, sink=changed(STATEFUL.sink, options={"key": "k,s"}))
+    assert findings_of(STATEFUL, new)["sink-option-changed"].effect == (
+        "new rows would be written with another key than existing ones"
+    )
+
+
+def test_an_output_that_does_not_fit_names_one_remedy() -> None:
+    """The evidence ended with ``(alter the table, or write to another table)``, and the hint said to switch."""
+    said = OutputUnfit("table t does not fit the query: its key is (a)", hint=OutputUnfit.REMEDY)
+    found = rehearsal_failed("OutputUnfit", str(said), 3, again=True)
+    assert found.evidence == "table t does not fit the query: its key is (a)"
+
+
+def test_a_rehearsal_without_rows_expects_no_deploy() -> None:
+    """The hint, ``watch the first batch … after the deploy``, stood beside a finding that refuses the deploy."""
+    found = rehearsed_without_rows(2, searched=20)
+    assert found.hint == "if this candidate is deployed, watch its first batch with rows"
+    assert "at most 20 were searched" in found.evidence
+
+
+def of_function(manifest: Manifest, digest: str = "a") -> Manifest:
+    """The query with a sink function that passes on whole rows."""
+    functions = {**manifest.functions, f"{SINK_FUNCTION}function": digest}
+    return changed(manifest, sink=_FUNCTION, functions=functions)
+
+
+def test_beside_a_change_of_state_an_approval_does_not_promise_a_switch_of_a_function() -> None:
+    """The hint was: the deploy switches, and a person approves the rebuilt output. A function's has none."""
+    old = of_function(changed(STATEFUL, functions={f"{BELOW_STATE}0 rate": "a"}))
+    new = with_operator(old, values=(StateColumn(meaning="max(source 0.x)", type="long"),))
+    new = changed(new, functions={**new.functions, f"{BELOW_STATE}0 rate": "b"})
+    found = findings_of(old, new)
+    assert found["aggregate-function-changed"].hint.startswith("revert the change; or switch with accept_state_loss")
+    assert found["code-in-state-changed"].hint == (
+        "the deploy is refused because of aggregate-function-changed, unless it has accept_state_loss: then it "
+        "switches, without an approval of this finding. If this change is not intended, revert it"
+    )
+
+
+def test_no_finding_recommends_a_switch_that_another_one_makes_impossible() -> None:
+    """Beside ``a function's output cannot be rebuilt``, a change of state recommended accept_state_loss."""
+    new = of_function(with_operator(STATEFUL, values=(StateColumn(meaning="max(source 0.x)", type="long"),)))
+    hints = {rule: each.hint for rule, each in findings_of(STATEFUL, new).items() if each.severity is not Severity.NOTE}
+    assert hints["sink-kind-changed"].startswith("revert the change")
+    assert not any("accept_state_loss" in hint for hint in hints.values())
+
+
+def test_beside_a_fatal_finding_a_switch_comes_second() -> None:
+    """The hint was ``switch``, although the verdict refuses every deploy of the candidate."""
+    fatal = Finding(
+        rule="fails-on-the-last-batch", severity=Severity.FATAL, where="rehearsal", evidence="e", hint="fix"
+    )
+    new = with_operator(STATEFUL, values=(StateColumn(meaning="max(source 0.x)", type="long"),))
+    hint = findings_of(STATEFUL, new, fatal)["aggregate-function-changed"].hint
+    assert hint.startswith("the deploy is refused because of fails-on-the-last-batch: follow the hint of that finding")
+    assert "After that: switch" in hint
+    assert findings_of(STATEFUL, new)["aggregate-function-changed"].hint.startswith("switch")
+
+
+def test_a_redefined_column_of_a_function_recommends_no_rebuild() -> None:
+    """The hints were ``switch to a new checkpoint version instead`` and ``deploy with --strategy rebuild``."""
+    old = changed(of_function(STATEFUL), sink_columns=("s",))
+    columns = (old.columns[0], msgspec.structs.replace(old.columns[1], meaning="add(sum(source 0.x), 1:long)"))
+    found = findings_of(old, changed(old, columns=columns, plan=f"{old.plan}\nother"))
+    assert "a new checkpoint version does not change the rows" in found["sink-column-redefined"].hint
+    assert "rebuild" not in found["output-column-redefined"].hint
+    table = findings_of(STATEFUL, changed(STATEFUL, columns=columns, plan=f"{old.plan}\nother"))
+    assert table["output-column-redefined"].hint.endswith("deploy with --strategy rebuild")
+
+
+def test_the_function_of_a_new_kind_of_sink_is_explained_by_the_kind() -> None:
+    """Beside ``sink-kind-changed`` stood ``the effect is unknown: no rule covers this difference``."""
+    assert {each.rule for each in find_changes(STATEFUL, of_function(STATEFUL))} == {"sink-kind-changed"}
+    # Negative control: the same difference without another kind of sink is unexplained.
+    function = changed(STATEFUL, functions={f"{SINK_FUNCTION}function": "a"})
+    assert "unexplained-difference" in {each.rule for each in find_changes(STATEFUL, function)}
+
+
+def test_a_function_before_another_is_not_compared_with_that_one() -> None:
+    """Both functions were reported: the first compared with the second, and the second as added."""
+    old = changed(STATEFUL, functions={f"{BELOW_STATE}0 keep": "a"})
+    new = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "b", f"{BELOW_STATE}1 keep": "a"})
+    (added,) = find_changes(old, new)
+    assert added.where.startswith("Python function step")
+    assert added.evidence == "added: the deployed query does not call it"
+    (removed,) = find_changes(new, old)
+    assert (removed.rule, removed.evidence) == ("code-in-state-changed", "removed: the candidate does not call it")
+
+
+def test_a_function_that_runs_elsewhere_is_not_shown_as_another_one() -> None:
+    """The texts were ``removed: `step``` and ``added: `step```."""
+    old = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "a"})
+    new = changed(STATEFUL, functions={f"{ABOVE_STATE}0 step": "a"})
+    assert {each.evidence for each in find_changes(old, new)} == {
+        "the function itself is the same; it ran in or below a stateful operator and now runs outside of all stateful "
+        "operators"
+    }
+
+
+def test_a_check_for_null_that_spark_adds_is_not_called_a_filter_of_the_author() -> None:
+    """The hint was the same as that of a filter in the job's code."""
+    new = with_operator(STATEFUL, rows=(*AGGREGATE.rows, "left: isnotnull(source 0.k)"))
+    assert "may also come from Spark" in findings_of(STATEFUL, new)["filter-below-state-changed"].hint
+    other = with_operator(STATEFUL, rows=("lessthan(4:long, source 0.x)",))
+    assert "Spark" not in findings_of(STATEFUL, other)["filter-below-state-changed"].hint
+
+
+def test_a_setting_is_named_with_its_meaning() -> None:
+    """The evidence was ``2`` → ``4``, beside a key that few people know."""
+    new = changed(STATEFUL, confs={**STATEFUL.confs, "spark.sql.shuffle.partitions": "4"})
+    assert findings_of(STATEFUL, new)["setting-pinned"].evidence == (
+        "the number of partitions of each shuffle and of the state: `2` → `4`"
+    )
+
+
+def test_every_setting_that_a_checkpoint_fixes_has_a_meaning() -> None:
+    """As has every setting that decides whether a bad row stops the query; no meaning is of an unknown setting."""
+    assert [key for key in (PINNED | REFUSED | LENIENT.keys()) if not setting_words.setting_meaning(key)] == []
+    assert setting_words._MEANINGS.keys() - (PINNED | REFUSED | TUNING | MEANING) == set()
