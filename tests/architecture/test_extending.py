@@ -55,6 +55,34 @@ def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: p
     assert (ways["q"].way, refusal) == (Way.REBUILD, "")
 
 
+def sinks_named_in(text: str) -> list[str]:
+    """The lines that name a sink of jobs, or compare something with the name of a kind of sink."""
+    sinks = re.compile(rf"\b({'|'.join(kind.sink for kind in KINDS.values())})\b")
+    kinds = re.compile(rf"[\"']({'|'.join(KINDS)})[\"']")
+    of_sinks = re.compile("sink|output|capabilit", re.IGNORECASE)
+    return [line for line in text.splitlines() if sinks.search(line) or (kinds.search(line) and of_sinks.search(line))]
+
+
+def test_no_kind_of_sink_is_named_outside_of_sinks() -> None:
+    """A new kind changes no other package: what they know of a kind, they look up. Only jobs import sinks by name."""
+    package = ROOT / "plugins/streamkeeper"
+    others = [
+        path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in ("sinks", "__init__.py")
+    ]
+    named = {path.relative_to(package): found for path in others if (found := sinks_named_in(path.read_text()))}
+    assert len(others) > 300
+    assert named == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['if query.sink.kind == "table":', "hint='use FileSink'", 'capabilities_of("foreach")', "output in {'file'}"],
+)
+def test_a_kind_of_sink_that_is_named_is_found(line: str) -> None:
+    """Negative control: a comparison, a hint, a lookup, a set; but not a source or a scheme of the same name."""
+    assert sinks_named_in(f'if source.kind == "file":\n{line}\nscheme in ("", "file")') == [line]
+
+
 def test_a_source_is_refused_until_it_has_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
     """By its entry alone it is taken."""
     with pytest.raises(Unsupported, match="source 'pulsar' is not supported"):

@@ -12,11 +12,11 @@ def price_of_restart(query: QueryLook) -> Price:
     lost = f"the rows that the output lacks ({query.output_lost})" if query.output_lost else ""
     if batch is None:
         return Price(query=query.query, output=query.output, lost=lost)
-    knows = capabilities_of(query.sink).knows_batches
+    can = capabilities_of(query.sink)
     how = (
         "skipped if the output already contains it"
-        if knows
-        else "your function may have received it before, as after any crash"
+        if can.knows_batches
+        else f"{can.receiver} may have received it before, as after any crash"
     )
     written = f"batch {batch}, {how}"
     return Price(query=query.query, output=query.output, read=f"batch {batch}", written=written, lost=lost)
@@ -45,12 +45,10 @@ def price_of_replay(query: QueryLook, replay: Replay) -> Price:
     count = "everything" if replay.batches is None else _count(replay.batches, "batch", "batches")
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
     doubles = not replay.takes and not nothing
-    written = "" if nothing else f"the same, {replay.takes or _DOUBLES}"
+    twice = f"so {capabilities_of(query.sink).receiver} receives them TWICE"
+    written = "" if nothing else f"the same, {replay.takes or twice}"
     lost = replay.gone or ("" if nothing or not replay.unknown else f"possibly some of it: {replay.unknown}")
     return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)
-
-
-_DOUBLES = "so your function receives them TWICE"
 
 
 def _count(number: int, one: str, many: str) -> str:

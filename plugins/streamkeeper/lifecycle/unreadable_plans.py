@@ -24,8 +24,9 @@ def may_replan(query: QueryLook) -> str:
         return f"batch {batch} is committed, and without its plan its input is unknown"
     if query.committed != batch - 1:
         return f"the batch before it, {batch - 1}, is not committed"
-    if not capabilities_of(query.sink).knows_batches:
-        return f"{query.output} does not record whether it has batch {batch}; your function may have seen it"
+    can = capabilities_of(query.sink)
+    if not can.knows_batches:
+        return f"{query.output} does not record whether it has batch {batch}; {can.receiver} may have seen it"
     if query.sink_unknown:
         return f"it is unknown whether {query.output} contains batch {batch}: {query.sink_unknown}"
     if query.holds is None:

@@ -43,6 +43,8 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
 
     takes_again: str = ""
     """How the output avoids duplicates of replayed rows, as a phrase; empty if it would have these rows twice."""
+    receiver: str = "the output"
+    """Who receives a replayed batch, as a person would name it."""
     fences: bool = False
     """Whether the output refuses every write of a superseded writer, whenever that writer resumes."""
     knows_batches: bool = False

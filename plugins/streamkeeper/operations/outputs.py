@@ -17,7 +17,8 @@ from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 def takes_again(kind: str) -> str:
     """Return how an output handles rows that arrive a second time, as a phrase."""
-    return capabilities_of(kind).takes_again or "and your function receives them a second time"
+    can = capabilities_of(kind)
+    return can.takes_again or f"and {can.receiver} receives them a second time"
 
 
 def ask(

@@ -282,7 +282,7 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
         )
     if not can.takes_again and plan.replayed != 0 and not accept_replay:
         raise OperationRefused(
-            plan.sentence, hint="use `--accept-replay` if the function accepts batches a second time"
+            plan.sentence, hint=f"use `--accept-replay` if {can.receiver} accepts batches a second time"
         )
 
 

@@ -10,6 +10,7 @@ FOREACH = SinkKind(
     sink="ForeachBatch",
     module="streamkeeper.sinks.foreach",
     capabilities=SinkCapabilities(
+        receiver="your function",
         result_of="",
         names_place=False,
         not_from_elsewhere="nothing prevents its function from writing in an executor that outlives its driver",
