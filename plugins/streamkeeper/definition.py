@@ -22,7 +22,6 @@ from streamkeeper.model.release_conf import check_unchanged, installation_confs
 from streamkeeper.model.trigger import Trigger, parse_trigger
 from streamkeeper.python_workers import leave_types_unparsed
 from streamkeeper.sinks.contract import Sink
-from streamkeeper.sinks.kinds.known_kinds import sinks_of_jobs
 from streamkeeper.sources.known_sources import connectors_hint
 
 if TYPE_CHECKING:
@@ -207,7 +206,7 @@ def _check_query(job: str, query: object, seen: list[Query]) -> None:
     if any(other.name == query.name for other in seen):
         raise JobUnusable(f"job {job} yields two queries named {query.name}", hint="give each query its own name")
     if not isinstance(query.sink, Sink):
-        raise Unsupported(f"{where}: unknown sink {type(query.sink).__name__}", hint=f"use {sinks_of_jobs()}")
+        raise Unsupported(f"{where}: unknown sink {type(query.sink).__name__}", hint=_use_sinks())
     _check_frame(where, query.df)
     if query.output_mode not in query.sink.output_modes:
         raise Unsupported(
@@ -222,6 +221,13 @@ def _check_query(job: str, query: object, seen: list[Query]) -> None:
                 f"{where} and query {other.name} write to the same output: {output}",
                 hint="give each query its own output",
             )
+
+
+def _use_sinks() -> str:
+    # A Python worker that imports the job's file needs no list of sinks.
+    from streamkeeper.sinks.kinds.known_kinds import sinks_of_jobs
+
+    return f"use {sinks_of_jobs()}"
 
 
 def _check_frame(where: str, frame: Any) -> None:

@@ -66,6 +66,22 @@ def test_blocking_is_noticed() -> None:
     assert "msgspec is blocked here" in done.stderr
 
 
+def test_a_jobs_definition_loads_no_kind_of_sink() -> None:
+    """Python workers of Spark import the job's file, and with it what the file imports."""
+    loaded = (
+        "import sys, streamkeeper.definition; print([each for each in sys.modules if 'streamkeeper.sinks' in each])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys, streamkeeper.definition; print({loaded})"],
+        env={"PYTHONPATH": str(PACKAGE.parent), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert ast.literal_eval(done.stdout) == ["streamkeeper.sinks", "streamkeeper.sinks.contract"]
+
+
 def test_import_contracts_hold() -> None:
     """The house's arrows point down; pyspark and airflow stay in their rooms; pure rooms do no I/O."""
     program = Path(sys.executable).with_name("lint-imports")
