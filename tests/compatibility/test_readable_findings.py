@@ -7,9 +7,10 @@ import pytest
 
 from streamkeeper.compatibility import setting_words
 from streamkeeper.compatibility.assess import assess, find_changes
+from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.rehearsals import rehearsal_failed, rehearsed_without_rows
 from streamkeeper.compatibility.settings import LENIENT
-from streamkeeper.compatibility.shown import expression, expression_change, expressions_change
+from streamkeeper.compatibility.shown import expression, expression_change, expressions_change, lines_change
 from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import (
@@ -126,6 +127,69 @@ def test_a_column_that_a_join_stores_has_its_side() -> None:
     same = with_state(JOIN, values=(StateColumn(meaning="source 0.k", type="string"),) * 2)
     more = with_operator(same, values=(*same.operators[0].values, StateColumn(meaning="source 0.n", type="string")))
     assert findings_of(same, more)["join-column-added"].evidence == "stored column added: `n`"
+
+
+def test_a_nullable_column_of_a_join_has_its_side() -> None:
+    """The place of a parsed column was ``join of two streams`` alone."""
+    values = [
+        StateColumn(meaning=_PARSED.format("ts").replace("source 1", f"source {side}"), type="t") for side in (0, 1)
+    ]
+    strict = msgspec.structs.replace(values[1], type="t not null")
+    found = findings_of(with_state(JOIN, values=(values[0], strict)), with_state(JOIN, values=tuple(values)))
+    assert found["join-column-became-nullable"].where == "join of two streams, right side"
+
+
+def test_a_column_of_every_branch_of_a_union_is_shown_once() -> None:
+    """The text was ``max(union(… - case when not so… … end, … - case when not so… … end))``."""
+    before = f"max(either({_PARSED.format('k').replace('source 1', 'source 0')}, {_PARSED.format('k')}))"
+    assert expression_change(before, before.replace(".k:", ".g:")) == "`max(every branch: k)` → `max(every branch: g)`"
+    # Negative control: branches that differ are shown with their sources.
+    assert expression("either(source 0.k, source 1.g)") == "union(k, g)"
+
+
+def test_an_added_part_of_a_long_line_is_shown_alone() -> None:
+    """The text was ``select […(…, customer struct<id string,tier string,age integer,ci…, …)…]`` with the part added."""
+    fields = "StructField(id,StringType,true),StructField(tier,StringType,true),StructField(age,IntegerType,true){}"
+    parsed = f"from_json(StructField(id,StringType,true), StructField(customer,StructType({fields}),true), value)"
+    line = f"Project [id#1, {parsed} AS o]"
+    more = line.format(",StructField(city,StringType,true)")
+    assert lines_change([line.format("")], [more]) == "added: `city string` (in `select`)"
+    short = lines_change(["Project [id]"], ["Project [id, unused]"])
+    assert short == "`select [id]` → `select [id, unused]`"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("Project [id, pythonUDF0 AS c1]", "select [id, Python result AS c1]"),
+        ("Aggregate [_groupingexpression], [max(x)]", "aggregate [grouping expression], [max(x)]"),
+        ("Project [(x % 3) AS _groupingexpression]", "select [(x % 3) AS grouping expression]"),
+    ],
+)
+def test_a_line_of_a_plan_has_no_names_that_spark_made_up(line: str, text: str) -> None:
+    """``_groupingexpression`` and ``pythonUDF0`` are in no job."""
+    assert str(plan_line(line)) == text
+
+
+def test_a_field_is_named_with_its_column_and_its_types() -> None:
+    """The text was ``v.b``."""
+    struct = "k string\nv struct<a:int,b:int,c:map<string,int>>"
+    old = with_source(STATELESS, schema=struct)
+    found = [
+        findings_of(old, with_source(STATELESS, schema=other))["source-fields-changed"].evidence
+        for other in (
+            struct.replace("b:int", "b:bigint"),
+            struct.replace("b:int", "b:int,d:string"),
+            struct.replace("a:int,", ""),
+            struct.replace("map<string,int>", "map<string,long>"),
+        )
+    ]
+    assert found == [
+        "field b of column v: `int` → `bigint`",
+        "field d of column v added: `string`",
+        "field a of column v removed: `int`",
+        "field c of column v: another type of map",
+    ]
 
 
 def test_a_longer_watermark_of_a_join_is_not_about_groups() -> None:

@@ -28,6 +28,21 @@ def changed_fields(before: str, after: str) -> set[Path] | None:
     return {path for path in had.keys() | has.keys() if had.get(path) != has.get(path)}
 
 
+def fields_apart(before: str, after: str) -> Iterator[tuple[Path, str, str]]:
+    """Yield each field that differs between two types that ``changed_fields`` compares, with its type in both. The type
+    is empty on the side that lacks the field. A map is only called ``map``.
+    """
+    had, has = _fields(before) or {}, _fields(after) or {}
+    for path in sorted(had.keys() | has.keys()):
+        if had.get(path) != has.get(path):
+            yield path, _short(had.get(path, "")), _short(has.get(path, ""))
+
+
+def _short(kind: str) -> str:
+    """A type without the keys and values of a map."""
+    return kind.partition(" of {")[0] if " of {" in kind else kind
+
+
 def come_or_go_alone(before: str, after: str) -> bool:
     """Whether every field that differs exists in only one of the struct types, and no such field is an array or inside
     one.

@@ -43,6 +43,11 @@ _IN_SQL = (
         lambda found: found[1].lower(),
     ),
 )
+_GIVEN_BY_SPARK = (
+    (re.compile(r"\b_groupingexpression\b"), "grouping expression"),
+    (re.compile(r"\bpythonUDF\d+\b"), "Python result"),
+)
+"""Names that Spark gives to columns without a name."""
 _ADDED = ("StructField(", "Some(")
 """Parts of a plan's text that Spark adds."""
 
@@ -63,6 +68,8 @@ def plan_line(line: str, *, schemas: bool = False) -> Term:
         name, rest = name if found["all"] == "true" else "SortWithin", found["by"]
     try:
         text_of = _PYTHON_RESULTS.sub("", _BATCH_TIME.sub("current_timestamp()", rest))
+        for given, words in _GIVEN_BY_SPARK:
+            text_of = given.sub(words, text_of)
         told = by_brackets(_fields(text_of)) if schemas else _without_schemas(by_brackets(text_of))
         word = _NODES.get(name, name)
         return Term(f"{word} " if word else "", (told,), "")

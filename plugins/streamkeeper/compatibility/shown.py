@@ -154,8 +154,8 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
                 for left, right in zip(before, after, strict=True)
             ]
             changed = [pair for pair in pairs if pair[0] != pair[1]]
-            if shown := [_with_part(*pieces(*pair, WIDTH), only_part(*pair)) for pair in changed]:
-                return f"{_pair(*map(_quoted, shown[0]))}{_more(len(shown) - 1, 'line')}"
+            if changed:
+                return f"{_line_pair(*changed[0])}{_more(len(changed) - 1, 'line')}"
         return SAME_WORDS
     if same := _same_nodes(before, after):
         rest = [
@@ -165,6 +165,16 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
     had, has = ([_line_alone(plan_line(line)) for line in side] for side in (before, after))
     sides = [line for line in had if line not in has], [line for line in has if line not in had]
     return _pair(_counted(sides[0]), _counted(sides[1])) or _pair(_counted(had), _counted(has))
+
+
+def _line_pair(before: Term, after: Term) -> str:
+    """The difference of two lines; if one only lacks a part that does not fit, the part and the line's keyword."""
+    left, right = pieces(before, after, WIDTH)
+    part = only_part(before, after)
+    if part is None or part[1] in f"{left}{right}" or len(part[1]) > _SEVERAL:
+        return _pair(*map(_quoted, _with_part(left, right, part)))
+    keyword = before.before.strip()
+    return f"{part[0]}: `{part[1]}`{f' (in `{keyword}`)' if keyword.isalpha() else ''}"
 
 
 def _same_nodes(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]] | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.compatibility.effects import NO_ACTION
-from streamkeeper.compatibility.nested_fields import changed_fields, come_or_go_alone, uses_a_field
+from streamkeeper.compatibility.nested_fields import changed_fields, come_or_go_alone, fields_apart, uses_a_field
 from streamkeeper.compatibility.rule import (
     AS_NEW_QUERY,
     NEW_CHECKPOINT,
@@ -159,7 +159,8 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 alone = come_or_go_alone(had[name], has[name])
                 apart = all(_reads_fields_apart(*side, alone=alone) for side in ((old, before), (new, after)))
                 if fields is not None and apart:
-                    yield _fields_changed(where, name, fields, column, old, new)
+                    told = _fields_apart(name, had[name], has[name])
+                    yield _fields_changed(where, told, fields, column, old, new)
                 else:
                     used = state_uses(column, old, new)
                     sums = all_resolved(old, new) and all(_sums(text, column) for text in state_texts(old, new))
@@ -190,6 +191,7 @@ RULES: tuple[Rule, ...] = (
     rate_limit_changed,
 )
 
+_MOST_FIELDS = 3
 _PARTITIONS = frozenset({"maxrecordsperpartition", "minpartitions", "numpartitions"})
 _OF_PARTITIONS = "each batch would be read by another number of tasks; the same rows would be read"
 _BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
@@ -279,13 +281,22 @@ def _reads_fields_apart(manifest: Manifest, source: Source, *, alone: bool) -> b
 
 
 def _fields_changed(
-    where: str, name: str, fields: set[tuple[str, ...]], column: str, old: Manifest, new: Manifest
+    where: str, told: str, fields: set[tuple[str, ...]], column: str, old: Manifest, new: Manifest
 ) -> Finding:
     """Fields from which no state is computed may be added, removed and changed."""
-    told = ", ".join(sorted(".".join((name, *field)) for field in fields))
     if not all_resolved(old, new) or uses_a_field(state_texts(old, new), column, fields):
         return breaking("source-column-type-changed", where, told, "src_schema_wrong_type")
     return note("source-fields-changed", where, told)
+
+
+def _fields_apart(name: str, before: str, after: str) -> str:
+    """Evidence of the fields of a column that differ."""
+    shown = []
+    for path, had, has in fields_apart(before, after):
+        field = f"field {'.'.join(path)} of column {name}"
+        shown.append(change(had, has, field) if had != has else f"{field}: another type of {had}")
+    rest = len(shown) - _MOST_FIELDS
+    return "; ".join(shown[:_MOST_FIELDS]) + (f"; {rest} more field{'s' if rest > 1 else ''}" if rest > 0 else "")
 
 
 def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]:

@@ -205,9 +205,9 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
     noun = "join-column" if before.kind == "join" else "state-column"
     if had == has:
         for left, right in zip(before.values, after.values, strict=True):
-            side, _, column = _on_side(left.meaning, before).rpartition(": ")
-            of_side = f"{side} side, " if side else ""
-            place = f"{where}, {of_side}column {column}" if _SOURCE_COLUMN.fullmatch(left.meaning) else where
+            side = _on_side(left.meaning, before).removesuffix(left.meaning).removesuffix(": ")
+            place = f"{where}, {side} side" if side else where
+            place = f"{place}, column {left.meaning}" if _SOURCE_COLUMN.fullmatch(left.meaning) else place
             if left.type.removesuffix(NOT_NULL) != right.type.removesuffix(NOT_NULL):
                 evidence = typed_change((left.meaning, left.type), (right.meaning, right.type), named)
                 yield breaking(f"{noun}-type-changed", place, evidence)

@@ -195,6 +195,8 @@ class _Reader:
             return self._moved(*plain)
         if name in ("getarrayitem", "getmapvalue") and len(plain) == 2:
             return Term("", (self.read(plain[0]), Term("[", (self.read(plain[1]),), "", "]")), "")
+        if name == "either" and (told := self._every_branch(plain)):
+            return Term("every branch: ", (told,), "")
         if name == "lambda":
             return self._lambda(inner)
         if name == "each" and (sliding := _sliding(plain)):
@@ -207,6 +209,16 @@ class _Reader:
             called = self._names.get(int(named.get("func", -1)), "python_function")
             return Term(f"{called}(", tuple(map(self.read, plain)), ", ", ")")
         return self._function(name, plain, named, given)
+
+    def _every_branch(self, branches: list[str]) -> Term | None:
+        """The expression that every branch of a union has, apart from the branch's own sources; None if they differ, or
+        if they are only columns, which are shown with their sources.
+        """
+        if all(_COLUMN.fullmatch(branch) for branch in branches):
+            return None
+        reader = _Reader(self._detail, self._names, labels=False)
+        found = [reader.read(branch) for branch in branches]
+        return found[0] if len(set(map(str, found))) == 1 else None
 
     def _function(self, name: str, plain: list[str], named: dict[str, str], given: list[str]) -> Term:
         parts = [self.read(argument) for argument in plain if argument not in ("True", "False") or self._options]
