@@ -308,14 +308,14 @@ BUGS = (
     Bug(
         "approved-for-ever",
         "An approval to continue in a topic that was created again also holds for the next such topic.",
-        (Change("driver.taking_over", "_expected_topics", "if newest is None or", "if True or"),),
+        (Change("driver.taking_over", "_approved_topics", "if newest is None or", "if True or"),),
     ),
     Bug(
         "approved-unseen",
         "An approval to continue in a topic that was created again also holds if that topic is created again.",
         (
             Change(
-                "driver.taking_over", "_expected_topics", "return order.approved_topics.get(query, {})", "return {}"
+                "driver.taking_over", "_approved_topics", "return order.approved_topics.get(query, {})", "return {}"
             ),
             Change("operations.approval", "_same_findings", "recreated(way.approved_topics,", "recreated({},"),
         ),
@@ -340,7 +340,7 @@ BUGS = (
             Change("driver.taking_over", "take_over", "topics={**expected, **topics}", "topics=topics"),
             Change(
                 "driver.taking_over",
-                "_expected_topics",
+                "_approved_topics",
                 "state.offset_topics(query, newest.version)",
                 "state.version(query, newest.version).topics",
             ),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import taking_over
-from streamkeeper.driver.taking_over import _expected_topics, _topics_of
+from streamkeeper.driver.taking_over import _approved_topics, _expected_topics, _own_topics, _topics_of
 from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState, fold
@@ -42,14 +42,23 @@ def state(*claims: tuple[str, str, str, dict[str, str]]) -> JobState:
 
 
 def expected(
-    job: JobState, place: Path, *, approved: bool, serving: str = "", ids: dict[str, str] | None = None
+    job: JobState,
+    place: Path,
+    *,
+    approved: bool,
+    serving: str = "",
+    ids: dict[str, str] | None = None,
+    now: dict[str, str] | None = None,
 ) -> dict[str, str]:
-    """For an order of the operation ``op2``; ``ids``: of the approved topics, if they are on record."""
+    """For an order of the operation ``op2``; ``ids``: of the approved topics, if they are on record; ``now``: the
+    present ones, if the brokers answer.
+    """
     rehearse_on = {"q": serving} if serving else {}
     at: Any = SimpleNamespace(spec=SimpleNamespace(rehearse_on=rehearse_on))
     others: Any = {"other_topics": ("q",) if approved else (), "approved_topics": {"q": ids} if ids else {}}
     order: Any = SimpleNamespace(operation="op2", **others)
-    return _expected_topics(at, job, "q", LocalTree(place), order)
+    own = _own_topics(at, job, "q", LocalTree(place))
+    return _expected_topics(own, _approved_topics(job, "q", order), now or {})
 
 
 def test_without_an_approval_those_of_the_checkpoint(tmp_path: Path) -> None:
@@ -89,6 +98,20 @@ def test_a_claim_without_ids_does_not_end_the_comparison(tmp_path: Path) -> None
     for record in claims:
         job = fold(job, Entry(number=job.number + 1, at="", by="test", record=record))
     assert expected(job, tmp_path / "v0001", approved=True) == OLD
+
+
+def test_a_version_may_always_continue_in_its_own_topic(tmp_path: Path) -> None:
+    """An automatic rollback of an operation whose candidate was approved to read another topic."""
+    job = state(("op1", "first", "v0001", OLD))
+    for now, continues in ((OLD, OLD), (APPROVED, APPROVED), ({}, APPROVED)):
+        assert expected(job, tmp_path / "v0001", approved=True, ids=APPROVED, now=now) == continues
+
+
+def test_a_topic_that_was_not_approved_is_compared(tmp_path: Path) -> None:
+    """The approval names one topic, and the checkpoint has read two."""
+    job = state(("op1", "first", "v0001", OLD | {"returns": "r"}))
+    both = APPROVED | {"returns": "r"}
+    assert expected(job, tmp_path / "v0001", approved=True, ids=APPROVED, now=both) == both
 
 
 @pytest.mark.parametrize(("must_answer", "passing"), [(True, True), (True, False), (False, True)])

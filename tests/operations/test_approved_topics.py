@@ -15,6 +15,7 @@ from streamkeeper.model.journal import ApprovalAnswered, Assessed, InstanceAppoi
 from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations import assessing
 from streamkeeper.operations.approval import check_drift
 from streamkeeper.operations.assessing import assess_candidate, find_ways
 from streamkeeper.operations.deploy import Deploy
@@ -101,18 +102,47 @@ def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job
     assert way is None
     assert refusal.endswith(
         "; topic sales was deleted and created again since v0001, so its offsets do not belong to the present records"
+        " (to continue in the present topic, deploy this release instead of rolling back to it)"
     )
 
 
-@pytest.mark.parametrize("recovers", [True, False])
-def test_a_snapshot_of_an_earlier_topic_is_not_restored(job: Registered, recovers: bool) -> None:
-    """Neither by a recovery nor by a rollback. Negative control: the topic is still the same."""
+def test_a_rollback_does_not_restore_a_snapshot_of_an_earlier_topic(job: Registered) -> None:
+    """Negative control: the topic is still the same."""
     snapshot = job.take()
-    recover = Recovery(action=RecoveryAction.RESTORE, snapshots={QUERY: snapshot}, accepted_by="ada")
-    request = DeployRequest(job=JOB, release="r0001", rollback=not recovers, recover=recover if recovers else None)
+    request = DeployRequest(job=JOB, release="r0001", rollback=True)
     way, _ = back(job, request, OLD)
     assert way is not None
     assert (way.way, way.snapshot) == (Way.RESTORE, snapshot)
     way, refusal = back(job, request, NEW)
     assert way is None
     assert "topic sales was deleted and created again since batch 7" in refusal
+
+
+def test_a_recovery_restores_only_into_topics_that_a_person_is_asked_about(job: Registered) -> None:
+    """The check names the topic that was created again since the newest claim. An earlier one it does not name."""
+    recover = Recovery(action=RecoveryAction.RESTORE, snapshots={QUERY: job.take()}, accepted_by="ada")
+    request = DeployRequest(job=JOB, release="r0001", recover=recover)
+    way, _ = back(job, request, NEW)
+    assert way is not None
+    assert way.way is Way.RESTORE
+    job.record(replace(job.epoch("v0001", 3), topics=NEW, committed=7))
+    way, refusal = back(job, request, NEW)
+    assert way is None
+    assert "topic sales was deleted and created again since batch 7" in refusal
+
+
+def test_a_topic_without_an_id_is_not_approved(job: Registered) -> None:
+    """The brokers reported the topic, and then no ids: an approval would be for any topic."""
+    deploy(job)
+    job.gather("op2", AGAIN, look=Look.SOURCES)
+    assert assess(job).refusal == (f"query {QUERY}: the brokers did not report the ids of its topics (deploy again)")
+
+
+def test_a_rollback_that_leaves_the_topic_asks_nobody(job: Registered) -> None:
+    """It returns to a version that has read the present topic. A handoff of the same change asks."""
+    judged = QueryAssessment(verdict=Verdict.BACKUP, findings=(AGAIN,))
+    forward = Assessment(verdict=Verdict.BACKUP, queries={QUERY: judged})
+    for way, rollback, asks in ((Way.RETURN, True, False), (Way.HANDOFF, False, True), (Way.RESTORE, False, True)):
+        request = DeployRequest(job=JOB, release="r0001", rollback=rollback)
+        asked = NEW if assessing._has_other_topics(forward, QUERY) else None
+        assert assessing._with_losses(QueryWay(way=way), None, asked, request).other_topics is asks

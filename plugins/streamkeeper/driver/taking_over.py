@@ -49,6 +49,7 @@ from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
 from streamkeeper.model.signals import QuerySignals
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.sources.contract import recreated
 from streamkeeper.sources.known_sources import source_of
 
 
@@ -86,8 +87,9 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
     # These checks come first, because a claim moves the sink's fence, and a handoff creates a missing directory.
     must_be_there(checkpoint.fresh(), known)
     name = planned.query.name
-    expected = _expected_topics(at, state, name, checkpoint, order)
-    topics = _topics_of(planned, must_answer=not expected)
+    own, approved = _own_topics(at, state, name, checkpoint), _approved_topics(state, name, order)
+    topics = _topics_of(planned, must_answer=not own and not approved)
+    expected = _expected_topics(own, approved, topics)
     kafka_topics.must_be_the_same(name, expected, topics)
     accepted = _accepted_loss(state, name, checkpoint.name, order)
     # If the brokers did not answer, the ids with which the start will compare count as read.
@@ -144,24 +146,41 @@ def claim_and_fence(
         return claim, open_writer(query, claim, checkpoint, state, history, accepted=accepted)
 
 
-def _expected_topics(at: Surroundings, state: JobState, query: str, checkpoint: Tree, order: Command) -> dict[str, str]:
-    """Return Kafka topic -> id of the topic in which the query may continue; empty if none is recorded.
-
-    If a person has approved other topics than those of the checkpoint, the query may read the approved ones until an
-    instance of the same operation has claimed an epoch. From then on the ids of that claim count, because a restarted
-    generation and a fall-back get the same approval.
-    """
-    if query in order.other_topics:
-        newest = state.epochs.get(query)
-        claimer = state.instances.get(newest.instance) if newest is not None else None
-        if newest is None or claimer is None or claimer.operation != order.operation:
-            return order.approved_topics.get(query, {})
-        return state.offset_topics(query, newest.version)
+def _own_topics(at: Surroundings, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:
+    """Return Kafka topic -> id of the topic to which the checkpoint's offsets belong; empty if none is recorded."""
     known = state.offset_topics(query, checkpoint.name)
     if not known and is_published(checkpoint.fresh()):
         # A rebuilt version that was not claimed has read the topics of the first rows.
         return _topics_rebuilt_from(at, state, query, checkpoint)
     return _read_so_far(known, checkpoint)
+
+
+def _approved_topics(state: JobState, query: str, order: Command) -> dict[str, str] | None:
+    """Return Kafka topic -> id of the topic that a person has approved; None without an approval.
+
+    The approval is for the ids of the order; an older order has none, and any topic is approved. Once an instance of
+    the same operation has claimed an epoch, the ids of that claim count, because a restarted generation and a fall-back
+    get the same order.
+    """
+    if query not in order.other_topics:
+        return None
+    newest = state.epochs.get(query)
+    claimer = state.instances.get(newest.instance) if newest is not None else None
+    if newest is None or claimer is None or claimer.operation != order.operation:
+        return order.approved_topics.get(query, {})
+    return state.offset_topics(query, newest.version)
+
+
+def _expected_topics(own: dict[str, str], approved: dict[str, str] | None, topics: Mapping[str, str]) -> dict[str, str]:
+    """Return Kafka topic -> id of the topic in which the query may continue.
+
+    ``own``: the ids of the checkpoint; ``approved``: as returned by ``_approved_topics``; ``topics``: the present ids,
+    empty if the brokers did not answer. A version that has read the present topics needs no approval: an old release
+    that returns to its own topic, for example.
+    """
+    if approved is None or (topics and not recreated(own, topics)):
+        return own
+    return own | approved if approved else {}
 
 
 def _topics_rebuilt_from(at: Surroundings, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:

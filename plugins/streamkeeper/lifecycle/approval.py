@@ -20,9 +20,7 @@ ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
 
 def keep_state(at: Observation) -> Decision:
     """Return the decision to back up the state before a person is asked. The backup is the rollback path."""
-    return say(
-        Step.KEEP_STATE, BackUp(), "it is not proven that the candidate reads the state as the current release does"
-    )
+    return say(Step.KEEP_STATE, BackUp(), "a person must approve the transition, and the backup is the rollback path")
 
 
 def approve(at: Observation) -> Decision:

@@ -12,6 +12,7 @@ import msgspec
 
 from streamkeeper.lifecycle.recovery import MENDED
 from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, reads_other_sources
+from streamkeeper.model.evidence import Look
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifest import Manifest, Source
 from streamkeeper.model.recovery import Recovery
@@ -21,6 +22,7 @@ from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import cleaner_of
 
+_PRESENT_TOPIC = "to continue in the present topic, deploy this release instead of rolling back to it"
 _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD, Concern.OUTPUT_LOST)
 """Problems of a checkpoint version that do not affect the version that replaces it."""
 
@@ -185,13 +187,13 @@ def _handoff(request: DeployRequest, at: QueryFacts) -> QueryWay:
 
 
 def _carries_over(finding: Finding, at: QueryFacts) -> bool:
-    """Whether an opaque finding is about something that a handoff keeps: the offsets, the output, or the computation of
-    a query without state.
+    """Whether an opaque finding is about something that a handoff keeps: the last batch and the offsets, the output, or
+    the computation of a query without state.
     """
-    if finding.severity is not Severity.OPAQUE:
-        return False
     concern = concern_of(finding)
-    return concern not in _LEFT_BEHIND and (concern is not Concern.QUERY or not _keeps_state(at))
+    if finding.severity is not Severity.OPAQUE or concern is Concern.REHEARSAL:
+        return False
+    return concern is not Concern.QUERY or not _keeps_state(at) or finding.where == Look.SINK.value
 
 
 def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
@@ -218,7 +220,8 @@ def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
     if not back:
         causes = _causes(at.judged.findings, Severity.BREAKING, Severity.OPAQUE)
         neither = "there is neither a checkpoint version on which this release ran nor a snapshot of its last batch"
-        return f"{causes}; {_blocked(at) or neither}"
+        blocked = _blocked(at)
+        return f"{causes}; {f'{blocked} ({_PRESENT_TOPIC})' if blocked else neither}"
     way, place, loses = next((each for each in back if not each[2]), back[0])
     if cannot := _against_replay(request, at.candidate.sink.kind):
         return f"it cannot go back to {place}: {cannot}"

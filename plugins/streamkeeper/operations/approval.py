@@ -51,7 +51,9 @@ def back_up_state(site: Installation, state: JobState, operation: OperationState
         hold = hold_for(operation.operation, f"the state before {operation.release}")
         snapshot = back_up(site.snapshots, query_target(site, state.job, query), hold=hold).snapshot
         crash_point("backup.export.before")
-        if manifests[query].operators:
+        # The current release may lack a query that an older one had, and that continues in its version.
+        manifest = manifests.get(query) or stored_manifests(site, state, operation.release)[query]
+        if manifest.operators:
             _export(site, snapshot)
         crash_point("backup.export.after")
         kept[query] = snapshot.name

@@ -14,10 +14,10 @@ from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
-from streamkeeper.model.checkpoint_version import known_topics, topics_at
+from streamkeeper.model.checkpoint_version import topics_at
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
-from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Verdict
+from streamkeeper.model.finding import Assessment, Finding, Verdict
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Assessed
 from streamkeeper.model.manifest import Manifest
@@ -25,7 +25,7 @@ from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release_conf import check_described_confs
 from streamkeeper.model.request import DeployRequest, Strategy
-from streamkeeper.model.snapshot import series_of_query, snapshot_number
+from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
@@ -64,12 +64,15 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
     ways, refusal = find_ways(
         site, state, operation.request, release, deployed or {}, candidate, forward, backward, topics=topics
     )
+    asked = {query: found for query, found in topics.items() if _has_other_topics(forward, query)}
     ways = {
         query: way
         if way.way is Way.REBUILD
-        else _with_losses(way, lacks.get(query), forward.queries.get(query), topics.get(query, {}))
+        else _with_losses(way, lacks.get(query), asked.get(query), operation.request)
         for query, way in ways.items()
     }
+    if unknown := sorted(query for query, way in ways.items() if way.other_topics and not way.approved_topics):
+        refusal = refusal or f"query {unknown[0]}: the brokers did not report the ids of its topics (deploy again)"
     if not refusal and operation.request.rollback and not serving:
         refusal = "there is no current release to roll back"
     return Assessed(
@@ -84,13 +87,22 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
     )
 
 
+def _has_other_topics(forward: Assessment, query: str) -> bool:
+    judged = forward.queries.get(query)
+    return judged is not None and has_other_topics(judged.findings)
+
+
 def _with_losses(
-    way: QueryWay, output_lacks: int | None, judged: QueryAssessment | None, topics: dict[str, str]
+    way: QueryWay, output_lacks: int | None, topics: dict[str, str] | None, request: DeployRequest
 ) -> QueryWay:
-    """Return the transition with what a person accepts who approves it. ``topics``: topic -> its id in the evidence."""
-    others = judged is not None and has_other_topics(judged.findings)
-    approved = topics if others else {}
-    return msgspec.structs.replace(way, output_lacks=output_lacks, other_topics=others, approved_topics=approved)
+    """Return the transition with what a person accepts who approves it.
+
+    ``topics``: topic -> its id, if a topic was created again since the current version read it; else None. A rollback
+    that leaves this version needs no approval: it is refused if the older position is in another topic.
+    """
+    if topics is None or (request.rollback and way.way.replays):
+        return msgspec.structs.replace(way, output_lacks=output_lacks)
+    return msgspec.structs.replace(way, output_lacks=output_lacks, other_topics=True, approved_topics=topics)
 
 
 def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[str, int]]:
@@ -123,39 +135,14 @@ def find_ways(
     release and of the candidate; ``forward`` and ``backward``: the assessments of the change and of its reversal;
     ``topics``: query -> Kafka topic -> its id now, for a rollback and a recovery.
     """
+    now = topics or {}
     facts = {
-        query: _facts(site, state, request, release, query, deployed.get(query), manifest, forward, backward)
+        query: _facts(
+            site, state, request, release, query, deployed.get(query), manifest, forward, backward, now.get(query, {})
+        )
         for query, manifest in candidate.items()
     }
-    now = topics or {}
-    recovers = request.recover is not None
-    facts = {
-        query: _with_other_topics(site, state, query, at, now.get(query, {}), recovers=recovers)
-        for query, at in facts.items()
-    }
     return choose_ways(request, facts)
-
-
-def _with_other_topics(
-    site: Installation, state: JobState, query: str, facts: QueryFacts, now: Mapping[str, str], *, recovers: bool
-) -> QueryFacts:
-    """Add why the query cannot go back to an older position: the Kafka topic that had it was deleted.
-
-    ``now``: Kafka topic -> its id now. ``recovers``: whether the operation is a recovery.
-    """
-    versions, boundary = state.versions.get(query, ()), facts.boundary
-    kept = _told_other_topics(known_topics(versions, facts.kept), now, facts.kept) if facts.kept and now else ""
-    if boundary is not None and now:
-        snapshot = Catalogue(site.snapshots, series_of_query(state.job, query)).read(snapshot_number(boundary.snapshot))
-        read = topics_at(versions, snapshot.version, snapshot.batch)
-        # A recovery may continue in the topic of the finding, once a person has approved that.
-        blocked = (
-            ""
-            if recovers and has_other_topics(facts.judged.findings)
-            else _told_other_topics(read, now, f"batch {snapshot.batch}")
-        )
-        boundary = msgspec.structs.replace(boundary, blocked=blocked)
-    return msgspec.structs.replace(facts, kept_blocked=kept, boundary=boundary)
 
 
 def _told_other_topics(read: Mapping[str, str], now: Mapping[str, str], place: str) -> str:
@@ -222,6 +209,7 @@ def _facts(
     candidate: Manifest,
     forward: Assessment,
     backward: Assessment,
+    topics: Mapping[str, str],
 ) -> QueryFacts:
     current = state.current_version(query)
     facts = QueryFacts(
@@ -235,21 +223,26 @@ def _facts(
     if current is None:
         return facts
     if request.rollback:
-        return _ways_to_go_back(site, state, release, query, facts)
+        return _ways_to_go_back(site, state, release, query, facts, topics)
     recover = request.recover
     if recover is not None and query in recover.snapshots:
-        return msgspec.structs.replace(facts, boundary=_named(site, state.job, query, recover.snapshots[query]))
+        # A person approves the topics that were created again since the current version read them, and no other ones.
+        asked = recreated(state.offset_topics(query, current.version), topics)
+        others = {topic: identity for topic, identity in topics.items() if topic not in asked}
+        return msgspec.structs.replace(facts, boundary=_named(site, state, query, recover.snapshots[query], others))
     rebuilt = request.strategy is Strategy.REBUILD or (recover is not None and query in recover.rebuilt)
     if facts.judged.verdict is Verdict.SWITCH or rebuilt:
         return msgspec.structs.replace(facts, gone=gone_of_sources(site, state, query, current.version))
     return facts
 
 
-def _ways_to_go_back(site: Installation, state: JobState, release: str, query: str, facts: QueryFacts) -> QueryFacts:
+def _ways_to_go_back(
+    site: Installation, state: JobState, release: str, query: str, facts: QueryFacts, topics: Mapping[str, str]
+) -> QueryFacts:
     """Add the version and the snapshot that a rollback can use, and the loss of each.
 
     ``site``, ``state`` and ``query``: of which job and query; ``release``: the target of the rollback; ``facts``:
-    without the paths.
+    without the paths; ``topics``: Kafka topic -> its id now.
     """
     if facts.judged.verdict is Verdict.RESUME:
         # The rollback resumes from the last commit.
@@ -262,9 +255,10 @@ def _ways_to_go_back(site: Installation, state: JobState, release: str, query: s
     kept = state.served.get(release, {}).get(query, "")
     if kept and kept != facts.current and _is_kept(site, state, query, kept):
         way = QueryWay(way=Way.RETURN, before=facts.current, version=kept)
-        facts = msgspec.structs.replace(facts, kept=kept, kept_loses=loses(way))
-    boundary = _boundary_of(site, state.job, query, release)
-    if boundary is not None and (not facts.kept or facts.kept_loses):
+        blocked = _told_other_topics(state.offset_topics(query, kept), topics, kept)
+        facts = msgspec.structs.replace(facts, kept=kept, kept_loses=loses(way), kept_blocked=blocked)
+    boundary = _boundary_of(site, state, query, release, topics)
+    if boundary is not None and (not facts.kept or facts.kept_loses or facts.kept_blocked):
         way = QueryWay(way=Way.RESTORE, before=facts.current, snapshot=boundary.snapshot)
         boundary = msgspec.structs.replace(boundary, loses=loses(way))
     return msgspec.structs.replace(facts, boundary=boundary)
@@ -289,20 +283,28 @@ def gone_of_sources(site: Installation, state: JobState, query: str, version: st
     return f"{len(gone)} of the {total} files that were read are missing: {gone[0]}{until}"
 
 
-def _boundary_of(site: Installation, job: str, query: str, release: str) -> Boundary | None:
-    """Return the snapshot of a release's last batch; None without one."""
-    catalogue = Catalogue(site.snapshots, series_of_query(job, query))
+def _boundary_of(
+    site: Installation, state: JobState, query: str, release: str, topics: Mapping[str, str]
+) -> Boundary | None:
+    """Return the snapshot of a release's last batch; None without one. ``topics``: Kafka topic -> its id now."""
+    catalogue = Catalogue(site.snapshots, series_of_query(state.job, query))
     found = [snapshot for snapshot in catalogue.snapshots() if snapshot.release == release]
     if not found:
         return None
     last = max(found, key=lambda snapshot: (snapshot.version, snapshot.batch, snapshot.number))
-    return Boundary(snapshot=last.name, batch=last.batch)
+    return _as_boundary(state, query, last, topics)
 
 
-def _named(site: Installation, job: str, query: str, name: str) -> Boundary:
-    """Return the snapshot that a recovery names; raises NotFound, SnapshotDamaged."""
-    snapshot = Catalogue(site.snapshots, series_of_query(job, query)).read(snapshot_number(name))
-    return Boundary(snapshot=snapshot.name, batch=snapshot.batch)
+def _named(site: Installation, state: JobState, query: str, name: str, topics: Mapping[str, str]) -> Boundary:
+    """Return the snapshot that a recovery names; raises NotFound, SnapshotDamaged. ``topics``: topic -> its id now."""
+    snapshot = Catalogue(site.snapshots, series_of_query(state.job, query)).read(snapshot_number(name))
+    return _as_boundary(state, query, snapshot, topics)
+
+
+def _as_boundary(state: JobState, query: str, snapshot: Snapshot, topics: Mapping[str, str]) -> Boundary:
+    read = topics_at(state.versions.get(query, ()), snapshot.version, snapshot.batch)
+    blocked = _told_other_topics(read, topics, f"batch {snapshot.batch}")
+    return Boundary(snapshot=snapshot.name, batch=snapshot.batch, blocked=blocked)
 
 
 def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
@@ -333,8 +335,8 @@ def _sentence(
         if way.output_lacks is not None
     ]
     if all(way.way in (Way.RESUME, Way.START) for way in ways.values()):
-        unproven = [*_told_opaque(ways)]
-        return "; ".join([f"{word}: {release} continues the checkpoint of {state.predecessor}", *unproven, *lacks])
+        approve = [*_told_opaque(ways)]
+        return "; ".join([f"{word}: {release} continues the checkpoint of {state.predecessor}", *approve, *lacks])
     told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(ways.items()))
     replays = [told_replay(site, state, query, way) for query, way in sorted(ways.items()) if way.way.replays]
     rebuilt = [(query, way) for query, way in sorted(ways.items()) if way.way is Way.REBUILD]
@@ -342,7 +344,7 @@ def _sentence(
         f"query {query} {told_cost(site, state, query, way, state.releases[release].content.conf)}"
         for query, way in rebuilt
     ]
-    return "; ".join([f"{word}: {told}", *replays, *takes, *lacks])
+    return "; ".join([f"{word}: {told}", *_told_opaque(ways), *replays, *takes, *lacks])
 
 
 def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
@@ -352,6 +354,9 @@ def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
     if resumed:
         yield f"the effect on {', '.join(resumed)} is not proven"
     yield from (f"query {query} may be a renamed query" for query in opaque if query not in resumed)
+    others = [query for query, way in sorted(ways.items()) if way.other_topics]
+    if others:
+        yield f"{', '.join(others)} would continue in a topic that was created again"
 
 
 def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
@@ -370,5 +375,5 @@ def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, co
         case Way.RESTORE | Way.RETURN:
             return told_replay(site, state, query, way)
         case Way.RESUME | Way.HANDOFF:
-            asked = "takes a snapshot, exports its state and needs a person's approval; " if way.opaque else ""
+            asked = "takes a snapshot, exports any state and needs a person's approval; " if way.opaque else ""
             return f"{asked}reads no input again"
