@@ -19,6 +19,7 @@ from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.gate import Gate, GateClosed
 from streamkeeper.driver.lease import Heartbeat, Lease
+from streamkeeper.driver.measuring import QueryProgress
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
@@ -35,7 +36,6 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.journal_keys import journal_prefix
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
-from streamkeeper.model.measuring import QueryProgress
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkWriter, WriterRole

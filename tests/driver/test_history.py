@@ -8,11 +8,11 @@ import pytest
 
 from harness.fault_store import FaultStore, unavailable
 from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.measuring import QueryProgress
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.spans import Spans
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.control import QueryStatus
-from streamkeeper.model.measuring import QueryProgress
 from streamkeeper.model.signals import History
 from streamkeeper.registry.control import Control
 from streamkeeper.stores.contract import Store

@@ -29,8 +29,8 @@ from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.inspection.kafka_topics import HeldTopics
 from streamkeeper.inspection.plan_sources import kafka_readings
 from streamkeeper.model.control import DriverState, QueryStatus
-from streamkeeper.model.measuring import Held, runway_s
 from streamkeeper.model.signals import QuerySignals
+from streamkeeper.sources.kafka import Held, runway_s
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 from tests.driver.driver_house import DriverHouse, standby_spec

@@ -12,6 +12,7 @@ import pendulum
 
 from streamkeeper import clock
 from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.measuring import Meter, QueryProgress, SourceLook, SourceProgress, add_point
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import StoreUnavailable
@@ -20,18 +21,17 @@ from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
 from streamkeeper.model.faults import Fault
 from streamkeeper.model.known_checkpoint import commit_key, commits_of
-from streamkeeper.model.measuring import Meter, QueryProgress, SourceLook, SourceProgress, add_point
 from streamkeeper.model.redaction import redact_value
 from streamkeeper.model.signals import History, HistoryPoint, SourceSignals
+from streamkeeper.sources.known_sources import reported_lag
 
-_LAG = "maxOffsetsBehindLatest"
 HISTORY_EVERY_S = 60.0
 IDLE_HISTORY_EVERY_S = 120.0
 
 
 def _behind(sources: list[SourceProgress]) -> int | None:
     """Return how many records the sources have beyond the batch, if known: Kafka reports it, files do not."""
-    told = [float(source.metrics[_LAG]) for source in sources if _LAG in source.metrics]
+    told = [lag for source in sources if (lag := reported_lag(source.metrics)) is not None]
     return round(max(told)) if told else None
 
 

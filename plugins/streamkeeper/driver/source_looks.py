@@ -10,8 +10,10 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import msgspec
 
 from streamkeeper import clock
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources
@@ -22,13 +24,15 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.unread_files import UnreadFiles
 from streamkeeper.driver.ending import say
 from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.measuring import SourceLook
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, OtherTopic, SourceOutOfReach, StoreUnavailable
 from streamkeeper.inspection.kafka_topics import HeldTopics, must_be_the_same
 from streamkeeper.inspection.plan_sources import kafka_readings
-from streamkeeper.model.measuring import Held, Partition, SourceLook, positions, records_behind, runway_s
-from streamkeeper.sources.kafka import KafkaReading
+from streamkeeper.sources.files import FILES
+from streamkeeper.sources.kafka import KAFKA, Held, KafkaReading, Partition, positions, records_behind, runway_s
+from streamkeeper.sources.known_sources import kind_of_offset
 
 LOOK_S = 60.0
 _WEIGH_EVERY = 10
@@ -69,10 +73,8 @@ class QueryLooks:
     def __init__(self, query: ServedQuery, board: StatusBoard) -> None:
         self._query = query
         self._board = board
-        self._readings: list[KafkaReading] | None = None
-        self._topics: dict[int, _Topics] = {}
-        self._unread: dict[int, UnreadFiles] = {}
-        self._failed = self._said = self._refused = False
+        self._watches: dict[str, Watch] = {name: watch(query) for name, watch in _WATCHES.items()}
+        self._failed = self._said = False
 
     def look(self, *, weigh: bool) -> None:
         """Check the sources once, and report to the board; raises no error. ``weigh``: whether to measure the
@@ -106,25 +108,56 @@ class QueryLooks:
         files = {source.name: source for source in file_sources(tree, plan, None)}
         descriptions = [seen.source for seen in self._board.sources(self._query.name)]
         for number, (name, end) in enumerate(plan.ends.items()):
-            needed = positions(end.encode())
-            if name in files and len(descriptions) == len(plan.ends):
-                yield self._files(tree, number, files[name], descriptions[number])
-            elif needed:
-                yield self._kafka(number, needed)
-            else:
+            kind = kind_of_offset(end)
+            watch = self._watches.get(kind.name) if kind is not None else None
+            if watch is None:
+                yield SourceLook()
+                continue
+            description = descriptions[number] if len(descriptions) == len(plan.ends) else ""
+            at = Watched(number=number, end=end, description=description, log=files.get(name))
+            try:
+                yield watch.look(tree, at)
+            except (CheckpointChanged, CheckpointDamaged, SourceOutOfReach, StoreUnavailable) as error:
+                self._note(error)
                 yield SourceLook()
 
-    def _files(self, tree: Tree, number: int, source: FileSource, description: str) -> SourceLook:
-        if number not in self._unread:
-            known = self._query.planned.manifest.sources
-            options = {**known[number].options, **known[number].limits} if number < len(known) else {}
-            unseen = other_s3(self._query.planned.manifest.confs, os.environ)
-            self._unread[number] = UnreadFiles(description, options, unseen=unseen)
-        try:
-            found = self._unread[number].look(tree, source)
-        except (CheckpointChanged, CheckpointDamaged, StoreUnavailable) as error:
-            self._note(error)
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """A source after a batch."""
+
+    number: int
+    """The source's number in the query."""
+    end: str
+    """Its offset after the batch."""
+    description: str
+    """Spark's description of the source; empty if unknown."""
+    log: FileSource | None
+    """Its log, if the checkpoint lists what was read."""
+
+
+class Watch(Protocol):
+    """Checks the sources of one kind of a query, repeatedly."""
+
+    def look(self, tree: Tree, at: Watched) -> SourceLook:
+        """Check a source once. Raises CheckpointChanged, CheckpointDamaged, SourceOutOfReach and StoreUnavailable."""
+
+
+class _Files:
+    """The file sources of a query."""
+
+    def __init__(self, query: ServedQuery) -> None:
+        self._query = query
+        self._unread: dict[int, UnreadFiles] = {}
+
+    def look(self, tree: Tree, at: Watched) -> SourceLook:
+        if at.log is None or not at.description:
             return SourceLook()
+        if at.number not in self._unread:
+            known = self._query.planned.manifest.sources
+            options = {**known[at.number].options, **known[at.number].limits} if at.number < len(known) else {}
+            unseen = other_s3(self._query.planned.manifest.confs, os.environ)
+            self._unread[at.number] = UnreadFiles(at.description, options, unseen=unseen)
+        found = self._unread[at.number].look(tree, at.log)
         if found is None:
             return SourceLook()
         waited = 0.0 if found.oldest is None else max(0.0, clock.unix() - found.oldest)
@@ -132,28 +165,37 @@ class QueryLooks:
             lag_files=found.files, waited_s=waited, too_old_files=found.too_old, too_old_example=found.example
         )
 
-    def _kafka(self, number: int, needed: dict[Partition, int]) -> SourceLook:
+
+class _Kafka:
+    """The Kafka sources of a query."""
+
+    def __init__(self, query: ServedQuery) -> None:
+        self._query = query
+        self._readings: list[KafkaReading] | None = None
+        self._topics: dict[int, _Topics] = {}
+        self._refused = False
+
+    def look(self, tree: Tree, at: Watched) -> SourceLook:
+        needed = positions(at.end.encode())
+        if not needed:
+            return SourceLook()
+        frame: Any = self._query.planned.query.df
         if self._readings is None:
-            frame: Any = self._query.planned.query.df
             self._readings = list(kafka_readings(frame._jdf.queryExecution().analyzed()).values())
-        if number not in self._topics:
+        if at.number not in self._topics:
             names = {topic for topic, _ in needed}
             reading = next((kept for kept in self._readings if all(map(kept.reads, names))), None)
             if reading is None:
                 return SourceLook()
-            frame = self._query.planned.query.df
             held = HeldTopics(frame.sparkSession._jvm, reading)
-            self._topics[number] = _Topics(self._query, held, alone=len(self._readings) == 1)
+            self._topics[at.number] = _Topics(self._query, held, alone=len(self._readings) == 1)
         try:
-            return self._topics[number].look(needed)
+            return self._topics[at.number].look(needed)
         except OtherTopic as error:
             if not self._refused:
                 self._refused = True
                 say(error.message, query=self._query.name, level=logging.WARNING)
                 self._query.refuse_input(error)
-            return SourceLook()
-        except SourceOutOfReach as error:
-            self._note(error)
             return SourceLook()
 
 
@@ -181,3 +223,7 @@ class _Topics:
         now = Held(at=clock.unix(), oldest=oldest, newest=newest)
         self._seen.append(now)
         return SourceLook(lag_records=records_behind(newest, needed), runway_s=runway_s(needed, now, self._seen[0]))
+
+
+_WATCHES: dict[str, Callable[[ServedQuery], Watch]] = {FILES.name: _Files, KAFKA.name: _Kafka}
+"""Kind of source -> its watch. The sources of another kind are not checked."""

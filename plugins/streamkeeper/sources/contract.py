@@ -61,6 +61,19 @@ class PlaceChange(Enum):
     """Offsets of the old place mean nothing at the new one, as far as is known."""
 
 
+class Gap(msgspec.Struct, frozen=True):
+    """A range of input that a query needs and that a source no longer has, such as records of one partition."""
+
+    told: str
+    """The missing input, as a phrase for a sentence."""
+    dropped: bool = False
+    """Whether the oldest input was dropped, as retention does."""
+    passed_over: bool = False
+    """Whether Spark skips this input without any message."""
+    again: bool = False
+    """Whether the place was deleted and created again, and Spark would continue at the old offset."""
+
+
 class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
     """The comparison of one source between an old and a new checkpoint."""
 
@@ -198,6 +211,9 @@ class SourceKind:
     has_identities: bool = False
     """Whether its servers tell the identity of each of its places, which a place of the same name does not share."""
 
+    lag_metric: str = ""
+    """Spark's metric of the items that a source had beyond a batch; empty without such a metric."""
+
     def effect_of(self, option: str) -> OptionEffect | None:
         """Return what a change of this option affects; None for an option that this kind does not have."""
         return self.option_effects.get(option)
@@ -286,6 +302,13 @@ class SourceKind:
     def reads_on(self, position: SourcePosition, place: str) -> bool:
         """Whether a source at ``place`` certainly reads everything of which ``position`` has a part."""
         return False
+
+    def lag(self, end: bytes, newest: bytes) -> int | None:
+        """Return how many items a source had beyond a batch, from two offsets in Spark's progress; None if unknown.
+
+        ``end``: the end of the batch; ``newest``: the end of the source when the batch was planned.
+        """
+        return None
 
     def describe_input(self, start: str | None, end: str) -> str:
         """Describe the input of a batch, such as ``events/0 from offset 5 to 9``; empty if that is not possible.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from streamkeeper.model.coding import json_object, parse_json
+from streamkeeper.model.coding import decoder_of, json_object, parse_json
 from streamkeeper.model.manifest import Source
 from streamkeeper.sources.contract import (
     OptionEffect,
@@ -27,6 +27,11 @@ _START = b"\0v1\n"
 _MOST_PARTITIONS = 3
 _TOPICS = ("subscribe", "subscribepattern", "assign")
 
+STEADY_S = 600.0
+"""Seconds over which a source's deletions are averaged at least, because Kafka deletes one segment at a time."""
+
+Partition = tuple[str, int]
+"""Topic and partition number."""
 Partitions = dict[str, dict[str, int]]
 """Topic -> partition -> offset."""
 
@@ -184,6 +189,18 @@ class Kafka(SourceKind):
         known = position.known if isinstance(position, ReadTopics) else {}
         return bool(known) and all(reads(place, topic, set(partitions)) for topic, partitions in known.items())
 
+    def lag(self, end: bytes, newest: bytes) -> int | None:
+        """Return the records after the batch, summed over the partitions that it covers."""
+        try:
+            ends, there = _POSITIONS.decode(end), _POSITIONS.decode(newest)
+        except msgspec.DecodeError:
+            return None
+        lag = 0
+        for topic, partitions in ends.items():
+            known = there.get(topic, {})
+            lag += sum(max(0, known.get(number, at) - at) for number, at in partitions.items())
+        return lag
+
     def describe_input(self, start: str | None, end: str) -> str:
         """Return text such as ``events/0 from offset 5 to 9``; Spark's end offsets are exclusive."""
         begun = parse_json(start) if start is not None and self.has_offset(start) else {}
@@ -234,7 +251,18 @@ KAFKA = Kafka(
     # A consumer could recreate a deleted topic.
     clone_options={"kafka.allow.auto.create.topics": "false"},
     has_identities=True,
+    lag_metric="maxOffsetsBehindLatest",
 )
+
+_POSITIONS = decoder_of(dict[str, dict[str, int]])
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Kafka's offsets at the moment ``at``: per partition, its oldest offset and the offset of its next record."""
+
+    at: float
+    oldest: dict[Partition, int]
+    newest: dict[Partition, int]
 
 
 class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,6 +295,41 @@ def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
         pattern=pattern,
         passes_over=lowered.get("failondataloss", "true").strip().lower() == "false",
     )
+
+
+def positions(offset: bytes) -> dict[Partition, int] | None:
+    """Decode the offset of a Kafka source into partition -> offset; None for another kind of source."""
+    try:
+        topics = _POSITIONS.decode(offset)
+    except msgspec.DecodeError:
+        return None
+    return {(topic, int(number)): at for topic, partitions in topics.items() for number, at in partitions.items()}
+
+
+def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
+    """Return the number of records from ``end`` to ``newest``, summed over the partitions of ``end``."""
+    return sum(max(0, newest[partition] - offset) for partition, offset in end.items() if partition in newest)
+
+
+def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:
+    """Return the seconds until the first of Kafka's partitions drops its next unread offset.
+
+    ``needed``: partition -> its next unread offset; ``now`` and ``before``: Kafka's offsets now and earlier.
+
+    The estimate assumes that partitions drop offsets as fast as they did since ``before``. Returns 0 if a partition has
+    already dropped its next unread offset, None if no partition with unread data drops data.
+    """
+    found = []
+    for partition, offset in needed.items():
+        oldest, newest = now.oldest.get(partition), now.newest.get(partition)
+        if oldest is None or newest is None:
+            continue
+        dropped = oldest - before.oldest.get(partition, oldest)
+        if oldest > offset:
+            found.append(0.0)
+        elif newest > offset and dropped > 0:
+            found.append((offset - oldest) * max(now.at - before.at, STEADY_S) / dropped)
+    return min(found, default=None)
 
 
 def subscribed_topics(named: str) -> frozenset[str] | None:

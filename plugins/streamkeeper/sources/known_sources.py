@@ -223,3 +223,17 @@ def compare_positions(source: str, old: SourcePosition, new: SourcePosition) -> 
     if was is None or now is None or type(was) is not type(now):
         return None
     return was.compare(source, now)
+
+
+def lag_of(end: bytes, newest: bytes) -> int | None:
+    """Return how many items a source had beyond a batch, from two offsets in Spark's progress; None if unknown.
+
+    ``end``: the end of the batch; ``newest``: the end of the source when the batch was planned.
+    """
+    return next((lag for kind in REPLAYED if (lag := kind.lag(end, newest)) is not None), None)
+
+
+def reported_lag(metrics: Mapping[str, str]) -> float | None:
+    """Return how many items a source had beyond a batch, from the source's own metrics; None if they do not tell."""
+    told = (float(metrics[kind.lag_metric]) for kind in REPLAYED if kind.lag_metric in metrics)
+    return next(told, None)

@@ -8,23 +8,18 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from streamkeeper.model.measuring import (
+from streamkeeper.driver.measuring import (
     RECENT_BATCHES,
-    STEADY_S,
-    Held,
     Meter,
     QueryProgress,
     SourceLook,
-    SourceProgress,
     add_point,
     checkpoint_write_s,
-    positions,
-    records_behind,
-    runway_s,
     scheduling_delay_s,
-    told_lag,
 )
 from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals
+from streamkeeper.sources.kafka import STEADY_S, Held, positions, records_behind, runway_s
+from streamkeeper.sources.known_sources import lag_of
 
 EPOCH = 1_795_000_000.0
 """A multiple of every interval used here."""
@@ -88,10 +83,8 @@ def test_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
 def test_what_a_batch_tells_of_its_lag_is_the_same_sum() -> None:
     """From Spark's own texts; what is no Kafka source tells none, which is not 0."""
     end, newest = b'{"t":{"0":5,"1":9},"u":{"0":1}}', b'{"t":{"0":8,"1":7},"u":{"1":100,"0":3}}'
-    told = SourceProgress(endOffset=msgspec.Raw(end), latestOffset=msgspec.Raw(newest))
-    assert told_lag(told) == records_behind(positions(newest) or {}, positions(end) or {}) == 5
-    file = SourceProgress(endOffset=msgspec.Raw(b'{"logOffset":3}'), latestOffset=msgspec.Raw(b"null"))
-    assert [told_lag(each) for each in (file, SourceProgress())] == [None, None]
+    assert lag_of(end, newest) == records_behind(positions(newest) or {}, positions(end) or {}) == 5
+    assert [lag_of(each, b"null") for each in (b'{"logOffset":3}', b"null")] == [None, None]
 
 
 def held(at: float, oldest: int, newest: int) -> Held:

@@ -7,23 +7,18 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import msgspec
 
-from streamkeeper.model.coding import decoder_of
 from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals, SourceSignals
+from streamkeeper.sources.known_sources import lag_of
 
 RECENT_BATCHES = 30
 """The number of last batches from which usual values and a source's reading rate are computed."""
-STEADY_S = 600.0
-"""Seconds over which a source's deletions are averaged at least, because Kafka deletes one segment at a time."""
 STALE_S = 60.0
 """Seconds after which a batch describes its sources less accurately than a request to the sources."""
-
-Partition = tuple[str, int]
-"""Topic and partition number."""
 
 
 class Durations(msgspec.Struct, frozen=True):
@@ -117,14 +112,6 @@ class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until the source drops unread data."""
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """Kafka's offsets at the moment ``at``: per partition, its oldest offset and the offset of its next record."""
-
-    at: float
-    oldest: dict[Partition, int]
-    newest: dict[Partition, int]
-
-
 def checkpoint_write_s(progress: QueryProgress) -> float:
     """Return the seconds that a batch spent on writing its offsets, its commit and its state.
 
@@ -154,57 +141,6 @@ def scheduling_delay_s(begun_ms: int, interval_s: float | None, before: tuple[in
 
 def _next_due(moment_ms: int, interval_ms: int) -> int:
     return (moment_ms // interval_ms + 1) * interval_ms
-
-
-def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
-    """Return the number of records from ``end`` to ``newest``, summed over the partitions of ``end``."""
-    return sum(max(0, newest[partition] - offset) for partition, offset in end.items() if partition in newest)
-
-
-def positions(offset: bytes) -> dict[Partition, int] | None:
-    """Decode the offset of a Kafka source into partition -> offset; None for another kind of source."""
-    try:
-        topics = _POSITIONS.decode(offset)
-    except msgspec.DecodeError:
-        return None
-    return {(topic, int(number)): at for topic, partitions in topics.items() for number, at in partitions.items()}
-
-
-def told_lag(source: SourceProgress) -> int | None:
-    """Return the records that waited in a Kafka source when its batch was planned; None for another kind of source."""
-    try:
-        ends, newest = _POSITIONS.decode(source.endOffset), _POSITIONS.decode(source.latestOffset)
-    except msgspec.DecodeError:
-        return None
-    lag = 0
-    for topic, partitions in ends.items():
-        there = newest.get(topic, {})
-        lag += sum(max(0, there.get(number, at) - at) for number, at in partitions.items())
-    return lag
-
-
-_POSITIONS = decoder_of(dict[str, dict[str, int]])
-
-
-def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:
-    """Return the seconds until the first of Kafka's partitions drops its next unread offset.
-
-    ``needed``: partition -> its next unread offset; ``now`` and ``before``: Kafka's offsets now and earlier.
-
-    The estimate assumes that partitions drop offsets as fast as they did since ``before``. Returns 0 if a partition has
-    already dropped its next unread offset, None if no partition with unread data drops data.
-    """
-    found = []
-    for partition, offset in needed.items():
-        oldest, newest = now.oldest.get(partition), now.newest.get(partition)
-        if oldest is None or newest is None:
-            continue
-        dropped = oldest - before.oldest.get(partition, oldest)
-        if oldest > offset:
-            found.append(0.0)
-        elif newest > offset and dropped > 0:
-            found.append((offset - oldest) * max(now.at - before.at, STEADY_S) / dropped)
-    return min(found, default=None)
 
 
 class Meter:
@@ -259,7 +195,7 @@ class Meter:
         delay = scheduling_delay_s(begun_ms, self._trigger_s, self._before)
         self._before = begun_ms, ended
         self._newest = progress
-        self._lags = tuple(map(told_lag, progress.sources))
+        self._lags = tuple(lag_of(source.endOffset, source.latestOffset) for source in progress.sources)
         self._durations.append(took_ms / 1000)
         self._rows.append(tuple(source.numInputRows for source in progress.sources))
         self._slowest = max(self._slowest, took_ms / 1000)
