@@ -19,6 +19,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import InputGone, SourceOutOfReach
 from streamkeeper.model.manifest import Source
 from streamkeeper.sources.files import log_offset
+from streamkeeper.sources.kafka import KAFKA
 
 TOPIC = "events"
 DIRECTORY = "/simulated/input"
@@ -102,7 +103,7 @@ class Topic:
     def ask_ids(self) -> dict[str, str]:
         """Return the same as a driver; after a topic was created again, the brokers sometimes do not answer."""
         if self.begin and self._scheduler.strikes(_SILENT):
-            raise SourceOutOfReach("simulated: the brokers do not answer")
+            raise SourceOutOfReach("simulated: the brokers do not answer", kind=KAFKA.name)
         return self.ids()
 
     def skip_to(self, offset: int, seen: Container[int]) -> None:

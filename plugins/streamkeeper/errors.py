@@ -159,12 +159,12 @@ class StoreUnavailable(TemporaryError):
 
 class SourceOutOfReach(TemporaryError):
     """A source does not answer, so its content is unknown. ``passing``: whether it may answer later by itself; not with
-    wrong credentials or options.
+    wrong credentials or options. ``kind``: the kind of source.
     """
 
-    def __init__(self, message: str, *, passing: bool = True) -> None:
+    def __init__(self, message: str, *, passing: bool = True, kind: str = "") -> None:
         super().__init__(message)
-        self.passing = passing
+        self.passing, self.kind = passing, kind
 
 
 class CheckpointChanged(TemporaryError):

@@ -12,12 +12,12 @@ from streamkeeper.driver.measuring import (
     RECENT_BATCHES,
     Meter,
     QueryProgress,
-    SourceLook,
     add_point,
     checkpoint_write_s,
     scheduling_delay_s,
 )
 from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals
+from streamkeeper.sources.contract import SourceLook
 from streamkeeper.sources.kafka import STEADY_S, Held, positions, records_behind, runway_s
 from streamkeeper.sources.known_sources import lag_of
 

@@ -26,8 +26,7 @@ from streamkeeper.driver.progress import EventListener, StatusBoard
 from streamkeeper.driver.source_looks import SourceLooks
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
-from streamkeeper.inspection.kafka_topics import HeldTopics
-from streamkeeper.inspection.plan_sources import kafka_readings
+from streamkeeper.inspection.kafka_topics import HeldTopics, kafka_readings
 from streamkeeper.model.control import DriverState, QueryStatus
 from streamkeeper.model.signals import QuerySignals
 from streamkeeper.sources.kafka import Held, runway_s
@@ -172,7 +171,7 @@ class Served:
     def __init__(self, frame: DataFrame, checkpoint: Path) -> None:
         self.name, self.checkpoint = "q", LocalTree(checkpoint)
         manifest = SimpleNamespace(sources=(), confs={})
-        self.planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=manifest)
+        self.planned = SimpleNamespace(query=SimpleNamespace(name="q", df=frame), manifest=manifest)
         self.topics: dict[str, str] = {}
         self.note_topics = self.topics.update
         self.refused: list[Exception] = []

@@ -19,7 +19,7 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.positions import local_path
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.locations import scheme_of
-from streamkeeper.sources.files import CHOOSING, max_file_age_ms
+from streamkeeper.sources.files import CHOOSING, log_offset, max_file_age_ms
 
 _DESCRIBED = re.compile(r"FileStreamSource\[(.*)\]")
 _PATTERN = re.compile(r"[*?{\[\]\\]")
@@ -149,13 +149,14 @@ def too_old(unread: Mapping[str, int], newest_ms: int, max_age_ms: int | None) -
     return {path for path, written_ms in unread.items() if written_ms < newest_ms - max_age_ms}
 
 
-def newest_read_ms(tree: Tree, folder: str, end: int) -> int:
-    """Return the latest modification time among the files that a source's log lists up to entry ``end``; 0 if it lists
+def newest_read_ms(tree: Tree, folder: str, offset: str) -> int:
+    """Return the latest modification time among the files that a source's log lists up to ``offset``; 0 if it lists
     none.
 
     Raises CheckpointDamaged, CheckpointChanged.
     """
-    entries = log_names(tree.files(folder))
+    entries, decoded = log_names(tree.files(folder)), log_offset(offset)
+    end = -1 if decoded is None else decoded
     found = [
         file.timestamp
         for name in (entries.holding(end, where=tree.where(folder)) if end >= 0 else ())

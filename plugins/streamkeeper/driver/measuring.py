@@ -13,6 +13,7 @@ from datetime import datetime
 import msgspec
 
 from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals, SourceSignals
+from streamkeeper.sources.contract import SourceLook
 from streamkeeper.sources.known_sources import lag_of
 
 RECENT_BATCHES = 30
@@ -93,23 +94,6 @@ class QueryProgress(msgspec.Struct, frozen=True):
     """One per source."""
     stateOperators: list[OperatorProgress] = []
     """One per stateful operator."""
-
-
-class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a source, which was requested between two batches. None in a field: the value is unknown."""
-
-    lag_records: int | None = None
-    """Unread records."""
-    lag_files: int | None = None
-    """Unread files."""
-    waited_s: float | None = None
-    """Seconds that the oldest unread item has waited."""
-    too_old_files: int | None = None
-    """Files that Spark never reads because of their age."""
-    too_old_example: str = ""
-    """The name of one of those files."""
-    runway_s: float | None = None
-    """Seconds until the source drops unread data."""
 
 
 def checkpoint_write_s(progress: QueryProgress) -> float:

@@ -39,10 +39,10 @@ def look_at_sources(
 
 def present_topics(query: Query) -> dict[str, str]:
     """Return Kafka topic -> its id, of all topics that the query reads; empty if the brokers do not answer."""
-    from streamkeeper.inspection.kafka_topics import topic_ids
+    from streamkeeper.inspection.source_readers import identities
 
     try:
-        return topic_ids(query)
+        return identities(query)
     except SourceOutOfReach:
         return {}
 
@@ -59,20 +59,19 @@ def look_at_history(
     ``topics``: Kafka topic -> id of the topic from which the oldest rows in the output came. A topic with another id
     has none of them. ``present``: topic -> its id now, if that is known already.
     """
-    from streamkeeper.inspection.kafka_topics import missing_after, told_recreated, topic_ids
+    from streamkeeper.inspection.source_readers import missing_after, replaced_places
 
     try:
         told = ""
         for source, gaps in missing_after(query, checkpoint, None, ids=topics).items():
             told += (clauses := "; ".join(gap.told for gap in gaps))
-            yield observations.history_gone(f"{source} (kafka)", clauses)
+            yield observations.history_gone(source, clauses)
         # Also a topic that joined after the checkpoint's first batch.
-        again = told_recreated(topics, present or topic_ids(query)) if topics else []
-        for clause in again:
+        for kind, clause in replaced_places(query, topics, present) if topics else ():
             if clause not in told:
-                yield observations.history_gone("(kafka)", clause)
+                yield observations.history_gone(kind, clause)
     except SourceOutOfReach as error:
-        yield observations.history_gone("(kafka)", f"the content of the topics is unknown: {error}")
+        yield observations.history_gone(f"({error.kind})", f"the content of the topics is unknown: {error}")
 
 
 def look_at_owner(job: str, query: Query, installation: str) -> Iterator[Finding]:
@@ -132,20 +131,20 @@ def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]
 
 def _topics(query: Query, checkpoint: Tree, ids: Mapping[str, str] | None) -> Iterator[Finding]:
     """Check that topics still have the next input, and the input of an open batch."""
-    from streamkeeper.inspection.kafka_topics import missing_after
+    from streamkeeper.inspection.source_readers import missing_after
 
     try:
         for source, gaps in missing_after(query, checkpoint, last_committed(checkpoint.fresh()), ids=ids).items():
-            where, told = f"{source} (kafka)", "; ".join(gap.told for gap in gaps)
+            told = "; ".join(gap.told for gap in gaps)
             if all(gap.again for gap in gaps):
-                yield observations.topic_created_again(where, told)
+                yield observations.topic_created_again(source, told)
             elif all(gap.passed_over for gap in gaps):
-                yield observations.topic_passed_over(where, told)
+                yield observations.topic_passed_over(source, told)
             else:
                 dropped = all(gap.dropped for gap in gaps)
-                yield observations.topic_short(where, told, answered=True, dropped=dropped)
+                yield observations.topic_short(source, told, answered=True, dropped=dropped)
     except SourceOutOfReach as error:
-        yield observations.topic_short("(kafka)", str(error), answered=False)
+        yield observations.topic_short(f"({error.kind})", str(error), answered=False)
 
 
 def _sink(job: str, query: Query, checkpoint: Tree, version: str, history: OutputHistory | None) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ import pendulum
 
 from streamkeeper import clock
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.measuring import Meter, QueryProgress, SourceLook, SourceProgress, add_point
+from streamkeeper.driver.measuring import Meter, QueryProgress, SourceProgress, add_point
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import StoreUnavailable
@@ -23,6 +23,7 @@ from streamkeeper.model.faults import Fault
 from streamkeeper.model.known_checkpoint import commit_key, commits_of
 from streamkeeper.model.redaction import redact_value
 from streamkeeper.model.signals import History, HistoryPoint, SourceSignals
+from streamkeeper.sources.contract import SourceLook
 from streamkeeper.sources.known_sources import reported_lag
 
 HISTORY_EVERY_S = 60.0

@@ -9,11 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
-
-import msgspec
+from collections.abc import Iterator
 
 from streamkeeper import clock
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources
@@ -24,21 +20,16 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.unread_files import UnreadFiles
 from streamkeeper.driver.ending import say
 from streamkeeper.driver.faults import describe_fault
-from streamkeeper.driver.measuring import SourceLook
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, OtherTopic, SourceOutOfReach, StoreUnavailable
-from streamkeeper.inspection.kafka_topics import HeldTopics, must_be_the_same
-from streamkeeper.inspection.plan_sources import kafka_readings
-from streamkeeper.sources.files import FILES
-from streamkeeper.sources.kafka import KAFKA, Held, KafkaReading, Partition, positions, records_behind, runway_s
+from streamkeeper.inspection.source_readers import SourceWatch, reader_of
+from streamkeeper.sources.contract import SourceLook
 from streamkeeper.sources.known_sources import kind_of_offset
 
 LOOK_S = 60.0
 _WEIGH_EVERY = 10
 """Measuring a checkpoint of several hundred thousand files takes seconds."""
-_WINDOW = 120
-"""The window of the rate at which a topic drops its records, in checks: two hours."""
 
 
 class SourceLooks:
@@ -73,8 +64,9 @@ class QueryLooks:
     def __init__(self, query: ServedQuery, board: StatusBoard) -> None:
         self._query = query
         self._board = board
-        self._watches: dict[str, Watch] = {name: watch(query) for name, watch in _WATCHES.items()}
-        self._failed = self._said = False
+        self._files = _Files(query)
+        self._watches: dict[str, SourceWatch] = {}
+        self._failed = self._said = self._refused = False
 
     def look(self, *, weigh: bool) -> None:
         """Check the sources once, and report to the board; raises no error. ``weigh``: whether to measure the
@@ -108,38 +100,32 @@ class QueryLooks:
         files = {source.name: source for source in file_sources(tree, plan, None)}
         descriptions = [seen.source for seen in self._board.sources(self._query.name)]
         for number, (name, end) in enumerate(plan.ends.items()):
-            kind = kind_of_offset(end)
-            watch = self._watches.get(kind.name) if kind is not None else None
-            if watch is None:
-                yield SourceLook()
-                continue
-            description = descriptions[number] if len(descriptions) == len(plan.ends) else ""
-            at = Watched(number=number, end=end, description=description, log=files.get(name))
             try:
-                yield watch.look(tree, at)
+                if name in files and len(descriptions) == len(plan.ends):
+                    yield self._files.look(tree, number, files[name], descriptions[number])
+                else:
+                    yield self._look(number, end)
             except (CheckpointChanged, CheckpointDamaged, SourceOutOfReach, StoreUnavailable) as error:
                 self._note(error)
                 yield SourceLook()
 
-
-class Watched(msgspec.Struct, frozen=True, kw_only=True):
-    """A source after a batch."""
-
-    number: int
-    """The source's number in the query."""
-    end: str
-    """Its offset after the batch."""
-    description: str
-    """Spark's description of the source; empty if unknown."""
-    log: FileSource | None
-    """Its log, if the checkpoint lists what was read."""
-
-
-class Watch(Protocol):
-    """Checks the sources of one kind of a query, repeatedly."""
-
-    def look(self, tree: Tree, at: Watched) -> SourceLook:
-        """Check a source once. Raises CheckpointChanged, CheckpointDamaged, SourceOutOfReach and StoreUnavailable."""
+    def _look(self, number: int, end: str) -> SourceLook:
+        """Ask the servers of a source of which the checkpoint lists no items."""
+        kind = kind_of_offset(end)
+        reader = reader_of(kind.name) if kind is not None else None
+        if kind is None or reader is None:
+            return SourceLook()
+        if kind.name not in self._watches:
+            query = self._query
+            self._watches[kind.name] = reader.watch(query.planned.query, query.topics, query.note_topics)
+        try:
+            return self._watches[kind.name].look(number, end)
+        except OtherTopic as error:
+            if not self._refused:
+                self._refused = True
+                say(error.message, query=self._query.name, level=logging.WARNING)
+                self._query.refuse_input(error)
+            return SourceLook()
 
 
 class _Files:
@@ -149,81 +135,16 @@ class _Files:
         self._query = query
         self._unread: dict[int, UnreadFiles] = {}
 
-    def look(self, tree: Tree, at: Watched) -> SourceLook:
-        if at.log is None or not at.description:
-            return SourceLook()
-        if at.number not in self._unread:
+    def look(self, tree: Tree, number: int, source: FileSource, description: str) -> SourceLook:
+        if number not in self._unread:
             known = self._query.planned.manifest.sources
-            options = {**known[at.number].options, **known[at.number].limits} if at.number < len(known) else {}
+            options = {**known[number].options, **known[number].limits} if number < len(known) else {}
             unseen = other_s3(self._query.planned.manifest.confs, os.environ)
-            self._unread[at.number] = UnreadFiles(at.description, options, unseen=unseen)
-        found = self._unread[at.number].look(tree, at.log)
+            self._unread[number] = UnreadFiles(description, options, unseen=unseen)
+        found = self._unread[number].look(tree, source)
         if found is None:
             return SourceLook()
         waited = 0.0 if found.oldest is None else max(0.0, clock.unix() - found.oldest)
         return SourceLook(
             lag_files=found.files, waited_s=waited, too_old_files=found.too_old, too_old_example=found.example
         )
-
-
-class _Kafka:
-    """The Kafka sources of a query."""
-
-    def __init__(self, query: ServedQuery) -> None:
-        self._query = query
-        self._readings: list[KafkaReading] | None = None
-        self._topics: dict[int, _Topics] = {}
-        self._refused = False
-
-    def look(self, tree: Tree, at: Watched) -> SourceLook:
-        needed = positions(at.end.encode())
-        if not needed:
-            return SourceLook()
-        frame: Any = self._query.planned.query.df
-        if self._readings is None:
-            self._readings = list(kafka_readings(frame._jdf.queryExecution().analyzed()).values())
-        if at.number not in self._topics:
-            names = {topic for topic, _ in needed}
-            reading = next((kept for kept in self._readings if all(map(kept.reads, names))), None)
-            if reading is None:
-                return SourceLook()
-            held = HeldTopics(frame.sparkSession._jvm, reading)
-            self._topics[at.number] = _Topics(self._query, held, alone=len(self._readings) == 1)
-        try:
-            return self._topics[at.number].look(needed)
-        except OtherTopic as error:
-            if not self._refused:
-                self._refused = True
-                say(error.message, query=self._query.name, level=logging.WARNING)
-                self._query.refuse_input(error)
-            return SourceLook()
-
-
-class _Topics:
-    """The records of a Kafka source's topics, now and earlier."""
-
-    def __init__(self, query: ServedQuery, held: HeldTopics, *, alone: bool) -> None:
-        """``query``: the query that reads them; ``alone``: whether it has no other Kafka source. Another one may read a
-        topic of the same name from another cluster.
-        """
-        self._query = query
-        self._held, self._alone = held, alone
-        self._ids = dict(query.topics)
-        """Topic -> its id when the query was taken over, or in the first look that found it."""
-        self._seen: deque[Held] = deque(maxlen=_WINDOW)
-
-    def look(self, needed: dict[Partition, int]) -> SourceLook:
-        """Check them once; raises OtherTopic if a topic was deleted and created again meanwhile."""
-        ids = self._held.ids(sorted({topic for topic, _ in needed}))
-        must_be_the_same(self._query.name, self._ids, ids)
-        self._ids = ids | self._ids
-        if self._alone:
-            self._query.note_topics(ids)
-        oldest, newest = self._held.ask(needed)
-        now = Held(at=clock.unix(), oldest=oldest, newest=newest)
-        self._seen.append(now)
-        return SourceLook(lag_records=records_behind(newest, needed), runway_s=runway_s(needed, now, self._seen[0]))
-
-
-_WATCHES: dict[str, Callable[[ServedQuery], Watch]] = {FILES.name: _Files, KAFKA.name: _Kafka}
-"""Kind of source -> its watch. The sources of another kind are not checked."""

@@ -117,7 +117,7 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
         if found.without_rows:
             yield rehearsals.rehearsed_without_rows(found.batch, searched=LOOK_BACK)
     elif found.error_class == OUT_OF_REACH:
-        yield observations.topic_short("(kafka)", found.message, answered=False)
+        yield observations.topic_short(f"({found.source})", found.message, answered=False)
     elif found.error_class == EFFECT_STOPPED:
         yield rehearsals.function_has_effects(found.message)
     elif found.error_class == InputUnreadable.__name__ and found.again:

@@ -36,10 +36,12 @@ class Fault(msgspec.Struct, frozen=True):
     """The error of a run, with a message of one sentence.
 
     ``error_class``: Spark's innermost error class; if there is none, the name of the exception's class.
+    ``source``: the kind of source that did not answer; empty for other errors.
     """
 
     error_class: str
     message: str
+    source: str = ""
 
 
 class Diverted(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from streamkeeper.checkpoints.source_starts import read_by, stands_at
+from streamkeeper.checkpoints.source_starts import stands_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import OtherTopic, SourceOutOfReach
-from streamkeeper.inspection.plan_sources import kafka_readings
-from streamkeeper.sources.contract import SourcePosition, recreated
-from streamkeeper.sources.kafka import KafkaReading, ReadTopics
+from streamkeeper.inspection.plan_sources import readers_in
+from streamkeeper.sources.contract import Gap, SourcePosition, recreated
+from streamkeeper.sources.kafka import KAFKA, KafkaReading, ReadTopics, kafka_reading
 
 if TYPE_CHECKING:
     from streamkeeper.definition import Query
@@ -36,38 +34,34 @@ _PASSING = frozenset({"RetriableException", "TimeoutException"})
 """Classes of errors of Kafka's clients after which the same call may succeed, among them a lost connection."""
 
 
-class Gap(msgspec.Struct, frozen=True):
-    """A range of records that a query needs and that one partition no longer has."""
-
-    told: str
-    """The missing records, as a phrase for a sentence."""
-    dropped: bool = False
-    """Whether the oldest records were dropped, as retention does."""
-    passed_over: bool = False
-    """Whether Spark skips these records without any message."""
-    again: bool = False
-    """Whether the topic was deleted and created again, and Spark would continue at the old offset."""
+def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
+    """Return how each Kafka source reads Kafka, by the source's name in the offset log. Other sources are left out."""
+    readers = readers_in(analyzed).items()
+    return {name: kafka_reading(options) for name, (form, options) in readers if form.lower() == KAFKA.name}
 
 
-def missing_after(
-    query: Query, checkpoint: Tree, batch: int | None, *, ids: Mapping[str, str] | None = None
-) -> dict[str, list[Gap]]:
-    """Return, by source, the records that batches after ``batch`` would need but that the topics no longer have.
+def missing(query: Query, stands: Mapping[str, SourcePosition], ids: Mapping[str, str]) -> dict[str, list[Gap]]:
+    """Return, by source, the records from these positions on that the topics no longer have, by partition.
 
-    Each ``Gap`` is the missing range of one partition. If ``batch`` is None, the check covers all batches from the
-    first. A source without missing records is left out. ``ids``: topic -> id of the topic to which the offsets belong;
-    a topic with another id has none of the records. Raises SourceOutOfReach if the brokers do not answer. Raises
-    CheckpointDamaged if the checkpoint is damaged.
+    A source without missing records is left out. ``stands``: position by the source's name, of every kind of source;
+    ``ids``: topic -> id of the topic to which the offsets belong; a topic with another id has none of the records.
+    Raises SourceOutOfReach if the brokers do not answer.
     """
-    return _missing(query, stands_at(checkpoint.fresh(), batch), ids or {})
-
-
-def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
-    """Return, by source, the records that ``batch`` itself reads but that the topics no longer have.
-
-    Each ``Gap`` is the missing range of one partition.
-    """
-    return _missing(query, read_by(checkpoint.fresh(), batch), {})
+    needed = _topics_in(stands)
+    if not any(needed.values()):
+        return {}
+    frame: Any = query.df
+    readings = kafka_readings(frame._jdf.queryExecution().analyzed())
+    found = {}
+    for name, positions in needed.items():
+        reading = readings.get(name)
+        # Topics that the query no longer reads are covered by the rules about sources.
+        wanted = {
+            topic: partitions for topic, partitions in positions.items() if reading is not None and reading.reads(topic)
+        }
+        if reading is not None and wanted and (gaps := list(_compare(frame.sparkSession._jvm, reading, wanted, ids))):
+            found[name] = gaps
+    return found
 
 
 def topic_ids(query: Query, *, timeout_s: float = _TIMEOUT_S) -> dict[str, str]:
@@ -179,24 +173,6 @@ def _topics_in(positions: Mapping[str, SourcePosition]) -> dict[str, Positions]:
     return {name: position.known for name, position in positions.items() if isinstance(position, ReadTopics)}
 
 
-def _missing(query: Query, stands: Mapping[str, SourcePosition], ids: Mapping[str, str]) -> dict[str, list[Gap]]:
-    needed = _topics_in(stands)
-    if not any(needed.values()):
-        return {}
-    frame: Any = query.df
-    readings = kafka_readings(frame._jdf.queryExecution().analyzed())
-    found = {}
-    for name, positions in needed.items():
-        reading = readings.get(name)
-        # Topics that the query no longer reads are covered by the rules about sources.
-        wanted = {
-            topic: partitions for topic, partitions in positions.items() if reading is not None and reading.reads(topic)
-        }
-        if reading is not None and wanted and (gaps := list(_compare(frame.sparkSession._jvm, reading, wanted, ids))):
-            found[name] = gaps
-    return found
-
-
 def _compare(jvm: Any, reading: KafkaReading, needed: Positions, ids: Mapping[str, str]) -> Iterator[Gap]:
     with _admin(jvm, reading) as admin:
         yield from _gaps(jvm, admin, needed, ids, passes_over=reading.passes_over)
@@ -231,6 +207,7 @@ def _no_answer(reading: KafkaReading, error: Any) -> SourceOutOfReach:
     return SourceOutOfReach(
         f"Kafka at {reading.clients.get('bootstrap.servers', '')} does not answer: {_told(error)}",
         passing=not _PASSING.isdisjoint(kinds),
+        kind=KAFKA.name,
     )
 
 

@@ -7,7 +7,6 @@ from typing import Any
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_reading import class_name, has, items, schema, walk
 from streamkeeper.model.manifest import Source
-from streamkeeper.sources.kafka import KAFKA, KafkaReading, kafka_reading
 from streamkeeper.sources.known_sources import describe_source
 
 _UNNAMED = frozenset({"", "Unassigned", "<Unassigned>", "name=<Unassigned>"})
@@ -24,15 +23,13 @@ def find_sources(analyzed: Any) -> tuple[Source, ...]:
     return tuple(_source(relation) for relation in relations)
 
 
-def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
-    """Return how each Kafka source reads Kafka, by the source's name in the offset log. Other sources are left out."""
+def readers_in(analyzed: Any) -> dict[str, tuple[str, dict[str, str]]]:
+    """Return the format and the options of each reader, by the source's name in the offset log.
+
+    The options contain secrets and must not be stored.
+    """
     relations = [node for node in walk(analyzed) if class_name(node) in spark_classes.STREAMING_RELATIONS]
-    found = {}
-    for position, relation in enumerate(relations):
-        kind, options = _read(relation)
-        if kind.lower() == KAFKA.name:
-            found[_name(relation) or str(position)] = kafka_reading(options)
-    return found
+    return {_name(relation) or str(number): _read(relation) for number, relation in enumerate(relations)}
 
 
 def _source(relation: Any) -> Source:

@@ -29,7 +29,7 @@ from streamkeeper.compatibility.rehearsals import is_of_state
 from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
 from streamkeeper.inspection.diverted import Diverted, Fault, run_next, run_planned
 from streamkeeper.inspection.input_look import missing_files, told_missing
-from streamkeeper.inspection.kafka_topics import missing_in
+from streamkeeper.inspection.source_readers import missing_in
 from streamkeeper.inspection.state_export import read_all_state
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """Input files of the batch that could not be checked, as a phrase."""
     without_rows: bool = False
     """Whether no batch with input rows ran."""
+    source: str = ""
+    """The kind of source that did not answer, for ``OUT_OF_REACH``."""
 
 
 def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float) -> Rehearsal:
@@ -116,8 +118,8 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
                 found = missing_files(query, target, batch)
                 gone = told_missing(found, batch)
                 unchecked = found.unchecked_clause(f"source files of batch {batch}")
-                if out_of_topic := missing_in(query, target, batch):
-                    told = "; ".join(gap.told for gaps in out_of_topic.values() for gap in gaps)
+                if gaps_of := missing_in(query, target, batch):
+                    told = "; ".join(gap.told for gaps in gaps_of.values() for gap in gaps)
                     gone, batch = f"batch {batch} did not run again: {told}", None
             if batch is not None:
                 again = can_run_again
@@ -130,7 +132,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
     except CheckpointDamaged as error:
         fault = Fault(CLONE_DAMAGED, str(error))
     except SourceOutOfReach as error:
-        fault = Fault(OUT_OF_REACH, str(error))
+        fault = Fault(OUT_OF_REACH, str(error), source=error.kind)
     except (StreamkeeperError, OSError) as error:
         fault = Fault(CLONE_FAILED, str(error))
     finally:
@@ -146,6 +148,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
         again=again,
         unchecked=unchecked,
         without_rows=fault is None and without_rows,
+        source=fault.source if fault else "",
     )
 
 
@@ -198,6 +201,7 @@ def _rehearse_earlier(
         message=fault.message,
         seconds=seconds,
         again=True,
+        source=fault.source,
     )
 
 
@@ -276,11 +280,11 @@ def _fault_in(ran: Diverted, timeout_s: float) -> Fault | None:
 
 
 def _out_of_reach(query: Query, checkpoint: Tree, batch: int) -> Fault | None:
-    """Return the fault if the query's brokers do not answer, which is no fault of the candidate; None otherwise."""
+    """Return the fault if the query's sources do not answer, which is no fault of the candidate; None otherwise."""
     try:
         missing_in(query, checkpoint, batch)
     except SourceOutOfReach as error:
-        return Fault(OUT_OF_REACH, str(error))
+        return Fault(OUT_OF_REACH, str(error), source=error.kind)
     except StreamkeeperError:
         return None
     return None

@@ -20,7 +20,6 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import stored_manifests
-from streamkeeper.sources.files import log_offset
 
 
 class OldInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +106,6 @@ def _looks(
         there = source.unread(seen, known[name])
         old = source.too_old(there) if there is not None else None
         if there is not None and old and then is not None:
-            offset = log_offset(then.offsets.get(name, ""))
-            read_then = newest_read_ms(then.tree, known[name].folder, -1 if offset is None else offset)
+            read_then = newest_read_ms(then.tree, known[name].folder, then.offsets.get(name, ""))
             old -= too_old(there, read_then, source.max_age_ms)
         yield _Look(place=described.location, source=source, old=old)

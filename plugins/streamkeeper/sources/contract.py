@@ -74,6 +74,23 @@ class Gap(msgspec.Struct, frozen=True):
     """Whether the place was deleted and created again, and Spark would continue at the old offset."""
 
 
+class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a source, which was requested between two batches. None in a field: the value is unknown."""
+
+    lag_records: int | None = None
+    """Unread records."""
+    lag_files: int | None = None
+    """Unread files."""
+    waited_s: float | None = None
+    """Seconds that the oldest unread item has waited."""
+    too_old_files: int | None = None
+    """Files that Spark never reads because of their age."""
+    too_old_example: str = ""
+    """The name of one of those files."""
+    runway_s: float | None = None
+    """Seconds until the source drops unread data."""
+
+
 class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
     """The comparison of one source between an old and a new checkpoint."""
 

@@ -1,0 +1,103 @@
+"""Reads Kafka for a query: which records are gone, which topics are others, and how far the query is behind."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper import clock
+from streamkeeper.inspection import kafka_topics
+from streamkeeper.sources.contract import Gap, SourceLook, SourcePosition
+from streamkeeper.sources.kafka import Held, KafkaReading, Partition, positions, records_behind, runway_s
+
+if TYPE_CHECKING:
+    from streamkeeper.definition import Query
+
+_WINDOW = 120
+"""The window of the rate at which a topic drops its records, in checks: two hours."""
+
+
+class KafkaReader:
+    """The reader of Kafka's topics."""
+
+    def missing(
+        self, query: Query, stands: Mapping[str, SourcePosition], ids: Mapping[str, str]
+    ) -> dict[str, list[Gap]]:
+        """Return, by source, the records from these positions on that the topics no longer have, by partition."""
+        return kafka_topics.missing(query, stands, ids)
+
+    def identities(self, query: Query, *, timeout_s: float) -> dict[str, str]:
+        """Return topic -> its id, of all topics that the query reads."""
+        return kafka_topics.topic_ids(query, timeout_s=timeout_s)
+
+    def describe_replaced(self, ids: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
+        """Return a clause for each topic that was deleted and created again."""
+        return kafka_topics.told_recreated(ids, present)
+
+    def watch(self, query: Query, ids: Mapping[str, str], note: Callable[[Mapping[str, str]], None]) -> KafkaWatch:
+        """Return the watch of the query's topics."""
+        return KafkaWatch(query, ids, note)
+
+
+class KafkaWatch:
+    """Watches the Kafka sources of a query, from one thread."""
+
+    def __init__(self, query: Query, ids: Mapping[str, str], note: Callable[[Mapping[str, str]], None]) -> None:
+        """``query``: the query that reads them.
+        ``ids``: topic -> its id when the query was taken over.
+        ``note``: called with the ids of topics that a look has found.
+        """
+        self._query, self._ids, self._note = query, ids, note
+        self._readings: list[KafkaReading] | None = None
+        self._topics: dict[int, _Topics] = {}
+
+    def look(self, number: int, end: str) -> SourceLook:
+        """Check a source once, as of its offset ``end``.
+
+        Raises OtherTopic if a topic was deleted and created again, SourceOutOfReach if the brokers do not answer.
+        """
+        needed = positions(end.encode())
+        if not needed:
+            return SourceLook()
+        frame: Any = self._query.df
+        if self._readings is None:
+            self._readings = list(kafka_topics.kafka_readings(frame._jdf.queryExecution().analyzed()).values())
+        if number not in self._topics:
+            names = {topic for topic, _ in needed}
+            reading = next((kept for kept in self._readings if all(map(kept.reads, names))), None)
+            if reading is None:
+                return SourceLook()
+            held = kafka_topics.HeldTopics(frame.sparkSession._jvm, reading)
+            # Another source may read a topic of the same name from another cluster.
+            note = self._note if len(self._readings) == 1 else None
+            self._topics[number] = _Topics(self._query.name, held, self._ids, note)
+        return self._topics[number].look(needed)
+
+
+class _Topics:
+    """The records of a Kafka source's topics, now and earlier."""
+
+    def __init__(
+        self,
+        query: str,
+        held: kafka_topics.HeldTopics,
+        ids: Mapping[str, str],
+        note: Callable[[Mapping[str, str]], None] | None,
+    ) -> None:
+        self._query, self._held, self._note = query, held, note
+        self._ids = dict(ids)
+        """Topic -> its id when the query was taken over, or in the first look that found it."""
+        self._seen: deque[Held] = deque(maxlen=_WINDOW)
+
+    def look(self, needed: dict[Partition, int]) -> SourceLook:
+        """Check them once; raises OtherTopic if a topic was deleted and created again meanwhile."""
+        ids = self._held.ids(sorted({topic for topic, _ in needed}))
+        kafka_topics.must_be_the_same(self._query, self._ids, ids)
+        self._ids = ids | self._ids
+        if self._note is not None:
+            self._note(ids)
+        oldest, newest = self._held.ask(needed)
+        now = Held(at=clock.unix(), oldest=oldest, newest=newest)
+        self._seen.append(now)
+        return SourceLook(lag_records=records_behind(newest, needed), runway_s=runway_s(needed, now, self._seen[0]))
