@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from harness.kafka_broker import KafkaBroker
+from streamkeeper.checkpoints.file_sources import file_sources
+from streamkeeper.checkpoints.layout import last_planned, read_offsets
+from streamkeeper.checkpoints.reach import missing_files
 from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.checkpoints.unread_files import UnreadFiles
+from streamkeeper.inspection.source_readers import missing_after, reader_of
 from streamkeeper.sources import known_sources
+from streamkeeper.sources.contract import SourceLook
 from tests.checkpoints.real_queries import CONF
 from tests.contracts.source_contract import ROWS_A_BATCH, Batches, Place, SourceContract
 
@@ -79,6 +86,19 @@ class Files(Streamed):
         reader = session.readStream.option("maxFilesPerTrigger", ROWS_A_BATCH)
         return reader.text(str(self._root)).selectExpr("value AS row")
 
+    def lose(self, rows: int) -> None:
+        for number in range(rows):
+            (self._root / f"{number}.txt").unlink()
+
+    def look(self, checkpoint: Path) -> SourceLook:
+        tree = self.tree(checkpoint)
+        (source,) = file_sources(tree, read_offsets(tree, last_planned(tree) or 0), None)
+        found = UnreadFiles(str(self._root), {}).look(tree, source)
+        return SourceLook() if found is None else SourceLook(lag_files=found.files)
+
+    def missing(self, checkpoint: Path) -> str:
+        return "; ".join(missing_files(self.tree(checkpoint))[0])
+
 
 class Topic(Streamed):
     """One partition, a record a row."""
@@ -96,6 +116,22 @@ class Topic(Streamed):
         reader: Any = session.readStream.format("kafka").option("kafka.bootstrap.servers", self._broker.servers)
         reader = reader.options(subscribe=self._name, startingOffsets="earliest", maxOffsetsPerTrigger=ROWS_A_BATCH)
         return reader.load().selectExpr("get_json_object(CAST(value AS STRING), '$.row') AS row")  # type: ignore[no-any-return]
+
+    def lose(self, rows: int) -> None:
+        self._broker.delete_records(self._name, rows, partition=0)
+
+    def look(self, checkpoint: Path) -> SourceLook:
+        tree, reader = self.tree(checkpoint), reader_of(self.kind)
+        assert reader is not None
+        (end,) = read_offsets(tree, last_planned(tree) or 0).ends.values()
+        return reader.watch(self._query(), {}, lambda _: None).look(0, end)
+
+    def missing(self, checkpoint: Path) -> str:
+        found = missing_after(self._query(), self.tree(checkpoint), None)
+        return "; ".join(f"{source}: {gap.told}" for source, gaps in found.items() for gap in gaps)
+
+    def _query(self) -> Any:
+        return SimpleNamespace(name="q", df=self.read(self._spark))
 
 
 class TestFiles(SourceContract):

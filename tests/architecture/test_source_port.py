@@ -1,0 +1,85 @@
+"""A kind of source is named in its own module: everyone else asks the declarations."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.sources.known_sources import REPLAYED
+
+PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "streamkeeper"
+NAMES = {name for kind in REPLAYED for name in (kind.name, *kind.formats)}
+OF_SOURCES_ALONE = {kind.name for kind in REPLAYED} - {"file"}
+"""Names that mean nothing but a kind of source: ``file`` is a scheme and a kind of sink, too."""
+OTHER_MEANINGS = {
+    "inspection/batch_methods.py": "the format in which a sink's function writes",
+    "inspection/routing.py": "a library of Python, through which a sink's function writes",
+}
+
+
+def named_kinds(text: str) -> Iterator[str]:
+    """Every place in the text of a module that names a kind of source, as ``line: source``."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Constant(value=str(value)) if value.lower() in OF_SOURCES_ALONE:
+                yield f"{node.lineno}: {value}"
+            case ast.Compare() if _compares_kinds(node):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+            case ast.Match(subject=subject) if _is_kind(subject) and NAMES & set(_texts(node)):
+                yield f"{node.lineno}: match {ast.unparse(subject)}"
+
+
+def _compares_kinds(node: ast.Compare) -> bool:
+    sides = [node.left, *node.comparators]
+    return any(map(_is_kind, sides)) and any(NAMES & set(_texts(side)) for side in sides)
+
+
+def _is_kind(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "kind"
+
+
+def _texts(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
+def test_no_kind_of_source_is_named_outside_its_module() -> None:
+    """Not in a comparison, a table or a text; what else the word means is told above."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith("sources/") and name not in OTHER_MEANINGS:
+            found[name] = list(named_kinds(path.read_text()))
+    assert {name: told for name, told in found.items() if told} == {}
+
+
+@pytest.mark.parametrize("name", sorted(OTHER_MEANINGS))
+def test_every_other_meaning_is_still_there(name: str) -> None:
+    """An exception that nobody needs would hide the next one."""
+    assert list(named_kinds((PACKAGE / name).read_text()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'found = source.kind == "kafka"',
+        'found = source.kind == "file"',
+        'found = before.kind == after.kind == "file"',
+        'found = "file" != each.kind',
+        'found = source.kind in ("file", "rate")',
+        'match source.kind:\n    case "file":\n        pass',
+        'readers = {"kafka": None}',
+    ],
+)
+def test_each_way_to_name_a_kind_is_found(text: str) -> None:
+    """Negative controls: the search above finds them."""
+    assert list(named_kinds(text))
+
+
+def test_a_scheme_is_no_kind_of_source() -> None:
+    """``file`` is the scheme of a local path."""
+    assert list(named_kinds('found = scheme == "file"')) == []

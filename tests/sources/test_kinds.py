@@ -1,0 +1,45 @@
+"""Every kind of source against what its declaration promises, without Spark."""
+
+from __future__ import annotations
+
+from streamkeeper.sources.known_sources import REPLAYED
+from tests.contracts.source_contract import Example, SourceKindContract
+
+
+class TestFiles(SourceKindContract):
+    """CSV files of a local directory."""
+
+    example = Example(
+        kind="file",
+        format="csv",
+        options={"path": "/data/in", "header": "true"},
+        elsewhere={"path": "/data/other"},
+        limit="maxFilesPerTrigger",
+        of_rows={"sep": ";"},
+        default={"multiLine": "false"},
+        upkeep={"cleanSource": "archive"},
+        risky={"ignoreMissingFiles": "true"},
+        offset='{"logOffset":3}',
+    )
+
+
+class TestKafka(SourceKindContract):
+    """Topics that a pattern names."""
+
+    example = Example(
+        kind="kafka",
+        format="kafka",
+        options={"subscribePattern": "orders-.*", "kafka.bootstrap.servers": "a:9092"},
+        elsewhere={"subscribePattern": "refunds-.*"},
+        limit="maxOffsetsPerTrigger",
+        of_rows={"kafka.isolation.level": "read_committed"},
+        default={"includeHeaders": "false"},
+        upkeep={"kafka.request.timeout.ms": "1000"},
+        risky={"failOnDataLoss": "false"},
+        offset='{"orders-1":{"0":5,"1":9}}',
+    )
+
+
+def test_no_kind_of_source_with_a_promise_is_forgotten_here() -> None:
+    """Each has a suite above."""
+    assert {kind.name for kind in REPLAYED} == {suite.example.kind for suite in (TestFiles, TestKafka)}
