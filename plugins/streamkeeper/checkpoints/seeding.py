@@ -84,8 +84,8 @@ def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None
     order, or by the same names. The first batch in ``target`` is batch 0, which has no rows if there is no new input.
     ``target``: as in ``seed``.
 
-    Raises Unsupported for sources other than files and Kafka, and for source logs that cannot be matched to their
-    sources. Also raises the errors of ``seed``.
+    Raises Unsupported for sources that cannot start at a given offset, and for source logs that cannot be matched to
+    their sources. Also raises the errors of ``seed``.
     """
     if _is_there(target, query_id):
         return

@@ -31,7 +31,7 @@ IDLE_HISTORY_EVERY_S = 120.0
 
 
 def _behind(sources: list[SourceProgress]) -> int | None:
-    """Return how many records the sources have beyond the batch, if known: Kafka reports it, files do not."""
+    """Return how many records the sources have beyond the batch, if a source reports it."""
     told = [lag for source in sources if (lag := reported_lag(source.metrics)) is not None]
     return round(max(told)) if told else None
 

@@ -15,16 +15,11 @@ from weakref import WeakKeyDictionary
 from streamkeeper.errors import Unsupported
 from streamkeeper.inspection.plan_sources import find_sources
 from streamkeeper.jvm.classes import load_class
-from streamkeeper.sources.known_sources import clone_options, promise_of
+from streamkeeper.sources.known_sources import clone_confs, clone_options, promise_of
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
-
-CONFS = {"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false"}
-"""The confs for a clone. The deprecated fetching of offsets would join the consumer group of ``kafka.group.id``, and
-take partitions from the query.
-"""
 
 _EFFECT = re.compile(r"EffectInClone: (.*)")
 _SOURCE = Path(__file__).with_name("ClonedPlan.java")
@@ -49,7 +44,7 @@ def clone_of(df: DataFrame) -> DataFrame:
     context, session = df.sparkSession.sparkContext, given.sparkSession._jsparkSession.cloneSession()
     if context not in _PLANS:
         _PLANS[context] = load_class(df.sparkSession, _SOURCE).newInstance()
-    for key, value in CONFS.items():
+    for key, value in clone_confs().items():
         session.conf().set(key, value)
     plan = _PLANS[context].of(session, analyzed, clone_options(), guard())
     return DataFrame(plan, SparkSession(context, session))

@@ -62,7 +62,7 @@ def installed_jars(jars: str, checkpoints: str = "") -> tuple[str, ...]:
 def _jar_directories(jars: str, checkpoints: str) -> list[Path]:
     """Return the directories of jars: those of the setting, else those of `make connectors` in this environment.
 
-    The latter contain Kafka's jars, and s3a's jars if checkpoints are on S3.
+    The latter contain the jars of sources, and s3a's jars if checkpoints are on S3.
     """
     if jars:
         return [Path(path).absolute() for path in jars.split(":") if path]

@@ -223,6 +223,8 @@ class SourceKind:
     """Option -> its only safe value, in lower case, and how every other value affects rows."""
     clone_options: Mapping[str, str] = field(default_factory=dict)
     """The options with which a clone of a query reads it without side effects, as a reader takes them."""
+    clone_confs: Mapping[str, str] = field(default_factory=dict)
+    """The confs with which a clone of a query reads it without side effects."""
     lists_input: bool = False
     """Whether a checkpoint lists each item that was read, such as a file, instead of positions in a sequence."""
     has_identities: bool = False

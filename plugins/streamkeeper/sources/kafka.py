@@ -250,6 +250,8 @@ KAFKA = Kafka(
     },
     # A consumer could recreate a deleted topic.
     clone_options={"kafka.allow.auto.create.topics": "false"},
+    # The deprecated fetching of offsets would join the group of `kafka.group.id`, and take partitions from the query.
+    clone_confs={"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false"},
     has_identities=True,
     lag_metric="maxOffsetsBehindLatest",
 )

@@ -154,6 +154,11 @@ def clone_options() -> dict[str, str]:
     return {key: value for kind in REPLAYED for key, value in kind.clone_options.items()}
 
 
+def clone_confs() -> dict[str, str]:
+    """Return the confs for a clone, whatever its sources are."""
+    return {key: value for kind in REPLAYED for key, value in kind.clone_confs.items()}
+
+
 def connectors_hint(error: str) -> str:
     """Return the remedy if Spark's error says that the reader of a source is missing; empty for other errors."""
     missing = (kind for kind in REPLAYED if f"Failed to find data source: {kind.name}" in error)
