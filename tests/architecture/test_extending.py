@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,11 @@ import pytest
 import typer
 from msgspec import Meta
 
+from streamkeeper.checkpoints.log_codec import STATELESS_COMMIT
+from streamkeeper.checkpoints.reach import compare, position
+from streamkeeper.checkpoints.seeding import seed_beginning, seed_start
+from streamkeeper.checkpoints.source_starts import read_start
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli import options
 from streamkeeper.cli.main import app
 from streamkeeper.compatibility import assess
@@ -26,7 +32,7 @@ from streamkeeper.model.ways import Way
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from streamkeeper.sources import known_sources
-from streamkeeper.sources.contract import SourceKind, SourcePromise
+from streamkeeper.sources.contract import SourceKind, SourcePosition, SourcePromise, SourceReach
 from tests.compatibility.manifests import STATEFUL, changed
 from tests.lifecycle.test_ways import facts, finding
 
@@ -90,6 +96,62 @@ def test_a_source_is_refused_until_it_has_a_promise(monkeypatch: pytest.MonkeyPa
     promise = SourcePromise(kind="pulsar", replays=True, holds_until="the backlog is cleared")
     monkeypatch.setitem(known_sources._KINDS, "pulsar", SourceKind(name="pulsar", promise=promise))
     assert known_sources.promise_of("pulsar") is promise
+
+
+class ReadShards(SourcePosition, frozen=True, tag="shards"):
+    """The next number of each shard."""
+
+    numbers: dict[str, int]
+
+    def beginning(self) -> SourcePosition | None:
+        return ReadShards({})
+
+    def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
+        assert isinstance(new, ReadShards)
+        missing = sum(max(0, number - new.numbers.get(shard, 0)) for shard, number in self.numbers.items())
+        return SourceReach(source=source, unit="records", missing=missing, ahead=0, total=9, told="")
+
+
+class Pulsar(SourceKind):
+    """A kind of source that is declared in a test."""
+
+    def has_offset(self, offset: str) -> bool:
+        return offset.startswith('{"shards":')
+
+    def offset_line(self, offset: str) -> str | None:
+        return offset
+
+    def position(self, offset: str, start: str | None) -> SourcePosition:
+        return ReadShards(json.loads(offset)["shards"])
+
+    def start_in(self, content: bytes) -> str | None:
+        return content.removeprefix(b"start ").decode() if content.startswith(b"start ") else None
+
+    def start_content(self, offset: str) -> bytes:
+        return b"start " + offset.encode()
+
+
+def test_a_source_is_compared_and_seeded_by_its_declaration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Checkpoints with its offsets, of which no other module knows: what one lacks, and where another starts."""
+    old = tmp_path / "old"
+    for folder in ("offsets", "commits", "sources/0"):
+        (old / folder).mkdir(parents=True)
+    (old / "metadata").write_text('{"id":"0b0e0c38-6a5c-4f0a-8d57-6a2b4f6a1c11"}')
+    (old / "sources/0/0").write_text('start {"shards":{"a":1}}')
+    for batch, number in enumerate((5, 8)):
+        plan = ["v1", '{"batchWatermarkMs":0,"conf":{}}', json.dumps({"shards": {"a": number}}, separators=(",", ":"))]
+        (old / f"offsets/{batch}").write_text("\n".join(plan))
+        (old / f"commits/{batch}").write_bytes(STATELESS_COMMIT)
+    pulsar = Pulsar(name="pulsar")
+    with pytest.raises(Unsupported, match="cannot start at"):
+        seed_start(LocalTree(old), LocalTree(tmp_path / "none"), 0, query_id="one")
+    monkeypatch.setattr(known_sources, "REPLAYED", (*known_sources.REPLAYED, pulsar))
+    (reach,) = compare(position(LocalTree(old)), position(LocalTree(old), 0)).sources
+    assert (reach.missing, reach.total) == (3, 9)
+    seed_start(LocalTree(old), LocalTree(tmp_path / "new"), 0, query_id="one")
+    assert read_start(LocalTree(tmp_path / "new"), "0") == '{"shards":{"a":5}}'
+    assert seed_beginning(LocalTree(old), LocalTree(tmp_path / "again"), query_id="two")
+    assert read_start(LocalTree(tmp_path / "again"), "0") == '{"shards":{"a":1}}'
 
 
 def test_a_rule_is_a_function_in_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
