@@ -42,7 +42,9 @@ _UNSEEN = "seen.life in (Life.DEAD, Life.ABSENT, Life.UNKNOWN)"
 _DRAINED = Change(
     "lifecycle.draining", "_drain_one", "if seen.life is Life.DEAD:", "if CommandKind.DRAIN in seen.sent:"
 )
-_ANY_TOPIC = Change("driver.taking_over", "shadow", "kafka_topics.must_be_the_same(query.name, first, topics)", "None")
+_ANY_TOPIC = Change(
+    "driver.taking_over", "shadow", "source_readers.must_be_the_same(query.name, first, topics)", "None"
+)
 _ANY_CLAIM = Change("driver.main", "Driver._must_have_the_claim", "== self._claim:", "is not None:")
 _NO_POD = "if found is None:"
 _DRAIN_UNSEEN = Change("lifecycle.draining", "drain", "life is Life.UNKNOWN", "life is None")
@@ -303,7 +305,7 @@ BUGS = (
     Bug(
         "another-topic",
         "A driver continues at the old offsets in a topic that was created again.",
-        (Change("driver.taking_over", "take_over", "kafka_topics.must_be_the_same(name, expected, topics)", "None"),),
+        (Change("driver.taking_over", "take_over", "source_readers.must_be_the_same(name, expected, topics)", "None"),),
     ),
     Bug(
         "approved-for-ever",

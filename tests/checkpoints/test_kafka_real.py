@@ -359,7 +359,7 @@ def test_a_clone_takes_no_partition_from_the_owners_group(
 ) -> None:
     """Asked for in the old way, offsets are asked as a member of the group, and its owner reads less."""
     if not protected:
-        monkeypatch.setattr(clones, "CONFS", {})
+        monkeypatch.setattr(clones, "clone_confs", dict)
     topic.put(1)
     session = topic.spark.newSession()
     session.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")

@@ -125,7 +125,7 @@ def test_a_takeover_without_recorded_ids_waits_for_the_brokers(
         asked.append(query)
         raise SourceOutOfReach("the brokers are away", passing=passing)
 
-    monkeypatch.setattr(taking_over.kafka_topics, "topic_ids", silent)
+    monkeypatch.setattr(taking_over.source_readers, "identities", silent)
     manifest = SimpleNamespace(sources=[SimpleNamespace(kind="kafka")])
     planned: Any = SimpleNamespace(manifest=manifest, query="q")
     waits = must_answer and passing

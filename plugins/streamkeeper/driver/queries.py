@@ -32,7 +32,7 @@ from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
 from streamkeeper.driver.raised import Link, links_of, links_of_text, links_of_throwable
 from streamkeeper.errors import InputGone
-from streamkeeper.inspection import kafka_topics
+from streamkeeper.inspection import source_readers
 from streamkeeper.jvm.batch_files import PUT_BACK, prepare
 from streamkeeper.jvm.create_only import must_be_create_only
 from streamkeeper.memory_kills import RecentKills
@@ -145,7 +145,9 @@ class ServedQuery:
         self._check_input()
         if self.topics and not self._compared:
             # The brokers may have been away since the last comparison, and may have come back without their topics.
-            kafka_topics.must_be_the_same(self.name, self.topics, kafka_topics.topic_ids(query, timeout_s=_TOPICS_S))
+            source_readers.must_be_the_same(
+                self.name, self.topics, source_readers.identities(query, timeout_s=_TOPICS_S)
+            )
         self._compared = False
         spark: Any = query.df.sparkSession
         must_be_create_only(spark, self.checkpoint.spark_path)

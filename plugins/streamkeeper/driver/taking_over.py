@@ -39,7 +39,7 @@ from streamkeeper.driver.session import Session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, SourceOutOfReach
-from streamkeeper.inspection import kafka_topics
+from streamkeeper.inspection import source_readers
 from streamkeeper.jvm.batch_files import check_batch
 from streamkeeper.model.checkpoint_version import topics_of_the_first_rows
 from streamkeeper.model.control import Command, LaunchSpec, QueryStatus
@@ -90,7 +90,7 @@ def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> Served
     own, approved = _own_topics(at, state, name, checkpoint), _approved_topics(state, name, order)
     topics = _topics_of(planned, must_answer=not own and not approved)
     expected = _expected_topics(own, approved, topics)
-    kafka_topics.must_be_the_same(name, expected, topics)
+    source_readers.must_be_the_same(name, expected, topics)
     accepted = _accepted_loss(state, name, checkpoint.name, order)
     # If the brokers did not answer, the ids with which the start will compare count as read.
     claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted, topics={**expected, **topics})
@@ -202,7 +202,7 @@ def _topics_of(planned: PlannedQuery, *, must_answer: bool) -> dict[str, str]:
     if not any(source_of(source.kind).has_identities for source in planned.manifest.sources):
         return {}
     try:
-        return kafka_topics.topic_ids(planned.query)
+        return source_readers.identities(planned.query)
     except SourceOutOfReach as error:
         # Spark reports wrong options or credentials better than a client of ours.
         if must_answer and error.passing:
@@ -236,7 +236,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     known, topics = _known(at, state, planned, checkpoint), _topics_of(planned, must_answer=True)
     must_be_there(checkpoint.fresh(), known)
     first = _topics_rebuilt_from(at, state, query.name, checkpoint)
-    kafka_topics.must_be_the_same(query.name, first, topics)
+    source_readers.must_be_the_same(query.name, first, topics)
     _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
@@ -259,7 +259,7 @@ def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: T
     if (
         serving is None
         or is_published(checkpoint.fresh())
-        or not kafka_topics.reads_all_of(planned.query, tree_at(serving))
+        or not source_readers.reads_all_of(planned.query, tree_at(serving))
     ):
         return
     crash_point("driver.shadow.seed.before")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper import clock
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.inspection import kafka_topics
 from streamkeeper.sources.contract import Gap, SourceLook, SourcePosition
 from streamkeeper.sources.kafka import Held, KafkaReading, Partition, positions, records_behind, runway_s
@@ -34,6 +35,14 @@ class KafkaReader:
     def describe_replaced(self, ids: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
         """Return a clause for each topic that was deleted and created again."""
         return kafka_topics.told_recreated(ids, present)
+
+    def must_be_the_same(self, query: str, ids: Mapping[str, str], present: Mapping[str, str]) -> None:
+        """Raise OtherTopic if a topic was deleted and created again."""
+        kafka_topics.must_be_the_same(query, ids, present)
+
+    def reads_all_of(self, query: Query, checkpoint: Tree) -> bool:
+        """Whether each Kafka source of the checkpoint still reads all topics that it began with."""
+        return kafka_topics.reads_all_of(query, checkpoint)
 
     def watch(self, query: Query, ids: Mapping[str, str], note: Callable[[Mapping[str, str]], None]) -> KafkaWatch:
         """Return the watch of the query's topics."""

@@ -47,6 +47,12 @@ class SourceReader(Protocol):
     def describe_replaced(self, ids: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
         """Return a clause for each place that has another identity now; both arguments: place -> its identity."""
 
+    def must_be_the_same(self, query: str, ids: Mapping[str, str], present: Mapping[str, str]) -> None:
+        """Raise OtherTopic, which names the query, if a place has another identity now."""
+
+    def reads_all_of(self, query: Query, checkpoint: Tree) -> bool:
+        """As the function of this name, for the sources of this kind."""
+
     def watch(self, query: Query, ids: Mapping[str, str], note: Callable[[Mapping[str, str]], None]) -> SourceWatch:
         """Return a watch of the query's sources; ``note``: called with the identities of places that it has found."""
 
@@ -102,6 +108,23 @@ def replaced_places(
     """
     now = present or identities(query)
     return [(f"({kind})", text) for kind, reader in _READERS.items() for text in reader.describe_replaced(ids, now)]
+
+
+def must_be_the_same(query: str, ids: Mapping[str, str], present: Mapping[str, str]) -> None:
+    """Raise OtherTopic if a place, such as a topic, was deleted and created again since the query read it.
+
+    ``query``: the query, for the error; ``ids``: place -> identity of the place to which the checkpoint's offsets
+    belong; ``present``: place -> its identity now.
+    """
+    for reader in _READERS.values():
+        reader.must_be_the_same(query, ids, present)
+
+
+def reads_all_of(query: Query, checkpoint: Tree) -> bool:
+    """Whether the query has all sources whose starts the checkpoint records, and each still reads all that it began
+    with, such as topics.
+    """
+    return all(reader.reads_all_of(query, checkpoint) for reader in _READERS.values())
 
 
 def _missing(query: Query, stands: Mapping[str, SourcePosition], ids: Mapping[str, str]) -> dict[str, list[Gap]]:
