@@ -8,7 +8,7 @@ import pytest
 from streamkeeper.compatibility import setting_words
 from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.plan_lines import plan_line
-from streamkeeper.compatibility.rehearsals import rehearsal_failed, rehearsed_without_rows
+from streamkeeper.compatibility.rehearsals import not_rehearsed, rehearsal_failed, rehearsed_without_rows
 from streamkeeper.compatibility.settings import LENIENT
 from streamkeeper.compatibility.shown import expression, expression_change, expressions_change, lines_change
 from streamkeeper.errors import OutputUnfit
@@ -190,6 +190,21 @@ def test_a_field_is_named_with_its_column_and_its_types() -> None:
         "field a of column v removed: `int`",
         "field c of column v: another type of map",
     ]
+
+
+def test_a_key_that_is_a_cast_is_shown_as_a_cast() -> None:
+    """The text was ``window(ts, 1 day)`` → ``ts``, although the new key is the date of ``ts``."""
+    day = StateColumn(meaning="cast(source 0.ts, in session, dataType=date)", type="date")
+    old = with_operator(STATEFUL, key_columns=(StateColumn(meaning="source 0.ts", type="timestamp"),))
+    found = findings_of(old, with_operator(old, key_columns=(day,)))["grouping-key-type-changed"]
+    assert found.evidence == "`ts` → `cast(ts as date)`; type: `timestamp` → `date`"
+
+
+def test_a_batch_that_was_not_rehearsed_is_to_be_watched() -> None:
+    """The hint only said what the verdict is based on."""
+    assert not_rehearsed("state is missing", damaged=True).hint.endswith(
+        "if this candidate is deployed, watch its first batch"
+    )
 
 
 def test_a_longer_watermark_of_a_join_is_not_about_groups() -> None:

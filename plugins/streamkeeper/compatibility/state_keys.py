@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -13,6 +14,7 @@ from streamkeeper.compatibility.shown import (
     ARROW,
     OTHER_WINDOW,
     change,
+    expression,
     expression_change,
     expressions_change,
     type_change,
@@ -24,6 +26,8 @@ from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
 _NOUNS = {"deduplicate": "deduplication-key", "deduplicate-within-watermark": "deduplication-key", "join": "join-key"}
 _WINDOW = "window("
+_CAST = re.compile(r"cast\(([^(),]+), (?:in [^(),]+, )?dataType=(\w+)\)")
+"""A key that is a cast of a column."""
 NULL_REPLACED = "-null-replaced"
 """Suffix of the rule that depends on whether any key in the state is null, which the state can answer."""
 
@@ -115,7 +119,7 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
             rule, measured = f"{noun}{NULL_REPLACED}", "agg_key_nullable_to_notnull"
         elif _bare(before.type) != _bare(after.type):
             measured = "agg_key_widen, agg_key_type_int_to_string, agg_collation"
-            shown = expression_change(before.meaning, after.meaning, named=named)
+            shown = _with_cast(before.meaning, after.meaning, named)
             types = type_change(before.type, after.type)
             kinds = [f"({_bare(column.type)})" for column in (before, after)]
             told = all(kind in side for kind, side in zip(kinds, shown.split(ARROW), strict=False))
@@ -133,6 +137,17 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
         yield breaking(f"{noun}-type-changed", where, evidence, "agg_key_widen, agg_key_type_int_to_string")
     elif before.type != after.type:
         yield nullability_changed(noun, where, before, after, named)
+
+
+def _with_cast(before: str, after: str, named: Named) -> str:
+    """The evidence of two keys of different types; a key that is a cast of a column is shown as a cast."""
+    sides = [
+        (f"cast({expression(found[1], names)} as {found[2]})" if (found := _CAST.fullmatch(meaning)) else "")
+        for meaning, names in ((before, named.before), (after, named.after))
+    ]
+    if not any(sides):
+        return expression_change(before, after, named=named)
+    return change(sides[0] or expression(before, named.before), sides[1] or expression(after, named.after))
 
 
 def nullability_changed(
