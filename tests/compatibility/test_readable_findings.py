@@ -203,8 +203,26 @@ def test_a_key_that_is_a_cast_is_shown_as_a_cast() -> None:
 def test_a_batch_that_was_not_rehearsed_is_to_be_watched() -> None:
     """The hint only said what the verdict is based on."""
     assert not_rehearsed("state is missing", damaged=True).hint.endswith(
-        "if this candidate is deployed, watch its first batch"
+        "if the candidate is deployed, watch its first batch"
     )
+
+
+def test_another_kind_of_sink_is_shown_with_its_outputs() -> None:
+    """The text was ``table`` → ``foreach``, which is no word of the job."""
+    found = findings_of(STATEFUL, of_function(STATEFUL))["sink-kind-changed"]
+    assert found.evidence == "`table sqlite:/db#totals` → `foreach job:write`"
+
+
+def test_another_column_for_stateful_code_asks_for_an_action_only_if_it_is_read() -> None:
+    """The hint was only what the rehearsal does."""
+    operator = msgspec.structs.replace(
+        AGGREGATE,
+        kind="pandas-with-state",
+        values=(StateColumn(meaning="source 0.x", type="long", name="x"),),
+    )
+    new = with_state(operator, values=(StateColumn(meaning="source 0.y", type="long", name="y"),))
+    hint = findings_of(with_state(operator), new)["columns-of-stateful-code-changed"].hint
+    assert hint.startswith("no action is needed if the code reads no removed column")
 
 
 def test_a_longer_watermark_of_a_join_is_not_about_groups() -> None:

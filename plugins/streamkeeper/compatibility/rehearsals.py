@@ -192,7 +192,7 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
         severity=Severity.NOTE if damaged else Severity.OPAQUE,
         where="rehearsal",
         evidence=message,
-        hint="this verdict rests on the plans and the checkpoint files: if this candidate is deployed, watch its first batch"
+        hint="the verdict rests on plans and checkpoint files only: if the candidate is deployed, watch its first batch"
         if damaged
         else f"check again when the checkpoint can be read. If you deploy before that, {APPROVE}",
         reference="measured: ckpt_no_middle_commit",

@@ -27,7 +27,7 @@ def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             rule="sink-kind-changed",
             severity=Severity.BREAKING,
             where="sink",
-            evidence=change(old.sink.kind, new.sink.kind),
+            evidence=change(f"{old.sink.kind} {old.sink.output}", f"{new.sink.kind} {new.sink.output}"),
             hint=NEW_CHECKPOINT,
             reference="measured: sink_noop_to_file",
         )

@@ -246,7 +246,10 @@ def _python_inputs(where: str, before: Operator, after: Operator, named: Named) 
             yield breaking("input-of-stateful-code-retyped", where, evidence)
     gone, come = sorted(had.keys() - has.keys()), sorted(has.keys() - had.keys())
     if gone or come:
-        hint = "the rehearsal runs the code on the last batch: a missing column shows there as an error"
+        hint = (
+            f"{NO_ACTION} if the code reads no removed column; the rehearsal, which runs the code on the last batch, "
+        )
+        hint += "would show that as an error"
         yield note("columns-of-stateful-code-changed", where, change(gone, come, "column of the input"), hint=hint)
 
 
