@@ -24,7 +24,7 @@ def named_kinds(text: str) -> Iterator[str]:
     """Every place in the text of a module that names a kind of source, as ``line: source``."""
     for node in ast.walk(ast.parse(text)):
         match node:
-            case ast.Constant(value=str(value)) if value.lower() in OF_SOURCES_ALONE:
+            case ast.Constant(value=str(value)) if value.lower().strip(" ()") in OF_SOURCES_ALONE:
                 yield f"{node.lineno}: {value}"
             case ast.Compare() if _compares_kinds(node):
                 yield f"{node.lineno}: {ast.unparse(node)}"
@@ -73,6 +73,7 @@ def test_every_other_meaning_is_still_there(name: str) -> None:
         'found = source.kind in ("file", "rate")',
         'match source.kind:\n    case "file":\n        pass',
         'readers = {"kafka": None}',
+        'where = f"source {source} (kafka)"',
     ],
 )
 def test_each_way_to_name_a_kind_is_found(text: str) -> None:

@@ -35,7 +35,7 @@ from streamkeeper.driver.preflight import (
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query
 from streamkeeper.errors import CheckpointChanged
-from streamkeeper.inspection.kafka_topics import told_recreated
+from streamkeeper.inspection.source_readers import describe_replaced
 from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.concern import Concern, concern_of
@@ -183,9 +183,10 @@ class _QueryLooks:
             if self._of.topics.get(self._name) or self._of.first_topics.get(self._name):
                 self._topics = present_topics(self._planned.query)
             deployed, manifest = self._look_at_checkpoint(checkpoint)
-            if again := told_recreated(self._of.topics.get(self._name, {}), self._topics):
+            if again := describe_replaced(self._of.topics.get(self._name, {}), self._topics):
                 # Also if the checkpoint's files forbid the other examinations: a restore then needs the approval.
-                self._found.setdefault(Look.SOURCES, (observations.topic_created_again("(kafka)", "; ".join(again)),))
+                told = "; ".join(clause for _, clause in again)
+                self._found.setdefault(Look.SOURCES, (observations.topic_created_again(again[0][0], told),))
         else:
             self._look(Look.SINK, self._owner)
         return QueryEvidence(

@@ -106,8 +106,14 @@ def replaced_places(
     ``ids`` as in ``missing_after``; ``present``: place -> its identity now, if that is known already. Raises
     SourceOutOfReach.
     """
-    now = present or identities(query)
-    return [(f"({kind})", text) for kind, reader in _READERS.items() for text in reader.describe_replaced(ids, now)]
+    return describe_replaced(ids, present or identities(query))
+
+
+def describe_replaced(ids: Mapping[str, str], present: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the kind of source, and a clause, of each place that has another identity; the arguments as in
+    ``must_be_the_same``.
+    """
+    return [(f"({kind})", text) for kind, reader in _READERS.items() for text in reader.describe_replaced(ids, present)]
 
 
 def must_be_the_same(query: str, ids: Mapping[str, str], present: Mapping[str, str]) -> None:
