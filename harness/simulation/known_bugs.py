@@ -330,7 +330,7 @@ BUGS = (
             Change(
                 "lifecycle.ways",
                 "_handoff",
-                "any(_carries_over(finding, at) for finding in at.judged.findings)",
+                "any(is_carried_over(finding, keeps_state=_keeps_state(at)) for finding in at.judged.findings)",
                 "False",
             ),
         ),

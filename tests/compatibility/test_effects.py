@@ -17,8 +17,8 @@ from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE, effect_of
 from streamkeeper.compatibility.effects_of_notes import NOTES
 from streamkeeper.compatibility.rehearsals import rehearsal_failed
-from streamkeeper.compatibility.rule import NEW_QUERY
-from streamkeeper.compatibility.way_out import GOES_ON, READS_AGAIN
+from streamkeeper.compatibility.rule import APPROVE, NEW_QUERY
+from streamkeeper.compatibility.way_out import GOES_ON, READS_AGAIN, priced
 from streamkeeper.compatibility.way_out import GOES_ON_ELSEWHERE as ELSEWHERE
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import BELOW_STATE, Manifest, StateColumn
@@ -152,6 +152,13 @@ def test_code_that_a_person_may_approve_names_the_switch_as_well(sink: str, told
     assert (finding.rule, told in finding.hint) == ("code-in-state-changed", True), finding.hint
 
 
+def priced_beside(manifest: Manifest, rule: str) -> list[Finding]:
+    """Its opaque findings, of this rule, beside a breaking one."""
+    opaque = Finding(rule=rule, severity=Severity.OPAQUE, where="sink function", evidence="e", hint=APPROVE)
+    worse = Finding(rule="sink-option-changed", severity=Severity.BREAKING, where="sink", evidence="e", hint="h")
+    return [each for each in priced([opaque, worse], manifest, manifest) if each.severity is Severity.OPAQUE]
+
+
 def test_beside_a_worse_finding_no_approval_is_recommended() -> None:
     """The deploy of one query does one thing, so no hint tells a person to wait for another."""
     old = changed(STATEFUL, functions={f"{BELOW_STATE}count": "a"})
@@ -161,6 +168,8 @@ def test_beside_a_worse_finding_no_approval_is_recommended() -> None:
     opaque = switched.pop("code-in-state-changed")
     assert {each.severity for each in switched.values()} == {Severity.BREAKING}
     assert opaque.hint.startswith(f"the deploy switches because of {next(iter(switched))}, without an approval")
+    (kept,) = priced_beside(changed(STATEFUL, operators=()), "sink-function-may-write-elsewhere")
+    assert "after a person has approved this finding" in kept.hint, "a handoff keeps the output"
     lost = Finding(rule="sink-ahead-of-checkpoint", severity=Severity.FATAL, where="sink", evidence="9 > 7")
     refused = assess({"q": old}, {"q": new}, {"q": [lost]}).queries["q"].findings
     (opaque,) = (each for each in refused if each.severity is Severity.OPAQUE)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, is_stateful
-from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, reads_other_sources
+from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
@@ -41,17 +41,19 @@ _REFUSED = "the deploy is refused because of {rule}: follow the hint of that fin
 _FIRST = "the deploy is refused because of {rule}: follow the hint of that finding first. After that: "
 _NOT_INTENDED = "If this change is not intended, revert it"
 _SWITCHES = (
-    "the deploy switches because of {rule}, without an approval of this finding; if the switch rebuilds the output, a "
+    "the deploy switches because of {rule}, {asks}; if the switch rebuilds the output, a "
     f"person approves the rebuilt output before it takes over. {_NOT_INTENDED}"
 )
-_GOES_ON_IN_NEW = f"the deploy switches because of {{rule}}, without an approval of this finding. {_NOT_INTENDED}"
+_GOES_ON_IN_NEW = f"the deploy switches because of {{rule}}, {{asks}}. {_NOT_INTENDED}"
 _GIVES_UP_STATE = (
-    "the deploy is refused because of {rule}, unless it has accept_state_loss: then it switches, without an approval "
-    f"of this finding. {_NOT_INTENDED}"
+    "the deploy is refused because of {rule}, unless it has accept_state_loss: then it switches, {asks}. "
+    f"{_NOT_INTENDED}"
 )
 """What a deploy does about an opaque finding beside a fatal one, and beside a breaking one: in general, if the query
-keeps no state, and if a switch is possible only without the state.
+keeps no state, and if a switch is possible only without the state. ``{asks}``: one of the two below.
 """
+_ASKS = "after a person has approved this finding"
+_ASKS_NOBODY = "without an approval of this finding"
 
 _LOST = {
     "aggregate": "every group restarts without its earlier rows",
@@ -100,18 +102,24 @@ def _without_approval(finding: Finding, among: Sequence[Finding], old: Manifest,
     breaking = [each for each in among if each.severity is Severity.BREAKING]
     if APPROVE not in finding.hint or not (fatal or breaking):
         return finding
-    does = _REFUSED.format(rule=fatal[0].rule) if fatal else _beside(breaking, old, new)
+    does = _REFUSED.format(rule=fatal[0].rule) if fatal else _beside(finding, breaking, old, new)
     return msgspec.structs.replace(finding, hint=does)
 
 
-def _beside(breaking: Sequence[Finding], old: Manifest, new: Manifest) -> str:
-    """Return what the deploy does because of the breaking findings, which decide for all findings of the query."""
-    if capabilities_of(new.sink.kind).shadows:
-        return _SWITCHES.format(rule=breaking[0].rule)
+def _beside(finding: Finding, breaking: Sequence[Finding], old: Manifest, new: Manifest) -> str:
+    """Return what the deploy does because of the breaking findings, which decide for all findings of the query.
+
+    A handoff asks about a finding of what it keeps.
+    """
+    stateful, shadows = is_stateful(old, new), capabilities_of(new.sink.kind).shadows
+    hands_off = not (shadows and stateful)
+    asks = _ASKS if hands_off and is_carried_over(finding, keeps_state=stateful) else _ASKS_NOBODY
+    if shadows:
+        return _SWITCHES.format(rule=breaking[0].rule, asks=asks)
     again = next((each for each in breaking if _cannot_switch(each, old, new)), None)
     if again is not None:
         return _REFUSED.format(rule=again.rule)
-    return (_GIVES_UP_STATE if is_stateful(old, new) else _GOES_ON_IN_NEW).format(rule=breaking[0].rule)
+    return (_GIVES_UP_STATE if stateful else _GOES_ON_IN_NEW).format(rule=breaking[0].rule, asks=asks)
 
 
 def _hint(finding: Finding, old: Manifest, new: Manifest, against: Finding | None) -> str:

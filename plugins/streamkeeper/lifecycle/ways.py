@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from streamkeeper.lifecycle.recovery import MENDED
-from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, reads_other_sources
-from streamkeeper.model.evidence import Look
+from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifest import Manifest, Source
 from streamkeeper.model.recovery import Recovery
@@ -179,21 +178,11 @@ def _handoff(request: DeployRequest, at: QueryFacts) -> QueryWay:
         way=Way.HANDOFF,
         before=at.current,
         version=at.next,
-        opaque=any(_carries_over(finding, at) for finding in at.judged.findings),
+        opaque=any(is_carried_over(finding, keeps_state=_keeps_state(at)) for finding in at.judged.findings),
         state_given_up=_keeps_state(at),
         back=back,
         no_way_back=no_way_back,
     )
-
-
-def _carries_over(finding: Finding, at: QueryFacts) -> bool:
-    """Whether an opaque finding is about something that a handoff keeps: the last batch and the offsets, the output, or
-    the computation of a query without state.
-    """
-    concern = concern_of(finding)
-    if finding.severity is not Severity.OPAQUE or concern is Concern.REHEARSAL:
-        return False
-    return concern is not Concern.QUERY or not _keeps_state(at) or finding.where == Look.SINK.value
 
 
 def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
+from streamkeeper.model.evidence import Look
 from streamkeeper.model.finding import Finding, Severity
 
 
@@ -95,3 +96,13 @@ def reads_other_sources(finding: Finding) -> bool:
     Such a finding rules out every switch to a new checkpoint version.
     """
     return finding.severity is Severity.BREAKING and concern_of(finding) is Concern.OTHER_SOURCES
+
+
+def is_carried_over(finding: Finding, *, keeps_state: bool) -> bool:
+    """Whether an opaque finding is about something that a handoff keeps: the last batch and the offsets, the output, or
+    the computation of a query without state. ``keeps_state``: whether the query has state, which a handoff gives up.
+    """
+    concern = concern_of(finding)
+    if finding.severity is not Severity.OPAQUE or concern is Concern.REHEARSAL:
+        return False
+    return concern is not Concern.QUERY or not keeps_state or finding.where == Look.SINK.value
