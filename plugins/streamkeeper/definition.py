@@ -22,7 +22,6 @@ from streamkeeper.model.release_conf import check_unchanged, installation_confs
 from streamkeeper.model.trigger import Trigger, parse_trigger
 from streamkeeper.python_workers import leave_types_unparsed
 from streamkeeper.sinks.contract import Sink
-from streamkeeper.sources.known_sources import connectors_hint
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +108,8 @@ class JobDefinition:
         except (GeneratorExit, StreamkeeperError):
             raise
         except (Exception, SystemExit) as error:
+            from streamkeeper.sources.known_sources import connectors_hint  # not needed by Python workers
+
             hint = TOO_DEEP if is_too_deep(error) else connectors_hint(str(error))
             raise JobUnusable(f"job {self.name} failed to build: {locate(error, self.root)}", hint=hint) from error
 

@@ -66,9 +66,9 @@ def test_blocking_is_noticed() -> None:
     assert "msgspec is blocked here" in done.stderr
 
 
-def test_a_jobs_definition_loads_no_kind_of_sink() -> None:
+def test_a_jobs_definition_loads_no_kind_of_sink_or_source() -> None:
     """Python workers of Spark import the job's file, and with it what the file imports."""
-    loaded = "[each for each in sys.modules if each.startswith('streamkeeper.sinks')]"
+    loaded = "[each for each in sys.modules if each.startswith(('streamkeeper.sinks', 'streamkeeper.sources'))]"
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, streamkeeper.definition; print({loaded})"],
         env={"PYTHONPATH": str(PACKAGE.parent), "PATH": ""},

@@ -330,9 +330,13 @@ def test_a_function_before_another_is_not_compared_with_that_one() -> None:
     new = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "b", f"{BELOW_STATE}1 keep": "a"})
     (added,) = find_changes(old, new)
     assert added.where.startswith("Python function step")
-    assert added.evidence == "added: the deployed query does not call it"
+    assert (
+        added.evidence
+        == "added: the deployed query does not call it; another function of the query may now be called in its place"
+    )
     (removed,) = find_changes(new, old)
-    assert (removed.rule, removed.evidence) == ("code-in-state-changed", "removed: the candidate does not call it")
+    assert removed.rule == "code-in-state-changed"
+    assert removed.evidence.startswith("removed: the candidate does not call it; ")
 
 
 def test_a_function_that_runs_elsewhere_is_not_shown_as_another_one() -> None:
@@ -365,3 +369,23 @@ def test_every_setting_that_a_checkpoint_fixes_has_a_meaning() -> None:
     """As has every setting that decides whether a bad row stops the query; no meaning is of an unknown setting."""
     assert [key for key in (PINNED | REFUSED | LENIENT.keys()) if not setting_words.setting_meaning(key)] == []
     assert setting_words._MEANINGS.keys() - (PINNED | REFUSED | TUNING | MEANING) == set()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        ({"0 key": "a", "1 flag": "b"}, {"0 flag": "b"}, True),
+        ({"0 key": "a"}, {"0 other": "x", "1 key": "a"}, True),
+        ({"0 key": "a"}, {"0 key": "a", "1 other": "x"}, False),
+    ],
+)
+def test_an_added_or_removed_function_names_the_calls_that_others_may_have_taken(
+    before: dict[str, str], after: dict[str, str], moved: bool
+) -> None:
+    """``removed: the candidate does not call it`` hid that the key is now computed by another function."""
+    old, new = (
+        changed(STATEFUL, functions={f"{BELOW_STATE}{name}": digest for name, digest in each.items()})
+        for each in (before, after)
+    )
+    evidence = findings_of(old, new)["code-in-state-changed"].evidence
+    assert evidence.endswith("another function of the query may now be called in its place") is moved

@@ -50,6 +50,13 @@ def test_an_older_table_of_outputs_lacks_the_installation_and_is_read(warehouse:
     assert len(warehouse.rows("SELECT * FROM streamkeeper_outputs")[0]) == 5
 
 
+def test_a_database_whose_outputs_were_all_dropped_has_none(warehouse: Warehouse) -> None:
+    """A declined rebuild of a new table leaves its table of outputs empty; that is no error."""
+    warehouse.writer("v0001", 1).raise_fence()
+    warehouse.execute("DELETE FROM streamkeeper_outputs")
+    assert read_fences(warehouse.url) == []
+
+
 def test_a_database_that_does_not_answer_is_told_without_its_password() -> None:
     """Not knowing is no answer: nothing is decided from it."""
     with pytest.raises(StoreUnavailable) as told:

@@ -30,6 +30,7 @@ _ABOVE = {
     "keep their old result in the output",
     "complete": "the next batch would write every group again, computed by the new code",
 }
+_MOVED = "another function of the query may now be called in its place"
 _SAME_TEXT = "every recorded function and value is the same; the code is called with other settings of the operator:"
 _UNKNOWN = "the code holds an object that cannot be compared"
 _WRAPPER = "transformWithStateUDF"
@@ -53,6 +54,8 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             changed = code_change(name, *_that_call(name, had, has, old, new))
             settings = "; ".join(settings_apart(old, new)) if changed.evidence == NO_PART else ""
             shown = changed._replace(evidence=f"{_SAME_TEXT} {settings}") if settings else changed
+            if None in (had, has) and _others_moved(old, new):
+                shown = shown._replace(evidence=f"{shown.evidence}; {_MOVED}")
             names.setdefault(shown, []).append(function_called(name, new))
     for changed, functions in names.items():
         yield Finding(
@@ -179,6 +182,12 @@ def _that_call(name: str, had: str | None, has: str | None, old: Manifest, new: 
         for side, digest in zip((old, new), (had, has), strict=True)
     )
     return before, after
+
+
+def _others_moved(old: Manifest, new: Manifest) -> bool:
+    """Whether a function in or below a stateful operator has kept its code, and another number in the query."""
+    pairs = [(had[0], has[0]) for had, has in _by_position(old, new, BELOW_STATE) if had and has and had[1] == has[1]]
+    return any(before.partition(" ")[0] != after.partition(" ")[0] for before, after in pairs)
 
 
 def _by_position(

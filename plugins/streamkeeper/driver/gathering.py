@@ -7,6 +7,7 @@ rollback. The checks change neither the checkpoint nor the outputs, and a driver
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -181,7 +182,9 @@ class _QueryLooks:
             batch = last_committed(checkpoint)
             # Before the examinations: an approval of what they find is for no topic that was created later.
             if self._of.topics.get(self._name) or self._of.first_topics.get(self._name):
-                self._topics = present_topics(self._planned.query)
+                # Any error is reported by the examination of the sources.
+                with suppress(Exception):
+                    self._topics = present_topics(self._planned.query)
             deployed, manifest = self._look_at_checkpoint(checkpoint)
             if again := describe_replaced(self._of.topics.get(self._name, {}), self._topics):
                 # Also if the checkpoint's files forbid the other examinations: a restore then needs the approval.
@@ -272,7 +275,9 @@ class _QueryLooks:
 
     def _sources(self, checkpoint: Tree) -> tuple[Finding, ...]:
         query = self._planned.query
-        topics = self._of.topics.get(self._name)
+        # A topic without one id, such as one of two clusters, is compared neither here nor at the takeover.
+        known = self._of.topics.get(self._name, {})
+        topics = {topic: identity for topic, identity in known.items() if topic in (self._topics or known)}
         found = tuple(look_at_sources(query, checkpoint, served=self._of.served, topics=topics))
         fatal = any(finding.severity is Severity.FATAL for finding in found)
         first = self._of.first_topics.get(self._name)

@@ -72,6 +72,7 @@ class KafkaWatch:
         frame: Any = self._query.df
         if self._readings is None:
             self._readings = list(kafka_topics.kafka_readings(frame._jdf.queryExecution().analyzed()).values())
+            self._ids = kafka_topics.of_one_cluster(self._ids, self._readings)
         if number not in self._topics:
             names = {topic for topic, _ in needed}
             reading = next((kept for kept in self._readings if all(map(kept.reads, names))), None)

@@ -81,6 +81,25 @@ def topic_ids(query: Query, *, timeout_s: float = _TIMEOUT_S) -> dict[str, str]:
     return {topic: identities.pop() for topic, identities in sorted(found.items()) if len(identities) == 1}
 
 
+def of_one_cluster(ids: Mapping[str, str], readings: Iterable[KafkaReading]) -> dict[str, str]:
+    """Return the ids of the topics that the query reads from one cluster: in two clusters, topics of one name have two
+    ids. ``ids``: topic -> its id; ``readings``: all Kafka sources of the query.
+    """
+    every = list(readings)
+
+    def servers(topic: str) -> set[str]:
+        return {each.clients.get("bootstrap.servers", "") for each in every if _may_read(each, topic)}
+
+    return {topic: identity for topic, identity in ids.items() if len(servers(topic)) <= 1}
+
+
+def _may_read(reading: KafkaReading, topic: str) -> bool:
+    try:
+        return reading.reads(topic)
+    except re.error:
+        return True
+
+
 def must_be_the_same(query: str, offsets_of: Mapping[str, str], ids: Mapping[str, str]) -> None:
     """Raise OtherTopic if a topic was deleted and created again since the query read it.
 

@@ -21,6 +21,10 @@ from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import cleaner_of
 
+_AT_REST = (
+    "to continue in the present topic, run `streamkeeper snapshot restore {job}/{query} --id {id}`, and then"
+    " `streamkeeper start {job}`, which asks for an approval"
+)
 _PRESENT_TOPIC = "to continue in the present topic, deploy this release instead of rolling back to it"
 _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD, Concern.OUTPUT_LOST)
 """Problems of a checkpoint version that do not affect the version that replaces it."""
@@ -115,7 +119,7 @@ def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts
         if at.boundary is None:
             return f"there is no snapshot {asked.snapshots[query]} from which to restore it"
         if at.boundary.blocked:
-            return at.boundary.blocked
+            return f"{at.boundary.blocked} ({_AT_REST.format(job=request.job, query=query, id=at.boundary.snapshot)})"
         # The replay was announced, and a person accepted it if the output does not recognise repeated batches.
         return QueryWay(
             way=Way.RESTORE,

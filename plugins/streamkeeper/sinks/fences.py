@@ -26,6 +26,6 @@ def read_fences(place: str) -> list[Fence]:
             found += module_of(kind).read_fences(place)
         except NotFound as error:
             missing.append(error)
-    if not found:
+    if not found and missing:
         raise NotFound("; ".join(error.message for error in missing), hint=missing[0].hint)
     return found
