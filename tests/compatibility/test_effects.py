@@ -186,7 +186,7 @@ def test_beside_sources_that_forbid_a_switch_no_switch_is_recommended(rule: str,
     layout = {**old.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
     new = changed(old, functions={f"{BELOW_STATE}count": "b"}, confs=layout, sources=(changed(named[0], **other),))
     hints = {each.rule: each.hint for each in assess({"q": old}, {"q": new}).queries["q"].findings}
-    assert hints.pop(rule).startswith("a new checkpoint version is not possible either, so the deploy is refused: re")
+    assert hints.pop(rule).startswith("no switch is possible for this change, so the deploy is refused: re")
     assert set(hints) == {"code-in-state-changed", "checkpoint-layout-changed"}
     assert set(hints.values()) == {f"the deploy is refused because of {rule}: follow the hint of that finding first"}
 
@@ -243,6 +243,11 @@ def test_columns_that_do_not_fit_say_what_the_sink_does(
     ]
     assert found.effect.startswith(effect)
     assert found.hint == fix
+    retyped = changed(old, output_schema=old.output_schema.replace("bigint", "int"))
+    found = next(
+        each for each in assess({"q": old}, {"q": retyped}).queries["q"].findings if "type-changed" in each.rule
+    )
+    assert ("the output table has the old type of s" in found.effect) == (kind == "table")
 
 
 def test_what_spark_says_is_told_without_its_addresses() -> None:

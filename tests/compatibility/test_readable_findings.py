@@ -5,8 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.compatibility import setting_words
 from streamkeeper.compatibility.assess import assess, find_changes
+from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.rehearsals import not_rehearsed, rehearsal_failed, rehearsed_without_rows
 from streamkeeper.compatibility.settings import LENIENT
@@ -300,7 +302,16 @@ def test_beside_a_fatal_finding_a_switch_comes_second() -> None:
     )
     new = with_operator(STATEFUL, values=(StateColumn(meaning="max(source 0.x)", type="long"),))
     hint = findings_of(STATEFUL, new, fatal)["aggregate-function-changed"].hint
-    assert hint.startswith("the deploy is refused because of fails-on-the-last-batch: follow the hint of that finding")
+    assert hint == (
+        "the deploy is refused because of fails-on-the-last-batch, and this change may be its cause: revert the "
+        "change. To keep the change, follow the hint of fails-on-the-last-batch first. After that: "
+        "switch: a new checkpoint version reads the input again from where the current one began, builds the output "
+        "anew, and takes over when it has caught up"
+    )
+    # Negative control: the change is not the cause of another fatal finding.
+    lost = msgspec.structs.replace(fatal, rule="checkpoint-lost")
+    hint = findings_of(STATEFUL, new, lost)["aggregate-function-changed"].hint
+    assert hint.startswith("the deploy is refused because of checkpoint-lost: follow the hint of that finding first")
     assert "After that: switch" in hint
     assert findings_of(STATEFUL, new)["aggregate-function-changed"].hint.startswith("switch")
 
@@ -389,3 +400,88 @@ def test_an_added_or_removed_function_names_the_calls_that_others_may_have_taken
     )
     evidence = findings_of(old, new)["code-in-state-changed"].evidence
     assert evidence.endswith("another function of the query may now be called in its place") is moved
+
+
+@pytest.mark.parametrize(
+    ("columns", "other", "effect"),
+    [
+        (("k", "s"), ("k",), "new rows would lack s, which the rows written so far have. If the function"),
+        (("k",), ("k", "s"), "new rows would have s, which the rows written so far lack. If the function"),
+        (("k", "s"), ("k", "s"), "s of new rows would be computed differently from s of the rows written so far. If"),
+    ],
+)
+def test_a_column_that_came_or_went_is_not_called_computed_differently(
+    columns: tuple[str, ...], other: tuple[str, ...], effect: str
+) -> None:
+    """The effect of a removed column was ``f2 of new rows would be computed differently``."""
+    kept = {column.name: column for column in STATEFUL.columns}
+    old, new = (
+        changed(
+            of_function(STATEFUL),
+            sink_columns=("s",),
+            columns=tuple(kept[name] for name in names),
+            output_schema="\n".join(f"{name} string" for name in names),
+        )
+        for names in (columns, other)
+    )
+    if columns == other:
+        new = changed(new, columns=(kept["k"], msgspec.structs.replace(kept["s"], meaning="max(source 0.x)")))
+    assert findings_of(old, new)["sink-column-redefined"].effect.startswith(effect)
+
+
+@pytest.mark.parametrize(
+    ("value", "effect"),
+    [
+        ("read_committed", "records of aborted transactions would be left out from now on"),
+        ("read_uncommitted", "records of aborted and of open transactions would be read from now on"),
+    ],
+)
+def test_an_option_that_selects_records_has_its_own_effect(value: str, effect: str) -> None:
+    """The effect of Kafka's isolation level was ``other files or rows would be selected``."""
+    kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
+    levels = [
+        with_source(kafka, options={"kafka.isolation.level": level}) for level in ("read_committed", "read_uncommitted")
+    ]
+    new = next(each for each in levels if each.sources[0].options["kafka.isolation.level"] == value)
+    found = findings_of(next(each for each in levels if each != new), new)["source-selection-changed"]
+    assert found.effect.startswith(effect)
+    assert found.hint.startswith("no switch is possible for this change, so the deploy is refused: revert the change")
+
+
+def test_an_option_of_fetching_names_what_differs() -> None:
+    """``only fetching, cleanup or extra columns differ`` left open which of these applies."""
+    kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
+    new = with_source(kafka, options={"includeheaders": "true"})
+    assert findings_of(kafka, new)["source-upkeep-changed"].effect == (
+        "the same rows would be read; new rows also have a column `headers`"
+    )
+
+
+@pytest.mark.parametrize("shape", ["source-offset-ahead", "source-offset-back", "source-offset-before-previous"])
+def test_a_damaged_offset_has_a_remedy_that_can_be_carried_out(shape: str) -> None:
+    """The hint was ``restore the offset``, without its origin or its value."""
+    (finding,) = damage_findings([damage(shape, "sources/0", "seen")])
+    assert finding.hint == (
+        "restore the checkpoint, or switch the query to a new checkpoint version: streamkeeper recover lists what each "
+        "option loses or duplicates"
+    )
+
+
+def test_another_number_of_columns_that_a_join_stores_is_shown_as_removed_and_added() -> None:
+    """The text was ``stored column: `left side: g`, `right side: g` → `right side: k```, as if two became one."""
+    values = [StateColumn(meaning=meaning, type="string") for meaning in ("source 0.g", "source 1.g", "source 1.k")]
+    kept = StateColumn(meaning="source 0.k", type="string")
+    found = findings_of(with_state(JOIN, values=(kept, *values[:2])), with_state(JOIN, values=(kept, values[2])))
+    assert found["join-column-changed"].evidence == (
+        "stored column removed: `left side: g`, `right side: g`; stored column added: `right side: k`"
+    )
+    assert found["join-column-changed"].effect.startswith("Spark would reject the state, because rows waiting in the")
+
+
+def test_a_difference_below_the_state_does_not_deny_a_changed_output() -> None:
+    """Beside ``output-column-added`` for the same column it said ``this difference has no effect``."""
+    columns = (*STATEFUL.columns, StateColumn(meaning="upper(source 0.k)", type="string", name="u", functions=()))
+    new = changed(with_operator(STATEFUL), columns=columns, output_schema=f"{STATEFUL.output_schema}\nu string")
+    effect = findings_of(STATEFUL, new)["rewritten-below-state"].effect
+    assert effect.startswith("no effect on the state:")
+    assert effect.endswith("a changed output has its own finding")

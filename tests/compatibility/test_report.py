@@ -19,13 +19,14 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
     new = changed(with_operator(STATEFUL, values=values), trigger="1 second")
     assert render_text(assess({"totals": STATEFUL}, {"totals": new})) == (
         "SWITCH: the state, the offsets or the output do not fit the change: this checkpoint cannot be "
-        "continued\nquery totals: SWITCH\n  breaking aggregate-function-changed: aggregation\n           on resume: "
+        "continued; the findings name what is possible\nquery totals: SWITCH\n"
+        "  breaking aggregate-function-changed: aggregation\n           on resume: "
         " Spark would reject the state, or the new function would continue from values of the old one: results would be"
         " wrong\n           change:     `sum(x)` → `max(x)`\n           how to fix: switch: a new checkpoint version"
         " reads the input again from where the current one began, builds the output anew, and takes over when it"
         " has caught up; or revert the change\n  note     trigger-changed: trigger\n           on resume:  batches"
         " would start at other times; the same rows would be written\n           change:     `5 seconds` → `1 second`\n"
-        "           note:       no action is needed if this is intended\n"
+        "           note:       no action is needed for this change alone if this is intended\n"
     )
 
 

@@ -117,15 +117,10 @@ _SHAPES = {
     "source-log-entry-empty": _Shape("Spark refuses to start: Incomplete log file"),
     "source-log-entry-damaged": _Shape("Spark refuses to start: an entry of the source log cannot be read"),
     "source-offset-ahead": _Shape(
-        "Spark refuses to start: the offset is ahead of the source log", hint="restore the offset"
+        "Spark refuses to start: the planned offset of a source is ahead of the source's own log"
     ),
-    "source-offset-back": _Shape(
-        "Spark starts and rereads the input of an earlier batch: rows double",
-        hint="restore the offset",
-    ),
-    "source-offset-before-previous": _Shape(
-        "Spark refuses to start: AssertionError, a batch ends before it starts", hint="restore the offset"
-    ),
+    "source-offset-back": _Shape("Spark starts and rereads the input of an earlier batch: rows double"),
+    "source-offset-before-previous": _Shape("Spark refuses to start: AssertionError, a batch ends before it starts"),
     "state-missing": _Shape("Spark plans one batch and fails: STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
     "state-operator-missing": _Shape(
         "Spark plans one batch and fails: STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"

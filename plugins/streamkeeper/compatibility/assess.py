@@ -26,6 +26,7 @@ from streamkeeper.compatibility import (
     versions,
     watermarks,
 )
+from streamkeeper.compatibility.among_others import among_others
 from streamkeeper.compatibility.effects import with_effects
 from streamkeeper.compatibility.essentials import essential_notes, essentially_alike
 from streamkeeper.compatibility.observations import not_looked
@@ -138,7 +139,7 @@ def _ruled(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _judged(findings: Iterable[Finding]) -> QueryAssessment:
-    kept = tuple(dict.fromkeys(with_effects(findings)))
+    kept = among_others(dict.fromkeys(with_effects(findings)))
     return QueryAssessment(verdict=verdict_of(kept), findings=kept)
 
 

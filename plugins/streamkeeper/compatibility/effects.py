@@ -29,7 +29,7 @@ _KEYED = {
     "deduplication-key": ("rows", "keys", "key"),
     "join-key": ("rows of either stream", "waiting rows", "waiting row"),
 }
-_STORED = {"join-column": "rows waiting in the join state", "state-column": "rows in the state"}
+STORED = {"join-column": "rows waiting in the join state", "state-column": "rows in the state"}
 
 
 def _keyed(noun: str, rows: str, groups: str, one: str) -> dict[str, str]:
@@ -61,6 +61,9 @@ def _stored(noun: str, rows: str) -> dict[str, str]:
     }
 
 
+OTHER_COLUMNS = "Spark would reject the state, because {rows} were written with other columns than the query now stores"
+"""Effect if columns were replaced by another number of columns."""
+
 _OLD_FILES = "existing files keep the old columns: a reader of the output would"
 _ANEW = (
     "restart a group that was already evicted: a second result, which lacks the group's earlier rows, or a duplicate "
@@ -68,7 +71,7 @@ _ANEW = (
 )
 _SETTING = "new rows would be computed with the new value, while {groups} hold results of the old value"
 
-OF_TABLE = "the first write would fail, because the output table has the old columns"
+OF_TABLE = "the first write would fail, because the output table has the old {what}"
 """Effect of columns that an output table does not accept; for files, ``BREAKING`` has one sentence per change."""
 
 BREAKING: dict[str, str] = {
@@ -95,7 +98,7 @@ BREAKING: dict[str, str] = {
     "stateful-operator-replaced": "Spark would reject the state, or read it as the state of another kind of operator",
     "stateful-operators-reordered": "Spark would give each operator the state of another one",
     **{rule: text for noun, told in _KEYED.items() for rule, text in _keyed(noun, *told).items()},
-    **{rule: text for noun, told in _STORED.items() for rule, text in _stored(noun, told).items()},
+    **{rule: text for noun, told in STORED.items() for rule, text in _stored(noun, told).items()},
     "window-changed": "new rows would be assigned to windows with other bounds; windows that are open now would be "
     "written without part of their rows",
     "state-expressions-changed": "{groups} hold results of the old expressions and would be updated by the new ones",

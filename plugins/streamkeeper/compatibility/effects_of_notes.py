@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _NEW_ROWS = "new rows would be computed by the changed query; rows already written stay as they are"
-_SAME = "this difference has no effect: the state is computed from the same values as before"
+_SAME = "no effect on the state: it is computed from the same values as before; a changed output has its own finding"
 _NULLS = "no effect: Spark accepts values that are never null where the state allows null"
 
 NOTES: dict[str, str] = {

@@ -223,10 +223,19 @@ def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str
         hint=f"{APPROVE}. Do not approve if the function identifies or routes rows by {listed}, or takes the unit of "
         f"other values from {listed}: revert the change instead, because a new checkpoint version does not change the "
         "rows that the function has already written",
-        effect=f"{listed} of new rows would be computed differently from {listed} of the rows written so far. If the "
-        f"function identifies or routes rows by {listed}, or takes the unit of other values from {listed}, new rows "
-        "would go to another place or duplicate rows that they should replace",
+        effect=f"{_differs(names, old, new)}. If the function identifies or routes rows by {listed}, or takes the unit "
+        f"of other values from {listed}, new rows would go to another place or duplicate rows that they should replace",
     )
+
+
+def _differs(names: Sequence[str], old: Manifest, new: Manifest) -> str:
+    """How these columns of new rows would differ from those of the rows written so far."""
+    listed = _each(names)
+    if names[0] not in output_columns(new):
+        return f"new rows would lack {listed}, which the rows written so far have"
+    if names[0] not in output_columns(old):
+        return f"new rows would have {listed}, which the rows written so far lack"
+    return f"{listed} of new rows would be computed differently from {listed} of the rows written so far"
 
 
 def _lacks(name: str, manifest: Manifest) -> bool:

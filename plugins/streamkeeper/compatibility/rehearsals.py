@@ -44,7 +44,8 @@ _MEASURED = "measured: a rehearsal reproduced 84 of 84 refusals"
 _WORKER_LATE = "waiting for the Python worker to connect back"
 """Spark's error when a Python worker does not start in time, as on an overloaded machine."""
 
-_FAILURES = ("refused-by-spark", FAILS_INSIDE_SPARK, "fails-on-the-last-batch")
+FAILURES = ("refused-by-spark", FAILS_INSIDE_SPARK, "fails-on-the-last-batch")
+OUTPUT_DOES_NOT_FIT = "output-does-not-fit"
 _MOST_CAUSES = 2
 _STORED_FORM = re.compile(r"^(?:stateful-|operator-)|-(?:added|removed|reordered|type-changed|became-nullable)$")
 """Rules about the form of the state, which Spark compares; it does not compare the meaning of the values."""
@@ -65,7 +66,7 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
     told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
         return Finding(
-            rule="output-does-not-fit",
+            rule=OUTPUT_DOES_NOT_FIT,
             severity=Severity.BREAKING,
             where="sink",
             evidence=message.removesuffix(f" ({OutputUnfit.REMEDY})"),
@@ -122,7 +123,7 @@ def with_cause(findings: Iterable[Finding], found: Finding) -> Finding:
 
     ``findings``: the findings from comparing the two manifests of the same query.
     """
-    if found.rule not in _FAILURES:
+    if found.rule not in FAILURES:
         return found
     likely = _of_state(findings) if found.severity is Severity.BREAKING else _of_code(findings)
     causes = list({cause.evidence: cause for cause in likely}.values())[:_MOST_CAUSES]

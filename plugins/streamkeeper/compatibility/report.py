@@ -97,9 +97,12 @@ def sentence(verdict: Verdict) -> str:
         case Verdict.BACKUP:
             return "Spark accepts the change, but no check proves state and output right: snapshot, then approval"
         case Verdict.SWITCH:
-            return "the state, the offsets or the output do not fit the change: this checkpoint cannot be continued"
+            return (
+                "the state, the offsets or the output do not fit the change: this checkpoint cannot be continued; the "
+                "findings name what is possible"
+            )
         case Verdict.REFUSE:
-            return "no deploy of this candidate is safe: nothing is changed"
+            return "no deploy is safe until every fatal finding is fixed: nothing is changed"
         case _:
             assert_never(verdict)
 

@@ -18,7 +18,7 @@ AS_NEW_QUERY = (
     "run it as a new query with its own output; that one reads its sources from their beginning, because it cannot "
     "know which rows the deployed query has read"
 )
-NO_SWITCH = "a new checkpoint version is not possible either, so the deploy is refused"
+NO_SWITCH = "no switch is possible for this change, so the deploy is refused"
 """A new checkpoint version could neither continue at the offsets nor determine when it has caught up."""
 NEW_QUERY = f"{NO_SWITCH}: revert the change, or {AS_NEW_QUERY}"
 APPROVE = "the deploy takes a snapshot and waits until a person approves"

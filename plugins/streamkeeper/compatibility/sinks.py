@@ -157,8 +157,8 @@ def _columns_finding(what: ColumnChange, takes: frozenset[ColumnChange], new: Ma
     return _not_taken(rule, new, evidence)
 
 
-def _not_taken(rule: str, new: Manifest, evidence: str) -> Finding:
-    effect = OF_TABLE if capabilities_of(new.sink.kind).one_place else ""
+def _not_taken(rule: str, new: Manifest, evidence: str, what: str = "columns") -> Finding:
+    effect = OF_TABLE.format(what=what) if capabilities_of(new.sink.kind).one_place else ""
     return breaking(rule, "output columns", evidence, effect=effect)
 
 
@@ -170,4 +170,4 @@ def _retyped(name: str, before: str, after: str, takes: frozenset[ColumnChange],
         return breaking("output-column-nullability-changed", "output columns", evidence, "", NEW_CHECKPOINT)
     if ColumnChange.RETYPED in takes:
         return note("output-column-type-changed", "output columns", evidence, "proj_retype_col", _HISTORY)
-    return _not_taken("output-column-type-changed", new, evidence)
+    return _not_taken("output-column-type-changed", new, evidence, f"type of {name}")

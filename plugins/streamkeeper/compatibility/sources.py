@@ -119,8 +119,7 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                     hint = "to count malformed rows, read with PERMISSIVE and filter in the job (this needs a rebuild)"
                     yield note("malformed-rows-dropped", at, evidence, "src_failfast_to_drop", hint)
                 else:
-                    on = has.get(key) == "true"
-                    yield _option_changed(at, key, evidence, old, new, source=after, on=on)
+                    yield _option_changed(at, key, evidence, old, new, source=after, value=has.get(key))
         if had == has and before.options != after.options:
             yield note("source-option-spelled-out", where, change(_options(before), _options(after)))
 
@@ -221,23 +220,26 @@ def _place_changed(where: str, before: Source, after: Source) -> Iterator[Findin
 
 
 def _option_changed(
-    where: str, key: str, evidence: str, old: Manifest, new: Manifest, *, source: Source, on: bool
+    where: str, key: str, evidence: str, old: Manifest, new: Manifest, *, source: Source, value: str | None
 ) -> Finding:
+    effect = source_of(source.kind).sentence_of(key, value, source.options.get("format", ""))
     match effect_of_option(source.kind, key):
         case OptionEffect.ORDER:
-            if on and not is_stateful(old, new):
+            if value == "true" and not is_stateful(old, new):
                 return note("source-order-of-files-changed", where, evidence, "src_latestfirst_backlog")
             return breaking("source-order-of-files-changed", where, evidence)
         case OptionEffect.START:
             return note("source-start-changed", where, evidence, "kafka_starting_changed")
         case OptionEffect.UPKEEP:
-            return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
+            return note(
+                "source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl", effect=effect
+            )
         case OptionEffect.FINDING if source.catches_up:
             hint = f"{NO_ACTION}: all of these files are new enough to be read"
             return note("source-selection-changed", where, evidence, "src_path_to_parent", hint)
         case OptionEffect.FINDING | OptionEffect.ROWS:
             measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
-            return breaking("source-selection-changed", where, evidence, measured, NEW_QUERY)
+            return breaking("source-selection-changed", where, evidence, measured, NEW_QUERY, effect)
     if is_stateful(old, new):
         return breaking("source-reading-changed", where, evidence)
     return note("source-reading-changed", where, evidence, hint=f"{NO_ACTION}: the query keeps no state")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
-from streamkeeper.compatibility.effects import GROUPS, IF_INTENDED, NAME, NO_ACTION, effect_of
+from streamkeeper.compatibility.effects import GROUPS, IF_INTENDED, NAME, NO_ACTION, OTHER_COLUMNS, STORED, effect_of
 from streamkeeper.compatibility.function_names import Named, names_of_both
 from streamkeeper.compatibility.rule import (
     NOT_NULL,
@@ -117,7 +117,7 @@ def _one_aggregate(
             where,
             evidence,
             "tws_field_renamed_unsafe",
-            f"{NO_ACTION}: no code of the query reads these fields by name",
+            f"{NO_ACTION} for the state: no code of the query reads these fields by name",
         )
     elif _kept_alike(function, other) and _same_buffer(before, after):
         hint = _OLD_RESULTS if output_mode == "update" else ""
@@ -221,7 +221,14 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
     sides = [[_on_side(each, of) for each in side] for side, of in zip(both, (before, after), strict=True)]
     shown = "stored columns" if rule == "reordered" else "stored column"
     evidence = expressions_change(sides[0], sides[1], shown, named)
-    yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type")
+    effect = ""
+    if rule == "changed" and len(gone) != len(come):
+        evidence = "; ".join(
+            (expressions_change(sides[0], [], shown, named), expressions_change([], sides[1], shown, named))
+        )
+        if len(had) != len(has):
+            effect = OTHER_COLUMNS.format(rows=STORED[noun])
+    yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type", effect=effect)
 
 
 def _on_side(meaning: str, operator: Operator) -> str:

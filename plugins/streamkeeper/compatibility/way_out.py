@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from streamkeeper.compatibility.rehearsals import FAILURES
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, is_stateful
 from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
 from streamkeeper.model.finding import Finding, Severity
@@ -37,8 +38,11 @@ ONLY_BACK = (
     "beside the current one"
 )
 
+_REVERT = "revert the change"
 _REFUSED = "the deploy is refused because of {rule}: follow the hint of that finding first"
 _FIRST = "the deploy is refused because of {rule}: follow the hint of that finding first. After that: "
+_CAUSE = "the deploy is refused because of {rule}, and this change may be its cause: revert the change"
+_KEPT = ". To keep the change, follow the hint of {rule} first. After that: {hint}"
 _NOT_INTENDED = "If this change is not intended, revert it"
 _SWITCHES = (
     "the deploy switches because of {rule}, {asks}; if the switch rebuilds the output, a "
@@ -89,11 +93,18 @@ def _cannot_switch(finding: Finding, old: Manifest, new: Manifest) -> bool:
 
 
 def _after_fatal(finding: Finding, among: Sequence[Finding]) -> Finding:
-    """Return the finding; if it is breaking and a fatal one refuses the deploy, its hint names the fatal one first."""
+    """Return the finding; if it is breaking and a fatal one refuses the deploy, its hint names the fatal one first.
+
+    The change itself may be the cause of a failed rehearsal: then reverting it is the first remedy.
+    """
     fatal = next((each for each in among if each.severity is Severity.FATAL), None)
     if fatal is None or finding.severity is not Severity.BREAKING or not finding.hint:
         return finding
-    return msgspec.structs.replace(finding, hint=f"{_FIRST.format(rule=fatal.rule)}{finding.hint}")
+    if fatal.rule not in FAILURES:
+        return msgspec.structs.replace(finding, hint=f"{_FIRST.format(rule=fatal.rule)}{finding.hint}")
+    way = finding.hint.removeprefix(f"{_REVERT}; or ").removesuffix(f"; or {_REVERT}")
+    keeping = "" if way.startswith(_REVERT) else _KEPT.format(rule=fatal.rule, hint=way)
+    return msgspec.structs.replace(finding, hint=f"{_CAUSE.format(rule=fatal.rule)}{keeping}")
 
 
 def _without_approval(finding: Finding, among: Sequence[Finding], old: Manifest, new: Manifest) -> Finding:

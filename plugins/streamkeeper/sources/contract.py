@@ -219,6 +219,9 @@ class SourceKind:
     """The options that limit how fast it is read, and do not affect what is read."""
     option_effects: Mapping[str, OptionEffect] = field(default_factory=dict)
     """Option -> what it affects."""
+    option_sentences: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
+    """Option -> a sentence about the effect of its change on new rows, or its new value, in lower case -> the sentence.
+    """
     option_risks: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Option -> its only safe value, in lower case, and how every other value affects rows."""
     clone_options: Mapping[str, str] = field(default_factory=dict)
@@ -236,6 +239,15 @@ class SourceKind:
     def effect_of(self, option: str) -> OptionEffect | None:
         """Return what a change of this option affects; None for an option that this kind does not have."""
         return self.option_effects.get(option)
+
+    def sentence_of(self, option: str, value: str | None, form: str) -> str:
+        """Return the effect of a changed option on new rows; empty if only the general effect of the option is known.
+
+        ``value``: the new value; None if the option is not set any more. ``form``: the format of its content.
+        """
+        found = self.option_sentences.get(option, "")
+        new = self.defaults(form).get(option, "") if value is None else value
+        return found if isinstance(found, str) else found.get(new.lower(), "")
 
     def defaults(self, form: str) -> Mapping[str, str]:
         """Return option -> its default in Spark, if the default is constant. ``form``: the format of its content."""

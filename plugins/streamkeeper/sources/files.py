@@ -18,6 +18,7 @@ from streamkeeper.sources.contract import (
     count,
 )
 from streamkeeper.sources.file_options import DEFAULTS, FILES_DEFAULTS, SECOND_NAMES, STREAM
+from streamkeeper.sources.option_sentences import FILE_OPTIONS
 
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
 """Options that change which files a source counts as read, or as too old."""
@@ -117,6 +118,7 @@ FILES = Files(
         "pathglobfilter": OptionEffect.FINDING,
         "recursivefilelookup": OptionEffect.FINDING,
     },
+    option_sentences=FILE_OPTIONS,
     option_risks={
         "ignoremissingfiles": ("false", MISSING_FILES),
         "ignorecorruptfiles": ("false", CORRUPT_FILES),

@@ -20,6 +20,7 @@ from streamkeeper.sources.contract import (
     SourceReach,
     count,
 )
+from streamkeeper.sources.option_sentences import KAFKA_OPTIONS
 
 _BROKERS = "kafka.bootstrap.servers"
 _CLIENTS = "kafka."
@@ -242,6 +243,7 @@ KAFKA = Kafka(
         "kafkaconsumer.polltimeoutms": OptionEffect.UPKEEP,
         "kafka.isolation.level": OptionEffect.ROWS,
     },
+    option_sentences=KAFKA_OPTIONS,
     option_risks={
         "failondataloss": (
             "true",

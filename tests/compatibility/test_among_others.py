@@ -1,0 +1,53 @@
+"""The text of a finding also holds beside the other findings of its query."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.among_others import ALONE, UNLESS_FAILED
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.rehearsals import rehearsal_failed
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import StateColumn
+from tests.compatibility.manifests import JOIN, STATEFUL, changed, with_operator, with_state
+
+REFUSED = rehearsal_failed("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", "seen", 1, again=True)
+ASKED = Finding(rule="unknown-operator", severity=Severity.OPAQUE, where="plan", evidence="seen", hint="h")
+
+
+def findings_with(*observed: Finding) -> dict[str, Finding]:
+    """The findings about another trigger and another key of a join, beside those observed."""
+    old = with_state(JOIN)
+    key = (StateColumn(meaning="equalto(source 0.g, source 1.g)", type=""),)
+    new = changed(with_operator(old, key_columns=key), trigger="1 second")
+    return {each.rule: each for each in assess({"q": old}, {"q": new}, {"q": observed}).queries["q"].findings}
+
+
+@pytest.mark.parametrize(
+    ("observed", "hint"),
+    [((), "no action is needed if this is intended"), ((ASKED,), f"{ALONE} if this is intended")],
+)
+def test_a_note_needs_no_action_for_its_change_alone_if_another_finding_needs_one(
+    observed: tuple[Finding, ...], hint: str
+) -> None:
+    """It said ``no action is needed``, beside a finding that stops the deploy."""
+    new = changed(STATEFUL, trigger="1 second")
+    found = assess({"q": STATEFUL}, {"q": new}, {"q": observed}).queries["q"].findings
+    assert next(each for each in found if each.rule == "trigger-changed").hint == hint
+
+
+def test_effects_on_rows_are_conditional_if_the_rehearsal_failed() -> None:
+    """``batches would start at other times`` stood beside ``no batch would be committed``."""
+    for rule in ("join-key-changed", "trigger-changed"):
+        assert findings_with(REFUSED)[rule].effect == f"{UNLESS_FAILED}{findings_with()[rule].effect}"
+    assert findings_with(REFUSED)["refused-by-spark"].effect.startswith("the query would fail")
+
+
+def test_an_effect_that_names_the_failure_stays_as_it_is() -> None:
+    """``if the query did not fail, Spark would reject the state`` contradicts itself."""
+    old = with_state(JOIN)
+    new = with_operator(old, values=JOIN.values[:1])
+    found = assess({"q": old}, {"q": new}, {"q": (REFUSED,)}).queries["q"].findings
+    assert {each.effect.partition(",")[0] for each in found if each.rule == "join-column-removed"} == {
+        "Spark would reject the state"
+    }
