@@ -116,7 +116,7 @@ def ask_every_door(bed: Bed, cases: Mapping[str, Case]) -> Doors:
         (bed.input / name / "out").mkdir()
     write_jobs(bed.jobs, cases, new=False)
     params = {"root": str(bed.input)}
-    first = Deploy.open(bed.site, "first", DeployRequest(job=JOB, params=dict(params), reason="bench")).run()
+    first = Deploy.open(bed.installation, "first", DeployRequest(job=JOB, params=dict(params), reason="bench")).run()
     if first.outcome is not Outcome.SUCCEEDED:
         raise RuntimeError(f"the deployed side does not serve: {first.sentence}")
     write_jobs(bed.jobs, cases, new=True)
@@ -153,7 +153,7 @@ def _check(bed: Bed) -> str:
 
 def assess_with(bed: Bed, operation: str, request: DeployRequest) -> Assessment | str:
     """The assessment of a deploy that is given up after it; or its sentence, where there is none."""
-    deploy = Deploy.open(bed.site, operation, request)
+    deploy = Deploy.open(bed.installation, operation, request)
     deploy.run(until=Step.ASSESS)
     if deploy.state.operations[operation].outcome is None and not deploy.state.operations[operation].fall_back:
         deploy.abort(requested_by="bench", reason="only its assessment was wanted")
@@ -161,7 +161,7 @@ def assess_with(bed: Bed, operation: str, request: DeployRequest) -> Assessment 
     state = deploy.state.operations[operation]
     if not state.report:
         return state.sentence
-    stored = read_object(bed.site.store, request.job, "reports", state.report, ".json")
+    stored = read_object(bed.installation.store, request.job, "reports", state.report, ".json")
     return from_json(stored, Assessment, where="report")
 
 

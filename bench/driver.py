@@ -76,7 +76,7 @@ def _measure(bed: Bed, batches: int, busy: int, idle_s: float) -> dict[str, Any]
     run = bed.command("deploy", JOB, "--params", json.dumps(params), "--reason", "bench")
     if run.returncode:
         raise SystemExit(run.stderr)
-    control = Control(bed.site.store, JOB, bed.site.journal(JOB, "bench").state().serving_instance)
+    control = Control(bed.installation.store, JOB, bed.installation.journal(JOB, "bench").state().serving_instance)
     # What a start costs once (it records where the checkpoint version began) is no batch's own.
     started = _status(control)
     wait_for("a start that is over", lambda: _count(_status(control), started) >= 3, timeout_s=120, poll_s=0.2)

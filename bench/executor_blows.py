@@ -80,16 +80,16 @@ class Stage:
             if blow == "freeze":
                 time.sleep(5.0)
                 return
-            state = self._site.journal(JOB, "bench").state()
-            self._site.runner.kill(JOB, state.appointed)
-            wait_for("its end", lambda: self._site.runner.observe(JOB, state.appointed).life is Life.DEAD, 60)
+            state = self._installation.journal(JOB, "bench").state()
+            self._installation.runner.kill(JOB, state.appointed)
+            wait_for("its end", lambda: self._installation.runner.observe(JOB, state.appointed).life is Life.DEAD, 60)
             self._command("recover", JOB, "--action", "restart", "--reason", "struck")
         finally:
             self._cluster.strike("resume")
 
     @property
-    def _site(self) -> Any:
-        return self._bed.site
+    def _installation(self) -> Any:
+        return self._bed.installation
 
     def _is_exact(self) -> bool:
         return self._totals() == expected_totals(self._bed.input / "sales")

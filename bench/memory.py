@@ -85,8 +85,8 @@ def _look(bed: Bed, minute: float) -> tuple[dict[str, float], dict[str, int]]:
     _, jvm, _, jvm_size = min(each for each in seen if each[2] == "java")
     python = sum(size for *_, name, size in seen if name.startswith("python"))
     histogram = _live(jvm)
-    instance = bed.site.journal(JOB, "bench").state().serving_instance
-    status = Control(bed.site.store, JOB, instance).read_status()
+    instance = bed.installation.journal(JOB, "bench").state().serving_instance
+    status = Control(bed.installation.store, JOB, instance).read_status()
     look = {
         "minute": minute,
         "batches": status.spans_ms.get("batches", 0.0) if status is not None else 0.0,

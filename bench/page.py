@@ -77,14 +77,14 @@ def main() -> int:
 
 
 def _figures(root: Path, jobs: int, views: int) -> dict[str, Any]:
-    site = Installation.from_environment({"STREAMKEEPER_HOME": str(root / "home")})
+    installation = Installation.from_environment({"STREAMKEEPER_HOME": str(root / "home")})
     now = time.time()
     write_index(
-        site.store,
+        installation.store,
         FleetIndex(
             number=7,
             started=now,
-            installation=site.id,
+            installation=installation.id,
             rows=tuple(_row(number, now) for number in range(jobs)),
         ),
     )
@@ -92,8 +92,8 @@ def _figures(root: Path, jobs: int, views: int) -> dict[str, Any]:
         # Seconds mean little without it: others' work on the machine counts in full.
         "load_before": round(os.getloadavg()[0], 1),
         "jobs": jobs,
-        "index_bytes": len(site.store.read("fleet/index.json")),
-        "alone": asyncio.run(_alone(site, views)),
+        "index_bytes": len(installation.store.read("fleet/index.json")),
+        "alone": asyncio.run(_alone(installation, views)),
         "behind_airflow": _behind_airflow(root, views),
     }
 
@@ -142,10 +142,12 @@ def _row(number: int, now: float) -> JobRow:
     )  # fmt: skip
 
 
-async def _alone(site: Installation, views: int) -> dict[str, Any]:
+async def _alone(installation: Installation, views: int) -> dict[str, Any]:
     """The application without a server: what is rendered and read, and how often the store is asked."""
-    store = CountingStore(site.store)
-    app = make_app(lambda: replace(site, store=store), lambda: Viewer(name="bench", may=lambda right, dag_id: True))
+    store = CountingStore(installation.store)
+    app = make_app(
+        lambda: replace(installation, store=store), lambda: Viewer(name="bench", may=lambda right, dag_id: True)
+    )
     found: dict[str, Any] = {}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page") as client:
         for name, query in VIEWS.items():

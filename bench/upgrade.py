@@ -77,14 +77,14 @@ class Run:
             print(done.stdout + done.stderr, flush=True)
 
     def _serves(self) -> bool:
-        state = self.bed.site.journal(JOB, "bench").state()
-        status = Control(self.bed.site.store, JOB, state.appointed).read_status()
+        state = self.bed.installation.journal(JOB, "bench").state()
+        status = Control(self.bed.installation.store, JOB, state.appointed).read_status()
         done = all(each.outcome is not None for each in state.operations.values())
         return done and status is not None and status.state is DriverState.SERVING and bool(list(self.bed.processes()))
 
     def _seen(self) -> dict[str, Any]:
         """The newest operation and the driver that is appointed."""
-        state, store = self.bed.site.journal(JOB, "bench").state(), self.bed.site.store
+        state, store = self.bed.installation.journal(JOB, "bench").state(), self.bed.installation.store
         operation = list(state.operations.values())[-1]
         report = operation.report and read_object(store, JOB, "reports", operation.report, ".json")
         found = from_json(report, Assessment, where="report") if report else None

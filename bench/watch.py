@@ -107,14 +107,14 @@ def _measure(count: int, url: str) -> dict[str, float]:
     environ = _environment(root, url)
     made = time.monotonic()
     # The store is opened once as a person's command does it, which makes it an installation.
-    site = Installation.from_environment(environ)
+    installation = Installation.from_environment(environ)
     for number in range(count):
-        _make_job(site, root, f"job_{number:05d}")
+        _make_job(installation, root, f"job_{number:05d}")
     figures: dict[str, float] = {"made_s": round(time.monotonic() - made, 1)}
-    living = [_a_driver(site, f"job_{number:05d}") for number in range(count)]
+    living = [_a_driver(installation, f"job_{number:05d}") for number in range(count)]
     try:
         for name in ("first_pass", "second_pass", "third_pass"):
-            figures |= _pass(site, name, count)
+            figures |= _pass(installation, name, count)
         for name, words in (("jobs", []), ("jobs_now", ["--now"])):
             figures[f"{name}_s"] = _command(environ, "jobs", "--json", *words)
     finally:
@@ -122,17 +122,17 @@ def _measure(count: int, url: str) -> dict[str, float]:
             each.kill()
         for each in living:
             each.wait()
-    figures |= _pass(site, "all_dead_pass", count)
+    figures |= _pass(installation, "all_dead_pass", count)
     shutil.rmtree(root, ignore_errors=True)
     return figures
 
 
-def _pass(site: Installation, name: str, count: int) -> dict[str, float]:
+def _pass(installation: Installation, name: str, count: int) -> dict[str, float]:
     """Seconds and requests of one pass, also those that the runner makes to tell whether a driver lives."""
-    store = CountingStore(site.store)
-    runner = LocalProcessRunner(store, site.settings, installation=site.record)
+    store = CountingStore(installation.store)
+    runner = LocalProcessRunner(store, installation.settings, installation=installation.record)
     began = time.monotonic()
-    report = run_pass(Watch(site=replace(site, store=store, runner=runner), acts=False))
+    report = run_pass(Watch(installation=replace(installation, store=store, runner=runner), acts=False))
     seconds = time.monotonic() - began
     assert len(report.index.rows) == count
     assert not any(row.unlooked for row in report.index.rows), report.index.rows[0].unlooked
@@ -154,34 +154,34 @@ def _environment(root: Path, url: str) -> dict[str, str]:
     return {**kept, **here, **({"STREAMKEEPER_STORE": url} if url else {})}
 
 
-def _a_driver(site: Installation, job: str) -> subprocess.Popen[bytes]:
+def _a_driver(installation: Installation, job: str) -> subprocess.Popen[bytes]:
     """A process that carries the mark of a job's driver, and the record of it."""
-    mark = {"STREAMKEEPER_INSTANCE": f"{job}/op-candidate", "STREAMKEEPER_INSTALLATION": site.id}
+    mark = {"STREAMKEEPER_INSTANCE": f"{job}/op-candidate", "STREAMKEEPER_INSTALLATION": installation.id}
     process = subprocess.Popen(["/bin/sleep", "3600"], env=mark, start_new_session=True)
     found, here = read_process(process.pid), this_machine()
     assert found is not None
     record = ProcessRecord(
         instance="op-candidate", generation=1, machine=here.text, host=here.host, pid=process.pid,
-        started=found.started, installation=site.id,
+        started=found.started, installation=installation.id,
     )  # fmt: skip
-    _put(site, f"control/{job}/op-candidate/process-0001.json", to_json(record))
+    _put(installation, f"control/{job}/op-candidate/process-0001.json", to_json(record))
     return process
 
 
-def _put(site: Installation, key: str, value: bytes) -> None:
+def _put(installation: Installation, key: str, value: bytes) -> None:
     """Into a local store without waiting for the disk: making the fleet is not what is measured."""
-    if not site.store.url.startswith("file:"):
-        site.store.replace(key, value)
+    if not installation.store.url.startswith("file:"):
+        installation.store.replace(key, value)
         return
-    path = Path(site.store.url.removeprefix("file://")) / key
+    path = Path(installation.store.url.removeprefix("file://")) / key
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(value)
 
 
-def _make_job(site: Installation, root: Path, job: str) -> None:
-    for number, record in enumerate(_records(site, root, job), start=1):
+def _make_job(installation: Installation, root: Path, job: str) -> None:
+    for number, record in enumerate(_records(installation, root, job), start=1):
         entry = Entry(number=number, at="2026-01-01T00:00:00Z", by="bench", record=record)
-        _put(site, entry_key(job, number), to_json(entry))
+        _put(installation, entry_key(job, number), to_json(entry))
     queries = {
         query: QueryStatus(
             query=query, version="v0001", epoch=1, committed=BATCHES, signals=QuerySignals(batch=BATCHES)
@@ -192,12 +192,12 @@ def _make_job(site: Installation, root: Path, job: str) -> None:
         instance="op-candidate", release="r0001", generation=1, state=DriverState.SERVING, beat=1, at="",
         queries=queries,
     )  # fmt: skip
-    _put(site, f"control/{job}/op-candidate/status.json", to_json(status))
+    _put(installation, f"control/{job}/op-candidate/status.json", to_json(status))
     for query in QUERIES:
-        _make_checkpoint(site, root / "home" / "checkpoints" / job / query / "v0001", job, query)
+        _make_checkpoint(installation, root / "home" / "checkpoints" / job / query / "v0001", job, query)
 
 
-def _records(site: Installation, root: Path, job: str) -> list[Record]:
+def _records(installation: Installation, root: Path, job: str) -> list[Record]:
     environment = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
     content = ReleaseContent(
         bundle="b" * 64, bundle_bytes=1, entry=f"{job}.py", params={}, conf={}, environment=environment,
@@ -214,7 +214,7 @@ def _records(site: Installation, root: Path, job: str) -> list[Record]:
         records += [
             CheckpointVersionCreated(
                 query=query, version="v0001", release="r0001", origin="fresh", state_format="f", root=checkpoints,
-                installation=site.id,
+                installation=installation.id,
             ),
         ]  # fmt: skip
     records.append(InstanceAppointed(operation="op", instance="op-candidate"))
@@ -232,7 +232,7 @@ def _records(site: Installation, root: Path, job: str) -> list[Record]:
     ]
 
 
-def _make_checkpoint(site: Installation, directory: Path, job: str, query: str) -> None:
+def _make_checkpoint(installation: Installation, directory: Path, job: str, query: str) -> None:
     """Logs as Spark keeps them: the last hundred batches; and a snapshot of the newest."""
     for log in ("offsets", "commits"):
         (directory / log).mkdir(parents=True)
@@ -245,7 +245,7 @@ def _make_checkpoint(site: Installation, directory: Path, job: str, query: str) 
         query_id=QUERY_ID.format(1), batch=BATCHES, pending=False, offsets={}, watermark_ms=None,
         taken_at="2026-11-22T00:00:00+00:00", stored=1, packs=(), files=(),
     )  # fmt: skip
-    _put(site, series_key(snapshot.series, "index", f"{1:010d}"), seal(snapshot, packed=True))
+    _put(installation, series_key(snapshot.series, "index", f"{1:010d}"), seal(snapshot, packed=True))
 
 
 if __name__ == "__main__":

@@ -117,7 +117,7 @@ class Deployer:
 
     def _report(self, run: Run) -> StepReport:
         asked, job = run.asked, run.asked.job
-        journal = self._system.site.journal(job, "demo")
+        journal = self._system.installation.journal(job, "demo")
         done = journal.state().operations.get(run.operation)
         if done is None or done.outcome is None:
             raise DeployFailed(f"{asked.name}: {self._last_error(run)}", hint=f"run {run.run_id} of {asked.dag}")

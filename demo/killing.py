@@ -50,9 +50,9 @@ def kill_and_watch(
 
 def serving_driver(system: System, job: str) -> DriverStatus:
     """Return the current driver's status; raises DeployFailed without a driver."""
-    site = system.site
-    instance = site.journal(job, "demo").state().serving_instance
-    status = Control(site.store, job, instance).read_status() if instance else None
+    installation = system.installation
+    instance = installation.journal(job, "demo").state().serving_instance
+    status = Control(installation.store, job, instance).read_status() if instance else None
     if status is None:
         raise DeployFailed(f"{job} has no serving driver to kill")
     return status

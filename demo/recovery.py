@@ -67,7 +67,7 @@ def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout
         state = airflow.api.wait_for_run(BACKUP, run, timeout_s=timeout_s)
     finally:
         airflow.api.set_paused(BACKUP, True)
-    newest = Catalogue(system.site.snapshots, SERIES).newest()
+    newest = Catalogue(system.installation.snapshots, SERIES).newest()
     if state != "success" or newest is None:
         raise DeployFailed(f"the scheduled backup ended as {state}", hint=f"run {run} of {BACKUP}")
     told = f"{newest.name} holds batch {newest.batch}: {len(newest.files)} files, {newest.bytes:,} bytes"
@@ -79,7 +79,7 @@ def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 60
     began = time.monotonic()
     run = airflow.api.trigger(DRILL, {"job": SALES_TOTALS})
     state = airflow.api.wait_for_run(DRILL, run, timeout_s=timeout_s)
-    catalogue = Catalogue(system.site.snapshots, SERIES)
+    catalogue = Catalogue(system.installation.snapshots, SERIES)
     number = catalogue.numbers()[-1]
     results = catalogue.drills(number)
     if state != "success" or not results or not results[-1].ok:
@@ -93,7 +93,7 @@ def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
 
     Raises DeployFailed if the watch names another problem, or still names a problem after the recovery.
     """
-    checkpoint = Path(query_target(system.site, SALES_TOTALS, QUERY).location)
+    checkpoint = Path(query_target(system.installation, SALES_TOTALS, QUERY).location)
     _kill(system, SALES_TOTALS)
     shutil.rmtree(checkpoint)
     tell(f"  the checkpoint {checkpoint.name} of {SERIES} is deleted under its killed driver")
@@ -143,7 +143,7 @@ def _watched(
     """Trigger one pass of the watch. Afterwards only the rule ``wanted`` may be open; "" if no rule may be open."""
     began = time.monotonic()
     state = airflow.api.wait_for_run(WATCH, airflow.api.trigger(WATCH, {}), timeout_s=timeout_s)
-    found = IncidentLog(system.site.store, job).state().open.values()
+    found = IncidentLog(system.installation.store, job).state().open.values()
     pages = {each.symptom.rule: each.symptom for each in found if each.symptom.severity is Severity.PAGE}
     if state != "success" or set(pages) != ({wanted} if wanted else set()):
         told = ", ".join(each.cause for each in pages.values()) or "nothing"
@@ -154,11 +154,11 @@ def _watched(
 
 def _kill(system: System, job: str) -> str:
     """Kill every process of the current driver, so that no supervisor restarts it; return its name."""
-    instance = system.site.journal(job, "demo").state().serving_instance
+    instance = system.installation.journal(job, "demo").state().serving_instance
 
     def dead() -> bool:
-        system.site.runner.kill(job, instance)
-        return system.site.runner.observe(job, instance).life is Life.DEAD
+        system.installation.runner.kill(job, instance)
+        return system.installation.runner.observe(job, instance).life is Life.DEAD
 
     if not wait_until(dead, timeout_s=30):
         raise StillWaiting(f"{instance} does not end")

@@ -76,7 +76,7 @@ class Bed:
         return {**kept, **here}
 
     @property
-    def site(self) -> Installation:
+    def installation(self) -> Installation:
         """The site, for looking at it and for running operations in this process."""
         return Installation.from_environment(self.environment)
 

@@ -36,7 +36,7 @@ class System:
         self.airflow_settings: dict[str, str] = {}
 
     @property
-    def site(self) -> Installation:
+    def installation(self) -> Installation:
         """Its Streamkeeper, as the drivers and Airflow see it."""
         return Installation.from_environment(self.environment)
 
@@ -105,15 +105,15 @@ class System:
 
     def drain(self, jobs: tuple[str, ...], *, timeout_s: float = 60) -> None:
         """Let the serving drivers end at a batch boundary; raises StillWaiting naming those that did not."""
-        site = self.site
-        serving = {job: site.journal(job, "demo").state().serving_instance for job in jobs}
+        installation = self.installation
+        serving = {job: installation.journal(job, "demo").state().serving_instance for job in jobs}
         serving = {job: instance for job, instance in serving.items() if instance}
         for job, instance in serving.items():
-            Control(site.store, job, instance).send(CommandKind.DRAIN, _DRAINED_BY)
-            site.runner.nudge(job, instance)
+            Control(installation.store, job, instance).send(CommandKind.DRAIN, _DRAINED_BY)
+            installation.runner.nudge(job, instance)
 
         def all_dead() -> bool:
-            return all(site.runner.observe(*each).life is Life.DEAD for each in serving.items())
+            return all(installation.runner.observe(*each).life is Life.DEAD for each in serving.items())
 
         if not wait_until(all_dead, timeout_s=timeout_s):
             raise StillWaiting(f"{', '.join(serving.values())} did not drain within {timeout_s:.0f} s")
@@ -128,19 +128,23 @@ class System:
     def _kill_drivers(self) -> None:
         if not (self.places.home / "store").exists():
             return
-        site = self.site
-        alive = [each for job in list_jobs(site.store) for each in self._living(site, job)]
+        installation = self.installation
+        alive = [each for job in list_jobs(installation.store) for each in self._living(installation, job)]
         for job, instance in alive:
             self._tell(f"ending driver {instance} of {job}")
-            site.runner.kill(job, instance)
+            installation.runner.kill(job, instance)
 
         def all_gone() -> bool:
-            return all(site.runner.observe(*each).life is not Life.ALIVE for each in alive)
+            return all(installation.runner.observe(*each).life is not Life.ALIVE for each in alive)
 
         if not wait_until(all_gone, timeout_s=20):
             self._tell("a driver does not end: see `ps`")
 
     @staticmethod
-    def _living(site: Installation, job: str) -> list[tuple[str, str]]:
-        planned = site.journal(job, "demo").state().instances.values()
-        return [(job, each.instance) for each in planned if site.runner.observe(job, each.instance).life is Life.ALIVE]
+    def _living(installation: Installation, job: str) -> list[tuple[str, str]]:
+        planned = installation.journal(job, "demo").state().instances.values()
+        return [
+            (job, each.instance)
+            for each in planned
+            if installation.runner.observe(job, each.instance).life is Life.ALIVE
+        ]

@@ -74,12 +74,12 @@ class Stage:
     @property
     def release(self) -> str:
         """The one that serves."""
-        return self.system.site.journal(EVENT_COPY, "bench").state().serving_release
+        return self.system.installation.journal(EVENT_COPY, "bench").state().serving_release
 
     @property
     def operation(self) -> str:
         """The one that deployed what serves."""
-        return next(reversed(self.system.site.journal(EVENT_COPY, "bench").state().operations))
+        return next(reversed(self.system.installation.journal(EVENT_COPY, "bench").state().operations))
 
     def prepare(self) -> None:
         """Deploy, snapshot and push: by the commands that a person has."""

@@ -150,7 +150,7 @@ class Stage:
 
     def state(self) -> JobState:
         """The job's state as recorded."""
-        return self.bed.site.journal(JOB, "campaign").state()
+        return self.bed.installation.journal(JOB, "campaign").state()
 
     def _at_points(self, names: list[str]) -> tuple[list[str], list[str], int]:
         """One deploy that dies at each of the points in turn, and one more for those that it did not reach."""
@@ -184,7 +184,7 @@ class Stage:
 
     def _serving_lives(self) -> bool:
         serving = self.state().serving_instance
-        return bool(serving) and self.bed.site.runner.observe(JOB, serving).life is Life.ALIVE
+        return bool(serving) and self.bed.installation.runner.observe(JOB, serving).life is Life.ALIVE
 
     def _at_random(self, seed: int) -> tuple[list[str], list[str], int]:
         chance = random.Random(seed)
@@ -245,7 +245,7 @@ class Stage:
             wait_for("one driver", lambda: self._driver_instances() == alone, timeout_s=60)
         except TimeoutError:
             return [f"drivers {sorted(self._driver_instances())}, serving {state.serving_instance}"]
-        status = Control(self.bed.site.store, JOB, state.serving_instance).read_status()
+        status = Control(self.bed.installation.store, JOB, state.serving_instance).read_status()
         serves = status is not None and status.state is DriverState.SERVING
         return [] if serves else [f"{state.serving_instance} does not serve"]
 

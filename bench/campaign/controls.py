@@ -141,7 +141,7 @@ class Control:
         )
 
     def _newest_epoch(self) -> int:
-        state = self.bed.site.journal(JOB, "control").state()
+        state = self.bed.installation.journal(JOB, "control").state()
         return max((each.epoch for each in state.epochs.values()), default=0)
 
 

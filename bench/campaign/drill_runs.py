@@ -46,7 +46,7 @@ def play(root: Path, case: str, off: str = "") -> DrillResult:
     """One drill; a step that must succeed and does not is damage as well. Of a control only whether it is named."""
     name, _, seed = case.partition(":")
     kind, began = KINDS[name], time.monotonic()
-    with kind.site(root, int(seed), off) as drill:
+    with kind.installation(root, int(seed), off) as drill:
         try:
             if kind.before is not None:
                 kind.before(drill)

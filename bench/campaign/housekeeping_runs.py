@@ -82,35 +82,35 @@ class HousekeepingStage:
     """One site, made once, and a copy of it for each case; a copy lies where the site lay, for records hold paths."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.site = root.absolute(), root.absolute() / "site"
+        self.root, self.installation = root.absolute(), root.absolute() / "site"
         shutil.rmtree(self.root, ignore_errors=True)
-        (self.site / "home").mkdir(parents=True)
-        (self.site / "jobs").mkdir()
+        (self.installation / "home").mkdir(parents=True)
+        (self.installation / "jobs").mkdir()
         self.traced: list[str] = []
         self._expected: dict[str, State] = {}
         self._code = 0
         made = self._run(build_house)
         assert made.code == 0, made.printed
-        self.site.rename(self.root / "kept")
+        self.installation.rename(self.root / "kept")
 
     def prepare(self, name: str) -> None:
         """Bring the site into the state in which the kind begins; run it once to the end, and keep what it leaves."""
         kind = KINDS[name]
         self._copy("kept")
-        kind.prepare(self.site, lambda call, **extra: self._run(call, extra))
+        kind.prepare(self.installation, lambda call, **extra: self._run(call, extra))
         shutil.rmtree(self.root / "prepared", ignore_errors=True)
-        self.site.rename(self.root / "prepared")
+        self.installation.rename(self.root / "prepared")
         self._copy("prepared")
         trace = self.root / "trace"
         trace.unlink(missing_ok=True)
-        run = self._run(kind.call(self.site), {**kind.settings, "STREAMKEEPER_CRASH_TRACE": str(trace)})
+        run = self._run(kind.call(self.installation), {**kind.settings, "STREAMKEEPER_CRASH_TRACE": str(trace)})
         self.traced = trace.read_text().split() if trace.exists() else []
-        self._code, self._expected = run.code, {"": read_final_state(self.site)}
+        self._code, self._expected = run.code, {"": read_final_state(self.installation)}
         print(f"{name}: exit {run.code}, {len(self.traced)} points: {run.printed.strip()[-300:]}", flush=True)
         if kind.done_at:
-            self._run(kind.call(self.site), kind.settings)
-            self._expected[kind.done_at] = read_final_state(self.site)
-        assert not (missing := find_missing(self.site)), missing
+            self._run(kind.call(self.installation), kind.settings)
+            self._expected[kind.done_at] = read_final_state(self.installation)
+        assert not (missing := find_missing(self.installation)), missing
 
     def play(self, case: str, off: str = "") -> CaseResult:
         """Kill the call at the point, run it again, and compare; ``off``: protections that the killed one lacks."""
@@ -119,16 +119,16 @@ class HousekeepingStage:
         count = Counter(self.traced)[point]
         nth = times(count).get(when, 1)
         self._copy("prepared")
-        killed = self._run(kind.call(self.site), {**kind.settings, "STREAMKEEPER_CRASH": f"{point}:{nth}"}, off)
+        killed = self._run(kind.call(self.installation), {**kind.settings, "STREAMKEEPER_CRASH": f"{point}:{nth}"}, off)
         damage = [] if killed.was_killed else [f"it was not killed: exit {killed.code}: {killed.printed[-300:]}"]
-        damage += self._look("after the kill", lambda: find_missing(self.site))
-        again = self._run((kind.again or kind.call)(self.site), kind.settings)
+        damage += self._look("after the kill", lambda: find_missing(self.installation))
+        again = self._run((kind.again or kind.call)(self.installation), kind.settings)
         if again.code != self._code:
             damage.append(f"the second run: exit {again.code} instead of {self._code}: {again.printed[-300:]}")
-        damage += self._look("at the end", lambda: find_missing(self.site))
+        damage += self._look("at the end", lambda: find_missing(self.installation))
         first = f"killed at {nth} of {count}" if killed.was_killed else f"exit {killed.code}"
         expected = self._expected.get(point, self._expected[""])
-        damage += self._look("at the end", lambda: find_differences(expected, read_final_state(self.site)))
+        damage += self._look("at the end", lambda: find_differences(expected, read_final_state(self.installation)))
         return CaseResult(
             case=case,
             hits=[point] if killed.was_killed else [],
@@ -146,10 +146,13 @@ class HousekeepingStage:
             return [f"{when}: {error}"]
 
     def _copy(self, name: str) -> None:
-        shutil.rmtree(self.site, ignore_errors=True)
-        shutil.copytree(self.root / name, self.site, symlinks=True)
+        shutil.rmtree(self.installation, ignore_errors=True)
+        shutil.copytree(self.root / name, self.installation, symlinks=True)
 
     def _run(self, call: Callable[[], None], extra: Mapping[str, str] | None = None, off: str = "") -> Run:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("STREAMKEEPER_", "AIRFLOW"))}
-        here = {"STREAMKEEPER_HOME": str(self.site / "home"), "STREAMKEEPER_JOBS": str(self.site / "jobs")}
+        here = {
+            "STREAMKEEPER_HOME": str(self.installation / "home"),
+            "STREAMKEEPER_JOBS": str(self.installation / "jobs"),
+        }
         return run_apart(call, {**kept, **here, **(extra or {})}, self.root / "transcript", off=off)

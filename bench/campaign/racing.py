@@ -79,7 +79,7 @@ class ServedSite:
         run = self.bed.command("deploy", JOB, *words, by=started_without(self._off))
         if run.returncode:
             raise RuntimeError(run.stdout + run.stderr)
-        self.drivers.append(self.bed.site.journal(JOB, "campaign").state().serving_instance)
+        self.drivers.append(self.bed.installation.journal(JOB, "campaign").state().serving_instance)
 
     def add(self) -> None:
         """One file more."""
@@ -88,7 +88,7 @@ class ServedSite:
 
     def status(self, instance: str) -> DriverStatus:
         """A driver's last word."""
-        status = Control(self.bed.site.store, JOB, instance).read_status()
+        status = Control(self.bed.installation.store, JOB, instance).read_status()
         assert status is not None
         return status
 

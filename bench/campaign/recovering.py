@@ -39,7 +39,7 @@ class RecoverStage(SwitchStage):
         if ask.driver == "gone":
             self._end_driver()
             # What happened is hours ago as far as the watch remembers: it starts a job so many times an hour.
-            self.bed.site.store.delete(INDEX_KEY)
+            self.bed.installation.store.delete(INDEX_KEY)
         if ask.driver in ("frozen", "killed"):
             for name, process in self._victims():
                 if name == "serving python" and "streamkeeper.driver" in process.cmdline():
@@ -86,7 +86,7 @@ class RecoverStage(SwitchStage):
         self._seen += find_steps_back(watch.sights)
         if not well:
             outcomes.append("left to a person")
-            told_of = IncidentLog(self.bed.site.store, JOB).state().open
+            told_of = IncidentLog(self.bed.installation.store, JOB).state().open
             self._seen += [] if told_of else ["the watch left the job dead, and tells nobody"]
         print(f"    watch: {', '.join(outcomes)}, {time.monotonic() - began:.0f} s", flush=True)
         return outcomes
@@ -123,7 +123,7 @@ class RecoverStage(SwitchStage):
 
     def _end_driver(self) -> None:
         """All of its processes, its supervisor first."""
-        appointed, runner = self.state().appointed, self.bed.site.runner
+        appointed, runner = self.state().appointed, self.bed.installation.runner
         runner.kill(JOB, appointed)
         wait_for("its end", lambda: runner.observe(JOB, appointed).life is Life.DEAD, timeout_s=60)
 
@@ -131,7 +131,7 @@ class RecoverStage(SwitchStage):
         state = self.state()
         current = state.current_version(query)
         assert current is not None
-        tree = self.bed.site.checkpoint(state, query, current.version)
+        tree = self.bed.installation.checkpoint(state, query, current.version)
         assert isinstance(tree, LocalTree)
         return tree.root
 
@@ -152,7 +152,7 @@ def find_stirring(bed: Bed, output: Path, *, off: str = "") -> list[str]:
         pass
     found += [f"the watch failed: {run.stderr.strip()[-300:]}"] if run.returncode else []
     found += [f"{each} runs after a pass of the watch" for each in _instances(bed)]
-    state = bed.site.journal(JOB, "campaign").state()
+    state = bed.installation.journal(JOB, "campaign").state()
     if state.stopped is None or state.open_operation is not None:
         found.append("it is not on record as stopped any more")
     return found

@@ -100,7 +100,7 @@ class SwitchStage(Stage):
                 outcomes += self._revive_here()
             except TimeoutError as error:  # outputs that never hold all of the input are what is looked for
                 self._seen.append(str(error))
-        checkpoints = tree_at(f"{self.bed.site.settings.checkpoints}/{JOB}")
+        checkpoints = tree_at(f"{self.bed.installation.settings.checkpoints}/{JOB}")
         operations = list(self.state().operations.values())[before:]
         damage = [*self._seen, *self._wrong(), *find_unrecorded(checkpoints, self.state()), *find_differing(operations)]
         return CaseResult(
@@ -335,7 +335,7 @@ class SwitchStage(Stage):
         now = self.state()
         went = {each.operation for each in now.instances.values() if each.appointed and each.role.value == "candidate"}
         mine = set(list(now.operations)[operations:]) & went
-        for entry in self.bed.site.journal(JOB, "campaign").entries():
+        for entry in self.bed.installation.journal(JOB, "campaign").entries():
             if (
                 isinstance(entry.record, FallBackDecided)
                 and entry.record.operation in mine

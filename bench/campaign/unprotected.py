@@ -156,7 +156,9 @@ def without_desired_state() -> None:
     from streamkeeper.operations import job_facts, starting
 
     make, check = job_facts.make_facts, starting._must_be_possible
-    job_facts.make_facts = lambda site, state: msgspec.structs.replace(make(site, state), wanted=True, stopped="")
+    job_facts.make_facts = lambda installation, state: msgspec.structs.replace(
+        make(installation, state), wanted=True, stopped=""
+    )
     starting._must_be_possible = lambda state, *, unless_stopped: check(state, unless_stopped=False)
 
 

@@ -117,7 +117,7 @@ def ask_doors(pairs: list[Pair], servers: Servers) -> list[dict[str, object]]:
         params = place.params(deployed.params)
         request = DeployRequest(job=JOB_NAME, params=params, conf=_conf(deployed), reason="bench")
         _write(deployed.job, bed.jobs)
-        first = Deploy.open(bed.site, "first", request).run()
+        first = Deploy.open(bed.installation, "first", request).run()
         if first.outcome is not Outcome.SUCCEEDED:
             raise RuntimeError(f"{base.id}: its base does not serve: {first.sentence}")
         for number, pair in enumerate(pairs):

@@ -33,7 +33,7 @@ class Stage:
 
     def state(self, job: str) -> JobState:
         """Return the current state of a job, from its journal."""
-        return self.system.site.journal(job, "demo").state()
+        return self.system.installation.journal(job, "demo").state()
 
     def last_operation(self, job: str) -> OperationState:
         """Return the job's last started operation."""

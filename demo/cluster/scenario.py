@@ -73,7 +73,7 @@ class Node:
         return Act("node killed", "its own process: YARN gives the driver up, a recovery starts it again", self._kill)
 
     def _kill(self, stage: Stage) -> list[StepReport]:
-        site, instance = stage.system.site, serving_driver(stage.system, EVENT_COUNTS).instance
+        installation, instance = stage.system.installation, serving_driver(stage.system, EVENT_COUNTS).instance
         for process in psutil.Process(self.servers.pid).children(recursive=True):
             if NODE_MANAGER in process.cmdline():
                 process.kill()
@@ -83,9 +83,11 @@ class Node:
                 break
         else:
             raise DeployFailed("YARN has no NodeManager to kill")
-        if not wait_until(lambda: site.runner.observe(EVENT_COUNTS, instance).life is Life.DEAD, timeout_s=_GIVEN_UP_S):
+        if not wait_until(
+            lambda: installation.runner.observe(EVENT_COUNTS, instance).life is Life.DEAD, timeout_s=_GIVEN_UP_S
+        ):
             raise StillWaiting(f"{instance} has not ended within {_GIVEN_UP_S:.0f} s of its node's end")
-        stage.tell(f"  {site.runner.observe(EVENT_COUNTS, instance).why}")
+        stage.tell(f"  {installation.runner.observe(EVENT_COUNTS, instance).why}")
         return recover_dead(
             stage.system, stage.airflow, stage.deployer, stage.tell, EVENT_COUNTS, reason="YARN gave it up"
         )

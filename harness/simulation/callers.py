@@ -112,7 +112,7 @@ class Watching:
         scheduler = self._world.scheduler
         while True:
             try:
-                report = run_pass(Watch(site=self._world.site_of(self.process), by=self.process.name))
+                report = run_pass(Watch(installation=self._world.site_of(self.process), by=self.process.name))
                 for line in report.lines:
                     scheduler.say(line)
             except StreamkeeperError as error:
@@ -125,8 +125,8 @@ class Watching:
 def deploy(operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE) -> Act:
     """Deploy or roll back, or continue that operation."""
 
-    def act(site: Installation) -> Any:
-        return Deploy.open(site, operation, request, on_open=on_open).run()
+    def act(installation: Installation) -> Any:
+        return Deploy.open(installation, operation, request, on_open=on_open).run()
 
     return act
 
@@ -134,8 +134,8 @@ def deploy(operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.R
 def stop(operation: str) -> Act:
     """Stop the job."""
 
-    def act(site: Installation) -> Any:
-        return stop_job(site, JOB, requested_by="ada", reason="simulated", operation=operation)
+    def act(installation: Installation) -> Any:
+        return stop_job(installation, JOB, requested_by="ada", reason="simulated", operation=operation)
 
     return act
 
@@ -143,11 +143,11 @@ def stop(operation: str) -> Act:
 def start(operation: str) -> Act:
     """Start the job."""
 
-    def act(site: Installation) -> Any:
-        opened = open_start(site, JOB, requested_by="ada", reason="simulated", operation=operation)
+    def act(installation: Installation) -> Any:
+        opened = open_start(installation, JOB, requested_by="ada", reason="simulated", operation=operation)
         if opened is None:
             return None
-        note_carrier(site.store, JOB, opened.operation, this_process())
+        note_carrier(installation.store, JOB, opened.operation, this_process())
         return opened.run(Step.FALL_BACK)
 
     return act
@@ -156,8 +156,8 @@ def start(operation: str) -> Act:
 def state_end(instance: str) -> Act:
     """State that a driver has ended, although nothing proves it: a person knows."""
 
-    def act(site: Installation) -> Any:
-        return state_death(site, JOB, instance, by="ada", reason="its node was off", accept=True)
+    def act(installation: Installation) -> Any:
+        return state_death(installation, JOB, instance, by="ada", reason="its node was off", accept=True)
 
     return act
 
@@ -165,8 +165,8 @@ def state_end(instance: str) -> Act:
 def resume(operation: str) -> Act:
     """Continue an open operation to its end."""
 
-    def act(site: Installation) -> Any:
-        return Deploy.load(site, JOB, operation).run()
+    def act(installation: Installation) -> Any:
+        return Deploy.load(installation, JOB, operation).run()
 
     return act
 
@@ -188,8 +188,8 @@ def recover(operation: str, action: RecoveryAction) -> Act:
         probation_batches=1,
     )
 
-    def act(site: Installation) -> Any:
-        return open_recovery(site, operation, asked).run()
+    def act(installation: Installation) -> Any:
+        return open_recovery(installation, operation, asked).run()
 
     return act
 
@@ -197,8 +197,8 @@ def recover(operation: str, action: RecoveryAction) -> Act:
 def save() -> Act:
     """Take a snapshot of the job's query."""
 
-    def act(site: Installation) -> Any:
-        return back_up(site.snapshots, query_target(site, JOB, QUERY))
+    def act(installation: Installation) -> Any:
+        return back_up(installation.snapshots, query_target(installation, JOB, QUERY))
 
     return act
 
@@ -206,11 +206,11 @@ def save() -> Act:
 def clean(world: World) -> Act:
     """Remove old snapshots and old batches, by the strictest policy that a user can choose."""
 
-    def act(site: Installation) -> Any:
+    def act(installation: Installation) -> Any:
         before = world.rules.state
-        run = plan_prune(site, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
+        run = plan_prune(installation, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
         world.rules.pruned({tree_at(plan.directory).name for plan in run.directories if plan.files}, before)
-        return prune(site.snapshots, run, site)
+        return prune(installation.snapshots, run, installation)
 
     return act
 
@@ -218,12 +218,12 @@ def clean(world: World) -> Act:
 def try_out() -> Act:
     """Run a drill of the newest snapshot."""
 
-    def act(site: Installation) -> Any:
-        catalogue = Catalogue(site.snapshots, series_of_query(JOB, QUERY))
+    def act(installation: Installation) -> Any:
+        catalogue = Catalogue(installation.snapshots, series_of_query(JOB, QUERY))
         snapshot = catalogue.newest()
         if snapshot is None:
             raise OperationRefused("there is no snapshot")
-        return drill(catalogue, snapshot, released_job(site, snapshot), {}).message
+        return drill(catalogue, snapshot, released_job(installation, snapshot), {}).message
 
     return act
 
@@ -231,9 +231,9 @@ def try_out() -> Act:
 def answer(scheduler: Scheduler, *, approved: bool, think_s: float) -> Act:
     """Answer the question that is open or soon will be, ``think_s`` seconds after it was read."""
 
-    def act(site: Installation) -> Any:
+    def act(installation: Installation) -> Any:
         for _ in range(_LOOKS):
-            state = site.journal(JOB, "eve").state()
+            state = installation.journal(JOB, "eve").state()
             operation = state.open_operation
             about = asked_about(operation) if operation is not None else None
             if operation is not None and about is not None:
@@ -244,7 +244,14 @@ def answer(scheduler: Scheduler, *, approved: bool, think_s: float) -> Act:
         bundle = state.releases[operation.release].content.bundle
         scheduler.sleep(think_s)
         return answer_approval(
-            site, JOB, operation.operation, approved=approved, by="eve", reason="simulated", bundle=bundle, about=about
+            installation,
+            JOB,
+            operation.operation,
+            approved=approved,
+            by="eve",
+            reason="simulated",
+            bundle=bundle,
+            about=about,
         )
 
     return act

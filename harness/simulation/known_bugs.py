@@ -273,7 +273,10 @@ BUGS = (
         "An operation waits for a candidate whose end a person has stated.",
         (
             Change(
-                "operations.deploy", "Deploy._look", "observe(self.site, state,", "self.site.runner.observe(self.job,"
+                "operations.deploy",
+                "Deploy._look",
+                "observe(self.installation, state,",
+                "self.installation.runner.observe(self.job,",
             ),
         ),
     ),

@@ -23,5 +23,5 @@ def test_a_driver_that_is_killed_in_a_switch_loses_nothing(tmp_path: Path) -> No
         played = stage.play(KILLED)
         assert (played.damage, len(played.hits)) == ([], 1), played
         assert played.checkpoints.startswith("hdfs://")
-        assert stage.bed.site.checkpoints.folders("ledgers")
+        assert stage.bed.installation.checkpoints.folders("ledgers")
         assert not (stage.bed.home / "checkpoints").exists()

@@ -26,7 +26,7 @@ def bed(tmp_path: Path) -> Iterator[Bed]:
 def leave(bed: Bed) -> None:
     """The job is on record as stopped."""
     wish = DesiredChanged(serve=False, requested_by="test", reason="", operation="stop-1")
-    bed.site.journal(JOB, "test").append(lambda state: None if state.stopped else wish)
+    bed.installation.journal(JOB, "test").append(lambda state: None if state.stopped else wish)
 
 
 def leave_running(bed: Bed) -> None:

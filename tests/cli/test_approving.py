@@ -128,7 +128,7 @@ def test_what_is_not_asked_cannot_be_answered(job: Registered) -> None:
     unknown = run("approve", JOB, "op-unknown", "--reason", "in a hurry")
     assert "does not wait for an approval" in unknown.stderr
     over = OperationFinished(operation=OPERATION, outcome=Outcome.REFUSED, sentence="over")
-    job.site.journal(JOB, "test").append(lambda _: over)
+    job.installation.journal(JOB, "test").append(lambda _: over)
     ask(job, "op-again")
     other = run("approve", JOB, "op-again", "--reason", "that one", "--bundle", "d" * 64)
     assert f"is about the bundle {BUNDLE[:12]}, not dddddddddddd" in other.stderr
@@ -153,7 +153,7 @@ def test_a_deploy_that_asks_prints_what_to_type(
     monkeypatch.setattr(Deploy, "advance", advance)
     report = Report(CommandResult(command="deploy", job=JOB), as_json=False)
     with pytest.raises(typer.Exit):
-        deploying.follow_operation(report, Deploy.load(job.site, JOB, OPERATION))
+        deploying.follow_operation(report, Deploy.load(job.installation, JOB, OPERATION))
     line = f"Answer with `streamkeeper approve {JOB} {OPERATION} --about state --reason …`, or decline"
     assert capsys.readouterr().out.count(line) == 1
 
@@ -234,5 +234,5 @@ def test_a_rollback_of_a_job_that_served_one_release_only_is_refused(job: Regist
     result = run("rollback", JOB, "--reason", "wrong sums")
     assert result.exit_code == 2
     assert f"job {JOB}: no release was current before r0001" in result.stderr
-    operations = job.site.journal(JOB, "test").state().operations.values()
+    operations = job.installation.journal(JOB, "test").state().operations.values()
     assert not [each for each in operations if each.request.rollback]

@@ -55,7 +55,7 @@ def assessed(job: Registered, verdict: Verdict, way: QueryWay | None, *, refusal
         verdict=verdict,
         reverse=verdict,
         sentence=f"{verdict.name}: as a test has it",
-        report=put_object(job.site.store, JOB, "reports", to_json(judged), ".json"),
+        report=put_object(job.installation.store, JOB, "reports", to_json(judged), ".json"),
         ways={QUERY: way} if way is not None else {},
         refusal=refusal,
         evidence="",
@@ -66,7 +66,7 @@ def follow(job: Registered, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, r
     """Let a deploy come to this end as soon as it is followed."""
 
     def end(_: object, running: Deploy, **__: object) -> Progress:
-        journal = job.site.journal(JOB, "test")
+        journal = job.installation.journal(JOB, "test")
         journal.append(lambda _: replace(record, operation=running.operation))
         over = OperationFinished(operation=running.operation, outcome=outcome, sentence="this is the end")
         journal.append(lambda _: over)
@@ -88,7 +88,7 @@ def test_a_deploy_prints_its_outcome_its_verdict_and_its_paths(
     follow(job, monkeypatch, Outcome.SUCCEEDED, record)
     told = result_of(*deploy())
     assert (told["command"], told["job"], told["outcome"]) == ("deploy", JOB, "succeeded")
-    assert told["operation"] in job.site.journal(JOB, "test").state().operations
+    assert told["operation"] in job.installation.journal(JOB, "test").state().operations
     assert told["message"] == "this is the end"
     details = told["details"]
     assert (details["current_release"], details["verdict"], details["steps"]) == ("r0001", "RESUME", [])

@@ -30,7 +30,7 @@ def run(monkeypatch: pytest.MonkeyPatch, root: Path, *words: str) -> Result:
 def job(tmp_path: Path) -> Registered:
     """A deployed job with a snapshot, in an installation that has its id."""
     job = Registered(tmp_path / "original")
-    open_installation(job.site.store, job.site.settings.home)
+    open_installation(job.installation.store, job.installation.settings.home)
     job.take()
     return job
 

@@ -36,7 +36,7 @@ def assessed(job: Registered, way: QueryWay) -> Assessed:
         verdict=Verdict.REFUSE,
         reverse=Verdict.REFUSE,
         sentence=f"RESTORE: query {QUERY}: {told_way(way)}",
-        report=put_object(job.site.store, JOB, "reports", to_json(judged), ".json"),
+        report=put_object(job.installation.store, JOB, "reports", to_json(judged), ".json"),
         ways={QUERY: way},
         refusal="",
         evidence="",
@@ -47,7 +47,7 @@ def assessed(job: Registered, way: QueryWay) -> Assessed:
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
     """The job, and an environment that finds it."""
     job = registered(tmp_path)
-    settings = job.site.settings
+    settings = job.installation.settings
     for name, value in (("HOME", settings.home), ("STORE", settings.store), ("CHECKPOINTS", settings.checkpoints)):
         monkeypatch.setenv(f"STREAMKEEPER_{name}", value)
     return job
@@ -61,12 +61,12 @@ def test_a_diagnosis_names_cause_evidence_and_prices_and_changes_nothing(job: Re
     """The default only looks; exit code 1 says that something is wrong."""
     job.take()
     lose(job.directory, "missing")
-    before = job.site.journal(JOB, "test").state().number
+    before = job.installation.journal(JOB, "test").state().number
     done = recover()
     assert done.exit_code == 1, done.output
     for part in ("checkpoint-lost", "is missing", "Runbook: A checkpoint is lost", "restore", "s0001"):
         assert part in " ".join(done.output.split())
-    assert job.site.journal(JOB, "test").state().number == before
+    assert job.installation.journal(JOB, "test").state().number == before
 
 
 def test_a_diagnosis_is_there_for_machines(job: Registered) -> None:
@@ -83,7 +83,7 @@ def test_a_diagnosis_is_there_for_machines(job: Registered) -> None:
 
 def test_a_store_that_is_gone_is_a_diagnosis_and_no_other_action(job: Registered) -> None:
     """The cause and its heading; an action is refused in one line, and by what."""
-    store = Path(job.site.settings.store)
+    store = Path(job.installation.settings.store)
     store.rename(store.with_name("hidden"))
     store.write_text("not a directory")
     done = recover("--json")
@@ -116,7 +116,7 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
     assert [step.label for step in Step if f"\n│ {step.label} " in done.output] == steps
     assert "only:" not in done.output
     assert "take the current release, r0001" in done.output
-    assert job.site.journal(JOB, "test").state().open_operation is None
+    assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_bad_input_is_one_line_and_exit_code_2(job: Registered, words: tuple[str
     lose(job.directory, "missing")
     done = recover(*words)
     assert (done.exit_code, line in " ".join(done.stderr.split())) == (2, True), done.output
-    assert job.site.journal(JOB, "test").state().open_operation is None
+    assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
 def test_loss_needs_its_flag(job: Registered) -> None:
@@ -159,7 +159,7 @@ def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) 
     job.take()
     lose(job.directory, "missing")
     asked = Asked(job=JOB, action=RecoveryAction.RESTORE, reason="disk", requested_by="ada")
-    open_recovery(job.site, "op2", asked)
+    open_recovery(job.installation, "op2", asked)
     told = CliRunner().invoke(app, ["history", JOB]).output
     assert "op2 started: restore (checkpoint-lost) of r0001, warm handover, by ada, reason: disk" in told
 

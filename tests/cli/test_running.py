@@ -47,7 +47,7 @@ def run(*words: str) -> Result:
 
 def written(job: Registered, text: str) -> DriverLog:
     """The log of its driver."""
-    log = DriverLog(job.site.settings.log(JOB, DRIVER), {"secret://env/X": "hunter22"})
+    log = DriverLog(job.installation.settings.log(JOB, DRIVER), {"secret://env/X": "hunter22"})
     log.feed(text.encode())
     return log
 
@@ -74,7 +74,7 @@ def test_what_is_wrong_is_one_line(job: Registered) -> None:
         assert refused.exit_code == 2
         assert "has an open operation op2" in refused.output
         assert len(refused.output.strip().splitlines()) == 1
-    assert job.site.journal(JOB, "test").state().stopped is None
+    assert job.installation.journal(JOB, "test").state().stopped is None
 
 
 def test_a_start_notes_who_carries_it_on(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,15 +84,15 @@ def test_a_start_notes_who_carries_it_on(job: Registered, monkeypatch: pytest.Mo
     def look(_: Report, running: Deploy, *, stays: bool) -> None:
         key = f"carriers/{JOB}/{running.operation}.json"
         with suppress(KeyMissing):
-            noted.append(msgspec.json.decode(job.site.store.read(key), type=Carrier))
+            noted.append(msgspec.json.decode(job.installation.store.read(key), type=Carrier))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(deploying, "follow_operation", look)
     run("start", JOB)
     assert [each.pid for each in noted] == [os.getpid()]
-    operation = job.site.journal(JOB, "test").state().open_operation
+    operation = job.installation.journal(JOB, "test").state().open_operation
     assert operation is not None
-    assert not is_abandoned(job.site.store, JOB, operation.operation)
+    assert not is_abandoned(job.installation.store, JOB, operation.operation)
     monkeypatch.setattr(deploying, "note_carrier", lambda *_: None)
     job.record(OperationFinished(operation=operation.operation, outcome=Outcome.ABORTED, sentence=""))
     run("start", JOB)
@@ -104,7 +104,7 @@ def test_a_deploy_of_a_stopped_job_says_so_in_its_plan(job: Registered) -> None:
     from streamkeeper.lifecycle.steps import plan_deploy
 
     run("stop", JOB, "--reason", "maintenance")
-    stopped = job.site.journal(JOB, "test").state().stopped
+    stopped = job.installation.journal(JOB, "test").state().stopped
     last = plan_deploy(DeployRequest(job=JOB), serving="r0001", stopped=stopped)[-1].does
     assert "the job, stopped by cli:" in last
     assert "(maintenance), runs again" in last
@@ -126,7 +126,7 @@ def test_a_log_on_another_machine_says_which(job: Registered) -> None:
     """And where it lies there; one that no machine has told of says that."""
     assert f"no machine has recorded that it started {DRIVER}" in run("logs", JOB).output
     here = this_machine()
-    Control(job.site.store, JOB, DRIVER).write_process(
+    Control(job.installation.store, JOB, DRIVER).write_process(
         ProcessRecord(instance=DRIVER, generation=1, machine=here.text, host="far-away", pid=1, started=1)
     )
     told = run("logs", JOB)
@@ -141,7 +141,7 @@ def test_following_ends_cleanly_with_ctrl_c(job: Registered) -> None:
         instance=DRIVER, job=JOB, release="r0001", mode=LaunchMode.STANDBY, bundle="", entry="", params={}, conf={},
         checkpoints="",
     )  # fmt: skip
-    Control(job.site.store, JOB, DRIVER).write_launch(spec)
+    Control(job.installation.store, JOB, DRIVER).write_launch(spec)
     words = [sys.executable, "-m", "streamkeeper.cli.main", "logs", JOB, "--follow"]
     with killed_after(Popen(words, stdout=PIPE, stderr=PIPE, text=True, cwd=ROOT)) as process:
         assert process.stdout is not None

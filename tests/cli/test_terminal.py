@@ -43,13 +43,13 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
     """Its release was given two secrets in its params; its driver, of an earlier version, has told both."""
     monkeypatch.setenv("COLUMNS", "400")
     found = install(tmp_path, monkeypatch)
-    state = found.site.journal(JOB, "test").state()
+    state = found.installation.journal(JOB, "test").state()
     release = state.releases["r0001"]
     content = msgspec.structs.replace(release.content, params=PARAMS)
     found.record(ReleaseRegistered(release=msgspec.structs.replace(release, number=2, content=content)))
     found.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, params=PARAMS), steps=()))
     found.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=f"the driver failed: {ERROR}"))
-    records = Control(found.site.store, JOB, DRIVER)
+    records = Control(found.installation.store, JOB, DRIVER)
     records.write_launch(
         LaunchSpec(
             instance=DRIVER,
@@ -78,7 +78,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
         )
     )
     records.write_exit(DriverExit(instance=DRIVER, state=DriverState.FAILED, code=1, error=ERROR))
-    log = found.site.settings.log(JOB, DRIVER)
+    log = found.installation.settings.log(JOB, DRIVER)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(f"{ERROR}\n")
     return found
@@ -99,7 +99,7 @@ COMMANDS = (
 
 def test_no_command_shows_a_secret_or_steers_the_terminal(job: Registered) -> None:
     """Whatever a driver of an earlier version has left in its status, its exit, its log and the journal."""
-    run_pass(Watch(site=job.site, acts=False))
+    run_pass(Watch(installation=job.installation, acts=False))
     for words in COMMANDS:
         text = printed(*words)
         assert LITERAL not in text, words
@@ -114,7 +114,7 @@ def test_no_command_shows_a_secret_or_steers_the_terminal(job: Registered) -> No
 
 def test_the_fleet_page_shows_no_secret(job: Registered) -> None:
     """Its rows are what the watch has left in the index."""
-    index = run_pass(Watch(site=job.site, acts=False)).index
+    index = run_pass(Watch(installation=job.installation, acts=False)).index
     view = view_fleet(index, FleetFilter(), now=time.time())
     shown = json.dumps(msgspec.to_builtins(view))
     assert "***" in shown
@@ -128,7 +128,7 @@ def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: p
         monkeypatch.setattr(module, "literals_of", lambda _: {})
     monkeypatch.setattr(control, "with_literals", lambda *_: {})
     control._literals.clear()
-    run_pass(Watch(site=job.site, acts=False))
+    run_pass(Watch(installation=job.installation, acts=False))
     monkeypatch.setattr(releases, "literals_of", lambda _: {})
     monkeypatch.setattr(releases, "is_shown_whole", lambda *_: True)
     listing = (("release", "list", JOB), ("release", "show", JOB, "r0002"))

@@ -23,9 +23,9 @@ from tests.operations.registered_job import JOB, Registered
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
     """A job that should serve, of which nothing runs; starting it would need its code, which is not there."""
     job = Registered(tmp_path)
-    monkeypatch.setenv("STREAMKEEPER_HOME", job.site.settings.home)
-    monkeypatch.setenv("STREAMKEEPER_STORE", Path(job.site.settings.store).as_uri())
-    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.site.settings.checkpoints)
+    monkeypatch.setenv("STREAMKEEPER_HOME", job.installation.settings.home)
+    monkeypatch.setenv("STREAMKEEPER_STORE", Path(job.installation.settings.store).as_uri())
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.installation.settings.checkpoints)
     monkeypatch.setenv("COLUMNS", "300")
     return job
 
@@ -51,11 +51,11 @@ def test_a_dead_scheduler_is_noticed_from_outside(job: Registered) -> None:
         found = CliRunner().invoke(app, ["watch", "--overdue-s", "180"])
         return found.exit_code, found.output
 
-    assert check() == (1, f"no watch has made a pass over the jobs of {job.site.store.url}\n")
+    assert check() == (1, f"no watch has made a pass over the jobs of {job.installation.store.url}\n")
     run("watch", "--once")
-    index = msgspec.json.decode(job.site.store.read(INDEX_KEY), type=FleetIndex)
+    index = msgspec.json.decode(job.installation.store.read(INDEX_KEY), type=FleetIndex)
     assert check()[0] == 0
-    write_index(job.site.store, replace(index, started=time.time() - 600, by="scheduler-1:7"))
+    write_index(job.installation.store, replace(index, started=time.time() - 600, by="scheduler-1:7"))
     code, told = check()
     assert code == 1
     assert told.startswith(
@@ -67,8 +67,8 @@ def test_a_pass_by_another_watch_does_not_hide_a_dead_scheduler(job: Registered)
     """A pass from a shell keeps the time of Airflow's last one; negative control: no pass by Airflow is on record."""
     run("watch", "--once")
     assert "by Airflow" not in run("watch", "--overdue-s", "180").output
-    index = msgspec.json.decode(job.site.store.read(INDEX_KEY), type=FleetIndex)
-    write_index(job.site.store, replace(index, airflow_pass_at=time.time() - 600))
+    index = msgspec.json.decode(job.installation.store.read(INDEX_KEY), type=FleetIndex)
+    write_index(job.installation.store, replace(index, airflow_pass_at=time.time() - 600))
     run("watch", "--once")
     found = CliRunner().invoke(app, ["watch", "--overdue-s", "180"])
     assert found.exit_code == 1
@@ -96,7 +96,7 @@ def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
 
 def test_jobs_looks_for_itself_where_the_last_pass_has_seen_none(job: Registered) -> None:
     """The first job was deployed since: it is not told that there is none."""
-    write_index(job.site.store, FleetIndex(number=1, started=time.time(), installation=job.site.id))
+    write_index(job.installation.store, FleetIndex(number=1, started=time.time(), installation=job.installation.id))
     shown = run("jobs").output
     assert "observed now" in shown
     assert JOB in shown
@@ -121,7 +121,7 @@ def test_an_unknown_job_is_one_clear_line(job: Registered) -> None:
 
 def test_what_does_not_belong_among_the_incidents_stops_nobody(job: Registered) -> None:
     """A stray file is passed over; of a job whose records are damaged one line says so, and the others are shown."""
-    store = Path(job.site.settings.store)
+    store = Path(job.installation.settings.store)
     folder = store / "incidents" / JOB
     folder.mkdir(parents=True)
     (folder / "notes.txt").write_text("called the warehouse team")
@@ -139,8 +139,8 @@ def test_what_does_not_belong_among_the_incidents_stops_nobody(job: Registered) 
 def test_incidents_names_records_that_cannot_be_read_and_exits_with_1(job: Registered) -> None:
     """Of all jobs and of one; nothing claims that all is well. Negative control: without that record it does."""
     run("incidents")
-    job.site.store.create(f"incidents/{JOB}/0000000001.json", b"{")
-    job.site.store.create("incidents/kept.bak/0000000001.json", b"{")
+    job.installation.store.create(f"incidents/{JOB}/0000000001.json", b"{")
+    job.installation.store.create("incidents/kept.bak/0000000001.json", b"{")
     for words in (["incidents"], ["incidents", JOB], ["incidents", "--json"], ["incidents", JOB, "--json"]):
         found = CliRunner().invoke(app, words)
         assert found.exit_code == 1, words

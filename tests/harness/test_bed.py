@@ -14,4 +14,4 @@ def test_a_relative_root_is_a_whole_place(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     with fresh_bed(Path("site"), []) as bed:
         assert bed.home == tmp_path / "site" / "home"
-        assert bed.site.runner is not None
+        assert bed.installation.runner is not None

@@ -88,11 +88,11 @@ class InstalledAirflow:
 
     @property
     def state(self) -> JobState:
-        return self.system.site.journal(SALES_TOTALS, "test").state()
+        return self.system.installation.journal(SALES_TOTALS, "test").state()
 
     def life(self, instance: str = "") -> Life:
         """Of that driver, else of the one that serves, or did last."""
-        return self.system.site.runner.observe(SALES_TOTALS, instance or self.state.serving_instance).life
+        return self.system.installation.runner.observe(SALES_TOTALS, instance or self.state.serving_instance).life
 
     def is_launched(self, run: Run) -> bool:
         """Whether the run's operation has a driver, which takes seconds to be ready."""

@@ -66,8 +66,11 @@ class Remote(House):
 
     def move(self, checkpoints: str) -> None:
         """From now on new checkpoint versions lie elsewhere."""
-        settings, store = msgspec.structs.replace(self.site.settings, checkpoints=checkpoints), self.site.store
-        self.site = Installation.of(settings, store, {})
+        settings, store = (
+            msgspec.structs.replace(self.installation.settings, checkpoints=checkpoints),
+            self.installation.store,
+        )
+        self.installation = Installation.of(settings, store, {})
 
     def deploy(self) -> None:
         assert self.next("first", trigger="200 milliseconds") == (Way.START, "v0001")
@@ -85,7 +88,7 @@ class Remote(House):
             probation_s=120.0,
             **more,
         )
-        deploy = Deploy.open(self.site, operation, request)
+        deploy = Deploy.open(self.installation, operation, request)
         done = deploy.run()
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
         serving = deploy.state.current_version(query)
@@ -128,8 +131,8 @@ class Contained(Served):
         self, root: Path, checkpoints: str, server: str, *, drivers: str = YARN, pod_template: str = ""
     ) -> None:
         super().__init__(root, checkpoints, server)
-        settings = msgspec.structs.replace(self.site.settings, drivers=drivers, pod_template=pod_template)
-        self.site = Installation.of(settings, self.site.store, {})
+        settings = msgspec.structs.replace(self.installation.settings, drivers=drivers, pod_template=pod_template)
+        self.installation = Installation.of(settings, self.installation.store, {})
 
 
 class Spread(Served):
@@ -168,9 +171,9 @@ PYTHONPATH="$(cd "$(dirname "$0")/../lib" && pwd):$PYTHONPATH" exec {sys.executa
 """)
         python.chmod(0o755)
         shutil.make_archive(str(self._archive).removesuffix(".tar.gz"), "gztar", folder)
-        settings = msgspec.structs.replace(self.site.settings, executor_environment=str(self._archive))
-        store = self.site.store
-        self.site = Installation.of(settings, store, {})
+        settings = msgspec.structs.replace(self.installation.settings, executor_environment=str(self._archive))
+        store = self.installation.store
+        self.installation = Installation.of(settings, store, {})
 
     def release(self, operation: str) -> None:
         self.next(operation, trigger="200 milliseconds", job=self.jobs[0], query="rows")

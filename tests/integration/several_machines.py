@@ -58,12 +58,12 @@ class Fleet:
         return {**self.environ, "STREAMKEEPER_HOME": str(self.disk / "home")}
 
     @property
-    def site(self) -> Installation:
+    def installation(self) -> Installation:
         return Installation.from_environment(self.environ)
 
     @property
     def state(self) -> JobState:
-        return self.site.journal(SALES_TOTALS, "test").state()
+        return self.installation.journal(SALES_TOTALS, "test").state()
 
     def work(self, name: str, on: str, queues: str, *, python_path: str = "") -> None:
         """Start a worker, and wait until it takes tasks."""
@@ -93,7 +93,7 @@ class Fleet:
 
     def host_of(self, instance: str) -> str:
         """Where a driver was started, by its own record."""
-        return Control(self.site.store, SALES_TOTALS, instance).processes()[-1].host
+        return Control(self.installation.store, SALES_TOTALS, instance).processes()[-1].host
 
     def lasting_processes(self, instance: str) -> set[tuple[int, str]]:
         """Supervisor, driver and JVM on machine-a; Python's workers come and go."""

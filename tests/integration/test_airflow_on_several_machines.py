@@ -101,12 +101,12 @@ def test_backups_and_passes_of_the_watch_come_to_any_machine(fleet: Fleet) -> No
         fleet.airflow.send({"": queue})
         watched = Run(fleet.api, {}, dag="streaming_watch")
         assert watched.wait() == "success"
-    index = read_index(fleet.site.store, fleet.site.id)
+    index = read_index(fleet.installation.store, fleet.installation.id)
     assert index is not None
     row = index.row(SALES_TOTALS)
     assert row is not None
     assert (row.symptoms, row.life.value if row.life else "", bool(row.memory.elsewhere_at)) == ((), "alive", True)
-    assert not list(fleet.site.store.list("incidents/"))
+    assert not list(fleet.installation.store.list("incidents/"))
 
 
 def test_without_the_protection_a_task_on_the_wrong_machine_ends_the_deploy(fleet: Fleet) -> None:

@@ -82,7 +82,7 @@ def test_a_deploy_whose_tasks_alternate_between_machines(fleet: Fleet) -> None:
             assert not fleet.logs(elsewhere, run, task), task
             assert "back into the queue" not in fleet.logs(there, run, task)
     for instance in fleet.state.instances:
-        launch = Control(fleet.site.store, SALES_TOTALS, instance).read_launch()
+        launch = Control(fleet.installation.store, SALES_TOTALS, instance).read_launch()
         assert launch is not None
         assert launch.runner == YARN
     code, said = fleet.command(B, "stop", SALES_TOTALS, "--reason", "the test is over")

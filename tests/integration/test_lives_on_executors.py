@@ -57,10 +57,12 @@ def test_a_life_on_executors_elsewhere(
         hand_off(house)
         house.must("prune")
         # In HDFS an empty folder stays as long as its driver's records do.
-        versions = [each for job in house.jobs for each in house.site.journal(job, "test").state().versions.values()]
+        versions = [
+            each for job in house.jobs for each in house.installation.journal(job, "test").state().versions.values()
+        ]
         kept = {version.claimed_by for query in versions for version in query}
-        assert {*house.site.checkpoints.folders(".scratch")} <= kept
-        assert not house.site.checkpoints.fresh().names(".scratch") or checkpoints.startswith("hdfs:")
+        assert {*house.installation.checkpoints.folders(".scratch")} <= kept
+        assert not house.installation.checkpoints.fresh().names(".scratch") or checkpoints.startswith("hdfs:")
     if checkpoints.startswith("hdfs:"):
         # Executors write as their driver's user, without a variable or a file of Hadoop's on their machines.
         hdfs_server: HdfsServer = request.getfixturevalue("hdfs_server")

@@ -43,8 +43,8 @@ def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, 
         drain_a_node(house, node)
         kept = 0
         for job in house.jobs:
-            for instance in house.site.journal(job, "test").state().instances.values():
-                control = Control(house.site.store, job, instance.instance)
+            for instance in house.installation.journal(job, "test").state().instances.values():
+                control = Control(house.installation.store, job, instance.instance)
                 launch, pod = control.read_launch(), control.read_pod()
                 assert launch is not None
                 assert launch.runner == KUBERNETES
@@ -60,8 +60,8 @@ def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, 
 
 def drain_a_node(house: Contained, node: KubernetesNode) -> None:
     """What a node's drain does to a pod: its driver ends between two batches, and the job goes on from there."""
-    serving = house.site.journal(ROWS, "test").state().serving_instance
-    control = Control(house.site.store, ROWS, serving)
+    serving = house.installation.journal(ROWS, "test").state().serving_instance
+    control = Control(house.installation.store, ROWS, serving)
     pod = control.read_pod()
     assert pod is not None
     node.kubectl("delete", "pod", pod.name, "-n", NAMESPACE, "--wait=false")

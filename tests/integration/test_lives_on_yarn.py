@@ -39,8 +39,8 @@ def test_a_life_in_containers(tmp_path: Path, checkpoints: str, yarn: YarnServer
         live_a_life(house)
         hand_off(house)
         for job in house.jobs:
-            for instance in house.site.journal(job, "test").state().instances:
-                control = Control(house.site.store, job, instance)
+            for instance in house.installation.journal(job, "test").state().instances:
+                control = Control(house.installation.store, job, instance)
                 launch, application = control.read_launch(), control.read_application()
                 assert launch is not None
                 assert launch.runner == YARN

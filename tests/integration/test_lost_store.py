@@ -48,16 +48,16 @@ class Installed(House):
 
     def open(self) -> None:
         """The site as a command finds it."""
-        settings = self.site.settings
+        settings = self.installation.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
         environ = {**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}}
-        self.site = Installation.from_environment({**environ, "STREAMKEEPER_JOBS": str(ROOT / "jobs")})
+        self.installation = Installation.from_environment({**environ, "STREAMKEEPER_JOBS": str(ROOT / "jobs")})
 
     def open_deploy(self, operation: str) -> Deploy:
         """Of the job as it is; not carried out."""
         params = {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "200 milliseconds"}
         conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
-        return Deploy.open(self.site, operation, DeployRequest(job=JOB, params=params, conf=conf, **HASTE))
+        return Deploy.open(self.installation, operation, DeployRequest(job=JOB, params=params, conf=conf, **HASTE))
 
     def refuses_without_rebuild(self) -> None:
         """Negative control: a deploy as if nothing had been there. The store is then as it was again."""
@@ -103,8 +103,8 @@ def house(tmp_path: Path) -> Iterator[Installed]:
         yield house
     finally:
         house.close()
-        for each in find_leftovers(JOB, house.site.settings):
-            house.site.runner.kill(JOB, each.instance)
+        for each in find_leftovers(JOB, house.installation.settings):
+            house.installation.runner.kill(JOB, each.instance)
 
 
 def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_or_doubled(house: Installed) -> None:
@@ -113,7 +113,7 @@ def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_o
 
     Negative control: the same deploy without the rebuild is refused by the output's fence, and writes nothing.
     """
-    before, settings = house.fence, house.site.settings
+    before, settings = house.fence, house.installation.settings
     shutil.rmtree(house.root / "store")
     # What the watch does a minute later: a store that answers, and is empty.
     assert open_installation(LocalStore(house.root / "store"), settings.home).id != before[3]
@@ -129,8 +129,12 @@ def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_o
     code, told = house.rebuild("--reason", "the directory was deleted")
     assert code == 0, told
     house.open()
-    state = house.site.journal(JOB, "test").state()
-    assert (house.site.id, state.current, state.next_epoch(QUERY)) == (before[3], {QUERY: "v0001"}, before[0] + 1)
+    state = house.installation.journal(JOB, "test").state()
+    assert (house.installation.id, state.current, state.next_epoch(QUERY)) == (
+        before[3],
+        {QUERY: "v0001"},
+        before[0] + 1,
+    )
     assert "rebuilt from checkpoints on" in house.command("history", JOB).stdout
 
     deploy = house.open_deploy("again")
@@ -138,7 +142,9 @@ def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_o
     operation = deploy.state.operations["again"]
     assert operation.ways[QUERY].opaque, operation.verdict_sentence
     assert not operation.fall_back
-    answer_approval(house.site, JOB, "again", approved=True, by="ada", reason="the same code", about=About.STATE)
+    answer_approval(
+        house.installation, JOB, "again", approved=True, by="ada", reason="the same code", about=About.STATE
+    )
     done = deploy.run()
     assert done.outcome is Outcome.SUCCEEDED, done.sentence
     house.settle()
@@ -165,7 +171,7 @@ class Copying:
 
     def open(self) -> None:
         """The site as a command finds it."""
-        self.site = Installation.from_environment({**os.environ, **self.environment})
+        self.installation = Installation.from_environment({**os.environ, **self.environment})
 
     def command(self, *words: str) -> tuple[int, str]:
         """What somebody types, in a process of its own: its exit code, and all that it says."""
@@ -192,7 +198,7 @@ class Copying:
         """Of the job as it is; not carried out."""
         params = {"input": str(self.input), "output": str(self.output), "trigger": "200 milliseconds"}
         conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
-        return Deploy.open(self.site, operation, DeployRequest(job=COPY, params=params, conf=conf, **HASTE))
+        return Deploy.open(self.installation, operation, DeployRequest(job=COPY, params=params, conf=conf, **HASTE))
 
     @property
     def ledger(self) -> Account:
@@ -209,16 +215,16 @@ class Copying:
 
     def back_up(self) -> str:
         """The name of the snapshot that was taken."""
-        return back_up(self.site.snapshots, query_target(self.site, COPY, COPIES)).snapshot.name
+        return back_up(self.installation.snapshots, query_target(self.installation, COPY, COPIES)).snapshot.name
 
     def lose_store(self) -> None:
         """Every object of it, as a bucket is emptied."""
-        for key in list(self.site.store.list("")):
-            self.site.store.delete(key)
+        for key in list(self.installation.store.list("")):
+            self.installation.store.delete(key)
 
     def close(self) -> None:
-        for leftover in find_leftovers(COPY, self.site.settings):
-            self.site.runner.kill(COPY, leftover.instance)
+        for leftover in find_leftovers(COPY, self.installation.settings):
+            self.installation.runner.kill(COPY, leftover.instance)
 
 
 @pytest.fixture
@@ -246,7 +252,7 @@ def test_a_store_on_s3_that_is_deleted_under_a_driver_is_rebuilt_for_an_output_o
     (before,) = read_fences(str(copying.output))
     copying.lose_store()
     copying.add(2)
-    wait_for("the driver's own end", lambda: not find_leftovers(COPY, copying.site.settings))
+    wait_for("the driver's own end", lambda: not find_leftovers(COPY, copying.installation.settings))
     held = copying.ledger
     assert (held.lost, held.duplicated) == (2, 0)
 
@@ -267,13 +273,15 @@ def test_a_store_on_s3_that_is_deleted_under_a_driver_is_rebuilt_for_an_output_o
     assert code == 0, told
     assert "query copy: v0001 was current (batch 0 committed)" in told, told
     copying.open()
-    state = copying.site.journal(COPY, "test").state()
-    assert copying.site.id == before.installation
+    state = copying.installation.journal(COPY, "test").state()
+    assert copying.installation.id == before.installation
     assert (state.current, state.next_epoch(COPIES)) == ({COPIES: "v0001"}, before.epoch + 1)
 
     deploy = copying.open_deploy("again")
     deploy.run(Step.KEEP_STATE)
-    answer_approval(copying.site, COPY, "again", approved=True, by="ada", reason="the same code", about=About.STATE)
+    answer_approval(
+        copying.installation, COPY, "again", approved=True, by="ada", reason="the same code", about=About.STATE
+    )
     done = deploy.run()
     assert done.outcome is Outcome.SUCCEEDED, done.sentence
     copying.settle()

@@ -38,7 +38,7 @@ def served(installation: InstalledAirflow, api: AirflowApi) -> AirflowApi:
 
 def watch(installation: InstalledAirflow) -> None:
     """A pass that does nothing by itself: what the fleet is shown from."""
-    run_pass(Watch(site=installation.system.site, acts=False))
+    run_pass(Watch(installation=installation.system.installation, acts=False))
 
 
 def shoot(page: Page, name: str) -> None:
@@ -167,7 +167,7 @@ def approve_by_button(walker: Walker) -> None:
 
 def recover_by_button(walker: Walker, installation: InstalledAirflow) -> None:
     """Its driver is killed: a dry run says so, and what can be done at which price; the restart is an operation."""
-    site, instance = installation.system.site, installation.state.serving_instance
+    site, instance = installation.system.installation, installation.state.serving_instance
     site.runner.kill(SALES_TOTALS, instance)
     wait_for("its end", lambda: site.runner.observe(SALES_TOTALS, instance).life is Life.DEAD, timeout_s=60)
     walker.go(page_path(SALES_TOTALS))

@@ -78,7 +78,7 @@ class House:
 
     @property
     def state(self) -> JobState:
-        return self.bed.site.journal(JOB, "test").state()
+        return self.bed.installation.journal(JOB, "test").state()
 
     def serves(self, release: str, code: Path) -> None:
         """That this release serves, by a driver of this code."""
@@ -100,7 +100,7 @@ class House:
         return read_totals(self.warehouse)
 
     def exit(self, instance: str) -> DriverExit | None:
-        return Control(self.bed.site.store, JOB, instance).read_exit()
+        return Control(self.bed.installation.store, JOB, instance).read_exit()
 
     def balance(self) -> None:
         """That all that was sold is in the table exactly once."""
@@ -138,7 +138,7 @@ def write_of_tomorrow(house: House) -> str:
     """Record what neither of the two versions knows and no driver may pass over; the entry's key."""
     number = house.state.number + 1
     entry = {"number": number, "at": "", "by": "tomorrow", "record": {"type": "slept"}, "drivers_may_pass": False}
-    house.bed.site.store.create(entry_key(JOB, number), json.dumps(entry).encode())
+    house.bed.installation.store.create(entry_key(JOB, number), json.dumps(entry).encode())
     return entry_key(JOB, number)
 
 
@@ -173,7 +173,7 @@ def test_a_home_of_the_previous_version_lives_on_and_goes_back(house: House) -> 
     appointed, tomorrow = house.state.appointed, write_of_tomorrow(house)
     assert tomorrow in house.before_refuses("history", JOB)
     wait_for("the end of the driver", lambda: house.exit(appointed) is not None, timeout_s=60)
-    house.bed.site.store.delete(tomorrow)
+    house.bed.installation.store.delete(tomorrow)
 
     house.now("start", JOB, "--reason", "the previous version is gone")
     house.serves("r0001", PLUGINS)

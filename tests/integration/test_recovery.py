@@ -60,7 +60,7 @@ class House:
             master=master,
         )
         store = LocalStore(root / "store")
-        self.site = Installation.of(settings, store, {})
+        self.installation = Installation.of(settings, store, {})
         self.expected: dict[str, list[int]] = {}
         self.files = 0
 
@@ -77,7 +77,7 @@ class House:
         """Serve the job as it is."""
         params = {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "200 milliseconds"}
         conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
-        done = Deploy.open(self.site, "first", DeployRequest(job=JOB, params=params, conf=conf, **HASTE)).run()
+        done = Deploy.open(self.installation, "first", DeployRequest(job=JOB, params=params, conf=conf, **HASTE)).run()
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
 
     @property
@@ -93,10 +93,10 @@ class House:
     @property
     def checkpoint(self) -> Tree:
         """The same as a tree of files, wherever it lies."""
-        state = self.site.journal(JOB, "test").state()
+        state = self.installation.journal(JOB, "test").state()
         current = state.current_version(QUERY)
         assert current is not None
-        return self.site.checkpoint(state, QUERY, current.version)
+        return self.installation.checkpoint(state, QUERY, current.version)
 
     @property
     def version(self) -> int:
@@ -105,7 +105,7 @@ class House:
 
     @property
     def instance(self) -> str:
-        return self.site.journal(JOB, "test").state().appointed
+        return self.installation.journal(JOB, "test").state().appointed
 
     def totals(self) -> dict[str, tuple[int, int]]:
         with sqlite3.connect(self.warehouse, timeout=30) as connection:
@@ -123,36 +123,36 @@ class House:
         wait_for("the driver's word", lambda: self._told() == last_committed(self.checkpoint))
 
     def _told(self) -> int | None:
-        status = Control(self.site.store, JOB, self.instance).read_status()
+        status = Control(self.installation.store, JOB, self.instance).read_status()
         return status.queries[QUERY].committed if status is not None else None
 
     def serves(self) -> bool:
         """Whether its driver lives and its table holds all that was added."""
-        alive = self.site.runner.observe(JOB, self.instance).life is Life.ALIVE
+        alive = self.installation.runner.observe(JOB, self.instance).life is Life.ALIVE
         return alive and self.totals() == self.oracle
 
     def kill(self) -> None:
         """SIGKILL to the whole tree, and the proof that it is gone."""
         instance = self.instance
-        self.site.runner.kill(JOB, instance)
-        wait_for("its end", lambda: self.site.runner.observe(JOB, instance).life is Life.DEAD, 30)
+        self.installation.runner.kill(JOB, instance)
+        wait_for("its end", lambda: self.installation.runner.observe(JOB, instance).life is Life.DEAD, 30)
 
     def take(self) -> str:
-        return back_up(self.site.snapshots, query_target(self.site, JOB, QUERY)).snapshot.name
+        return back_up(self.installation.snapshots, query_target(self.installation, JOB, QUERY)).snapshot.name
 
     def look(self) -> Diagnosis:
-        return diagnose_job(self.site, JOB)
+        return diagnose_job(self.installation, JOB)
 
     def recover(self, operation: str, action: RecoveryAction, **more: object) -> str:
         """Carry it out; its sentence."""
         asked = Asked(job=JOB, action=action, reason="drill", requested_by="ada", **HASTE, **more)
-        done = open_recovery(self.site, f"{operation}-{self.files}", asked).run()
+        done = open_recovery(self.installation, f"{operation}-{self.files}", asked).run()
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
         return done.sentence
 
     def command(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """What somebody types; in a process of its own, where it is to die."""
-        settings = self.site.settings
+        settings = self.installation.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
         own |= {"MASTER": settings.master, "DRIVERS": settings.drivers, "POD_TEMPLATE": settings.pod_template}
         env = {**{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ}
@@ -170,8 +170,8 @@ class House:
 
     def close(self) -> None:
         for job in self.jobs:
-            for each in self.site.journal(job, "test").state().instances:
-                self.site.runner.kill(job, each)
+            for each in self.installation.journal(job, "test").state().instances:
+                self.installation.runner.kill(job, each)
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,7 @@ def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: Ho
     assert house.look().cause is Cause.NOTHING_WRONG
     house.kill()
     house.recover("restarted", RESTART)
-    status = Control(house.site.store, JOB, house.instance).read_status()
+    status = Control(house.installation.store, JOB, house.instance).read_status()
     assert status is not None
     assert status.warm_up.startswith("ok: totals"), status.warm_up
     house.add(("a", 7))
@@ -265,7 +265,7 @@ def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House) -> 
     """An offset in the middle is missing: Spark refuses to start for ever, and names a file to delete by hand
     (SPARK-38033). The snapshot has it. Killed once the new version is on record, and once it serves, the command goes
     on when it is typed again, to its end."""
-    version, before = house.version, house.site.journal(JOB, "test").state().operations.keys()
+    version, before = house.version, house.installation.journal(JOB, "test").state().operations.keys()
     house.kill()
     newest = last_committed(LocalTree(house.directory))
     assert newest is not None
@@ -280,7 +280,7 @@ def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House) -> 
         assert killed.returncode == -signal.SIGKILL, killed.stdout + killed.stderr
     last = house.command(*words)
     assert last.returncode == 0, last.stdout + last.stderr
-    operations = house.site.journal(JOB, "test").state().operations
+    operations = house.installation.journal(JOB, "test").state().operations
     assert [operations[name].outcome for name in operations.keys() - before] == [Outcome.SUCCEEDED]
     assert house.version == version + 1
     house.add(("z", 11))
@@ -293,7 +293,7 @@ def test_a_batch_whose_plan_is_cut_short_is_planned_again(house: House) -> None:
     for what Spark would do, and a restore goes back two batches."""
     house.add(("a", 4))
     house.settle()
-    version, before = house.version, house.site.journal(JOB, "test").state().operations.keys()
+    version, before = house.version, house.installation.journal(JOB, "test").state().operations.keys()
     batch, damaged = kill_with_open_batch(house), house.directory
     left = content_of(damaged)
     found = house.look()
@@ -307,7 +307,7 @@ def test_a_batch_whose_plan_is_cut_short_is_planned_again(house: House) -> None:
     assert first.returncode == -signal.SIGKILL, first.stdout + first.stderr
     second = house.command(*words)
     assert second.returncode == 0, second.stdout + second.stderr
-    operations = house.site.journal(JOB, "test").state().operations
+    operations = house.installation.journal(JOB, "test").state().operations
     assert [operations[name].outcome for name in operations.keys() - before] == [Outcome.SUCCEEDED]
     assert house.version == version + 1
     house.settle()

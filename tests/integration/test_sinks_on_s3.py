@@ -41,8 +41,8 @@ class JobOnS3:
 
     def kill_driver(self) -> None:
         """SIGKILL to its Python and its JVM; its supervisor starts it again."""
-        instance = self.bed.site.journal(self.job, "test").state().serving_instance
-        control = Control(self.bed.site.store, self.job, instance)
+        instance = self.bed.installation.journal(self.job, "test").state().serving_instance
+        control = Control(self.bed.installation.store, self.job, instance)
         for process in list(self.bed.processes()):
             # Some go with one that was killed before them.
             with suppress(psutil.NoSuchProcess):

@@ -34,7 +34,7 @@ class Watched(House):
 
     def on(self, name: str, *words: str) -> tuple[int, str]:
         """The command line on a machine, which has a home of its own."""
-        settings = self.site.settings
+        settings = self.installation.settings
         own = {"STORE": settings.store, "CHECKPOINTS": settings.checkpoints, "JOBS": settings.jobs}
         own |= {"HOME": str(self.disk / "home")}
         environ = {**os.environ, **{f"STREAMKEEPER_{key}": value for key, value in own.items()}}
@@ -109,6 +109,6 @@ def test_who_was_given_up_and_wakes_up_writes_nothing_that_anybody_reads(house: 
     house.settle()
     assert house.totals() == house.oracle
     assert before.items() <= files_of(new / "commits").items()
-    state = house.site.journal(JOB, "test").state()
+    state = house.installation.journal(JOB, "test").state()
     assert (state.appointed, state.current_version(QUERY).version) != (zombie, "v0001")  # type: ignore[union-attr]
     assert unproven_owner(state, QUERY) == ""

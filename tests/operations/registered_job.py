@@ -86,7 +86,7 @@ class Registered:
         settings = Settings(
             store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(root / "jobs"), home=str(root / "home")
         )
-        self.site = Installation(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
+        self.installation = Installation(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
         self.directory = root / "cp" / JOB / QUERY / "v0001"
         self.tree: Tree = a_checkpoint(self.directory, "hdfs", batches=batches)
         self.warehouse = root / "warehouse.db"
@@ -97,7 +97,7 @@ class Registered:
         self._register(_with_sink(STATEFUL, sink, outputs.get(sink, f"the {sink}")))
 
     def _register(self, manifest: Manifest) -> None:
-        digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
+        digest = put_object(self.installation.store, JOB, "manifests", to_json(manifest), ".json")
         content = ReleaseContent(
             bundle="b" * 64, bundle_bytes=1, entry="sales.py", params={}, conf={}, environment=ENVIRONMENT,
             state_format="rocksdb+changelog/v2", approvers=self._approvers,
@@ -117,11 +117,13 @@ class Registered:
 
     def set(self, **settings: Any) -> None:
         """Give the installation other settings."""
-        self.site = replace(self.site, settings=msgspec.structs.replace(self.site.settings, **settings))
+        self.installation = replace(
+            self.installation, settings=msgspec.structs.replace(self.installation.settings, **settings)
+        )
 
     def record(self, record: Record) -> None:
         """One more entry of the job's journal."""
-        self.site.journal(JOB, "test").append(lambda _: record)
+        self.installation.journal(JOB, "test").append(lambda _: record)
 
     def version(self, name: str) -> CheckpointVersionCreated:
         """The record of a checkpoint version."""
@@ -141,7 +143,7 @@ class Registered:
             instance="op-candidate", release="r0001", generation=1, state=DriverState.FAILED, beat=9, at="",
             queries={QUERY: QueryStatus(query=QUERY, version="v0001", epoch=1, committed=committed)},
         )  # fmt: skip
-        Control(self.site.store, JOB, "op-candidate").write_status(status)
+        Control(self.installation.store, JOB, "op-candidate").write_status(status)
 
     def write_process(self, host: str) -> None:
         """Let its driver have run on a machine of that name."""
@@ -149,7 +151,7 @@ class Registered:
         record = ProcessRecord(
             instance="op-candidate", generation=1, machine=f"-:{boot}:4026531836:0", host=host, pid=1, started=1
         )
-        Control(self.site.store, JOB, "op-candidate").write_process(record)
+        Control(self.installation.store, JOB, "op-candidate").write_process(record)
 
     def gather(
         self,
@@ -167,7 +169,7 @@ class Registered:
         """
         instance = f"{operation}-candidate"
         self.record(InstancePlanned(operation=operation, instance=instance, release=release, role=Role.CANDIDATE))
-        manifests = stored_manifests(self.site, self.site.journal(JOB, "test").state(), "r0001")
+        manifests = stored_manifests(self.installation, self.installation.journal(JOB, "test").state(), "r0001")
         queries = {
             query: QueryEvidence(
                 deployed=each,
@@ -179,7 +181,7 @@ class Registered:
             )
             for query, each in manifests.items()
         }
-        Control(self.site.store, JOB, instance).write_evidence(Evidence(against=against, queries=queries))
+        Control(self.installation.store, JOB, instance).write_evidence(Evidence(against=against, queries=queries))
 
     def write_table(self, batch: int, *, version: str = "v0001", owner: str = f"{JOB}/{QUERY}") -> None:
         """Let the table's own row say that it holds a batch."""
@@ -205,17 +207,17 @@ class Registered:
 
     def take(self) -> str:
         """Back the query up; the snapshot's name."""
-        return back_up(self.site.snapshots, query_target(self.site, JOB, QUERY)).snapshot.name
+        return back_up(self.installation.snapshots, query_target(self.installation, JOB, QUERY)).snapshot.name
 
     @property
     def catalogue(self) -> Catalogue:
         """Its series."""
-        return Catalogue(self.site.snapshots, f"{JOB}/{QUERY}")
+        return Catalogue(self.installation.snapshots, f"{JOB}/{QUERY}")
 
     @property
     def versions(self) -> list[str]:
         """Recorded checkpoint versions."""
-        return [each.version for each in self.site.journal(JOB, "test").state().versions[QUERY]]
+        return [each.version for each in self.installation.journal(JOB, "test").state().versions[QUERY]]
 
 
 def _with_sink(manifest: Manifest, kind: str, output: str) -> Manifest:

@@ -47,19 +47,19 @@ def job(tmp_path: Path) -> Registered:
     (tmp_path / "jobs" / "other.py").write_text(CODE.replace("NAME", "another"))
     (tmp_path / "jobs" / "lost.py").write_text("import no_such_library\n")
     made = Registered(tmp_path)
-    made.site = dataclasses.replace(made.site, resolvers=built_in_resolvers({}))
+    made.installation = dataclasses.replace(made.installation, resolvers=built_in_resolvers({}))
     return made
 
 
 def serving(job: Registered, params: dict[str, Any], conf: dict[str, str]) -> None:
     """Let a release with these serve, of the code that stands there."""
-    pushed = push_release(job.site, JOB, params=params, conf=conf)
+    pushed = push_release(job.installation, JOB, params=params, conf=conf)
     job.record(ReleasePromoted(operation="op", release=pushed.name, instance="op-candidate"))
 
 
 def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployRequest:
     """What is on record of a deploy that is opened with these."""
-    opened = open_deploy(place.site, operation, DeployRequest(**{"job": JOB, **fields}))
+    opened = open_deploy(place.installation, operation, DeployRequest(**{"job": JOB, **fields}))
     return opened.state.operations[operation].request
 
 
@@ -90,14 +90,17 @@ def test_what_is_refused_leaves_nothing(
     the look the job is on record.
     """
     for dry_run in (False, True):
-        before = sorted(job.site.store.list("")), sorted(Path(job.site.settings.home).rglob("*"))
+        before = sorted(job.installation.store.list("")), sorted(Path(job.installation.settings.home).rglob("*"))
         with pytest.raises(kind, match=told):
             asked(job, **{"job": "orders", **fields, "dry_run": dry_run})
-        assert before == (sorted(job.site.store.list("")), sorted(Path(job.site.settings.home).rglob("*")))
+        assert before == (
+            sorted(job.installation.store.list("")),
+            sorted(Path(job.installation.settings.home).rglob("*")),
+        )
     if fields.get("release") != "latest":
         name = fields.get("job", "orders")
-        Deploy.open(job.site, "op2", DeployRequest(**{"job": name, **fields}))
-        assert [*job.site.store.list(f"registry/{name}/")]
+        Deploy.open(job.installation, "op2", DeployRequest(**{"job": name, **fields}))
+        assert [*job.installation.store.list(f"registry/{name}/")]
 
 
 def test_a_machine_without_java_is_told_before_anything_is_on_record(
@@ -109,22 +112,22 @@ def test_a_machine_without_java_is_told_before_anything_is_on_record(
         raise PermanentError("Java is missing")
 
     serving(job, {"input": "/in"}, {})
-    Deploy.open(job.site, "before", DeployRequest(job=JOB, release="r0002"))
+    Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0002"))
     monkeypatch.setattr(RestingRunner, "check_place", nowhere)
     for fields in ({"params": {"input": "/in"}}, {"release": "r0002"}, {"rollback": True, "release": "r0001"}):
         with pytest.raises(PermanentError, match="Java is missing"):
-            open_deploy(job.site, "op2", DeployRequest(job=JOB, **fields), on_open=OnOpen.ABORT)  # type: ignore[arg-type]
-    state = job.site.journal(JOB, "test").state()
+            open_deploy(job.installation, "op2", DeployRequest(job=JOB, **fields), on_open=OnOpen.ABORT)  # type: ignore[arg-type]
+    state = job.installation.journal(JOB, "test").state()
     assert state.open_operation is not None
     assert (state.open_operation.operation, state.open_operation.abort) == ("before", "")
 
 
 def test_a_typo_ends_no_other_operation(job: Registered) -> None:
     """``--on-open abort`` ends what is open only for a deploy that could be one."""
-    Deploy.open(job.site, "before", DeployRequest(job=JOB, release="r0001"))
+    Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0001"))
     with pytest.raises(InvalidInput, match="unknown param inptu"):
-        open_deploy(job.site, "op2", DeployRequest(job=JOB, params={"inptu": "/in"}), on_open=OnOpen.ABORT)
-    found = job.site.journal(JOB, "test").state().open_operation
+        open_deploy(job.installation, "op2", DeployRequest(job=JOB, params={"inptu": "/in"}), on_open=OnOpen.ABORT)
+    found = job.installation.journal(JOB, "test").state().open_operation
     assert found is not None
     assert (found.operation, found.abort) == ("before", "")
 
@@ -185,7 +188,7 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
 ) -> None:
     """Its params and conf are not those that were looked at; negative control: nothing was inherited."""
     serving(job, {"input": "/in"}, {})
-    of_release = {"release": replace(job.site.journal(JOB, "t").state().releases["r0002"], number=3)}
+    of_release = {"release": replace(job.installation.journal(JOB, "t").state().releases["r0002"], number=3)}
     began = Deploy.open
 
     def overtaken(*given: Any, **named: Any) -> Deploy:
@@ -207,10 +210,10 @@ def test_the_same_operation_again_is_found_whatever_was_filled_in(job: Registere
     """A cleared task asks with an empty form; another request is still another one."""
     serving(job, {"input": "/in"}, CONF)
     request = DeployRequest(job=JOB, inherit_params=True, inherit_conf=True)
-    open_deploy(job.site, "op2", request)
-    assert open_deploy(job.site, "op2", request).operation == "op2"
+    open_deploy(job.installation, "op2", request)
+    assert open_deploy(job.installation, "op2", request).operation == "op2"
     with pytest.raises(OperationRefused, match=r"another request, which differs in inherit_params, params\."):
-        open_deploy(job.site, "op2", DeployRequest(job=JOB, params={"input": "/in"}, inherit_conf=True))
+        open_deploy(job.installation, "op2", DeployRequest(job=JOB, params={"input": "/in"}, inherit_conf=True))
 
 
 def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path) -> None:
@@ -219,26 +222,26 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
     """
     serving(job, {"input": "/in"}, {})
     request = DeployRequest(job=JOB, inherit_params=True, requested_by="cli:ada", reason="first")
-    assert find_same(job.site, request) == ""
-    open_deploy(job.site, "op2", request)
-    assert find_same(job.site, request) == "op2"
-    assert find_same(job.site, replace(request, reason="second")) == ""
-    assert find_same(job.site, replace(request, requested_by="cli:bob")) == ""
+    assert find_same(job.installation, request) == ""
+    open_deploy(job.installation, "op2", request)
+    assert find_same(job.installation, request) == "op2"
+    assert find_same(job.installation, replace(request, reason="second")) == ""
+    assert find_same(job.installation, replace(request, requested_by="cli:bob")) == ""
     job.record(StepDone(operation="op2", step="bundle", result={"release": "r0002"}))
-    assert find_same(job.site, request) == "op2"
+    assert find_same(job.installation, request) == "op2"
     file = tmp_path / "jobs" / f"{JOB}.py"
     file.write_text(file.read_text() + "\nMORE = 1\n")
     with pytest.raises(
         OperationRefused,
         match=r"op2 .* deploys r0002, but the code has changed since the operation started \(use `--on-open continue`",
     ):
-        find_same(job.site, request)
+        find_same(job.installation, request)
     job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))
-    assert find_same(job.site, request) == ""
+    assert find_same(job.installation, request) == ""
     named = replace(request, release="r0002", inherit_params=False)
     job.record(OperationStarted(operation="op3", request=named, steps=()))
     job.record(StepDone(operation="op3", step="bundle", result={"release": "r0002"}))
-    assert find_same(job.site, named) == "op3"
+    assert find_same(job.installation, named) == "op3"
 
 
 @pytest.mark.parametrize(
@@ -252,10 +255,10 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
 def test_a_rollback_to_nowhere_leaves_nothing(job: Registered, release: str | None, told: str) -> None:
     """It was put on record first, and failed there."""
     serving(job, {"input": "/in"}, {})
-    before = job.site.journal(JOB, "test").state().number
+    before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(PermanentError, match=told):
-        open_deploy(job.site, "back", DeployRequest(job=JOB, release=release, rollback=True))
-    assert job.site.journal(JOB, "test").state().number == before
+        open_deploy(job.installation, "back", DeployRequest(job=JOB, release=release, rollback=True))
+    assert job.installation.journal(JOB, "test").state().number == before
 
 
 def test_a_release_that_no_place_has_room_for_is_refused_before_anything_is_on_record(
@@ -274,7 +277,9 @@ def test_a_release_that_no_place_has_room_for_is_refused_before_anything_is_on_r
     given = {"params": {"input": "/in"}, "conf": {"spark.driver.memory": "64g"}}
     for fields in (given, {"release": "r0002"}):
         with pytest.raises(InvalidInput, match="limits the driver container"):
-            open_deploy(job.site, "op2", DeployRequest(job=JOB, **fields))  # type: ignore[arg-type]
+            open_deploy(job.installation, "op2", DeployRequest(job=JOB, **fields))  # type: ignore[arg-type]
     assert asked == [{"spark.driver.memory": "64g"}] * 2
-    assert "op2" not in job.site.journal(JOB, "test").state().operations
-    open_deploy(job.site, "op3", DeployRequest(job=JOB, params={"input": "/in"}, conf={"spark.driver.memory": "1g"}))
+    assert "op2" not in job.installation.journal(JOB, "test").state().operations
+    open_deploy(
+        job.installation, "op3", DeployRequest(job=JOB, params={"input": "/in"}, conf={"spark.driver.memory": "1g"})
+    )

@@ -27,22 +27,22 @@ def job(tmp_path: Path) -> Registered:
 
 
 def answer(job: Registered, by: str, *, approved: bool = True, user_id: str = "") -> ApprovalAnswered:
-    return answer_approval(job.site, JOB, OPERATION, approved=approved, by=by, reason="seen", user_id=user_id)
+    return answer_approval(job.installation, JOB, OPERATION, approved=approved, by=by, reason="seen", user_id=user_id)
 
 
 def refused(job: Registered, by: str, *, approved: bool = True, user_id: str = "") -> str:
     """Why the answer does not count; nothing of it is in the journal."""
-    before = job.site.journal(JOB, "test").state().number
+    before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(
         OperationRefused, match=f"^the answer to operation {OPERATION} of job {JOB} does not count"
     ) as no:
         answer(job, by, approved=approved, user_id=user_id)
-    assert job.site.journal(JOB, "test").state().number == before
+    assert job.installation.journal(JOB, "test").state().number == before
     return str(no.value)
 
 
 def go_on(job: Registered) -> Progress:
-    return Deploy.load(job.site, JOB, OPERATION).advance(Step.APPROVE)
+    return Deploy.load(job.installation, JOB, OPERATION).advance(Step.APPROVE)
 
 
 @pytest.mark.parametrize("approved", [True, False])
@@ -92,7 +92,7 @@ def test_an_answer_about_an_output_needs_the_same_right(job: Registered) -> None
     job.set(approvers=("ada",))
     refused(job, "mallory")
     assert answer_approval(
-        job.site, JOB, OPERATION, approved=True, by="ada", reason="seen", about=About.OUTPUT
+        job.installation, JOB, OPERATION, approved=True, by="ada", reason="seen", about=About.OUTPUT
     ).approved
 
 
@@ -101,30 +101,30 @@ def test_a_late_answer_about_the_state_does_not_answer_the_question_about_the_ou
     ask_about_output(job, OPERATION)
     yes = {"operation": OPERATION, "approved": True, "by": "ada", "reason": "seen", "bundle": BUNDLE, "batches": {}}
     job.record(ApprovalAnswered(about=About.STATE, **yes))
-    before = job.site.journal(JOB, "test").state().number
+    before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(OperationRefused, match="already has an answer about .*, and now needs one about") as refusal:
         answer(job, "ada")
     assert "--about output" in refusal.value.hint
-    assert job.site.journal(JOB, "test").state().number == before
+    assert job.installation.journal(JOB, "test").state().number == before
     assert answer_approval(
-        job.site, JOB, OPERATION, approved=True, by="ada", reason="seen", about=About.OUTPUT
+        job.installation, JOB, OPERATION, approved=True, by="ada", reason="seen", about=About.OUTPUT
     ).approved
 
 
 def test_an_operation_without_a_question_takes_no_answer(job: Registered) -> None:
     """Its snapshot is not taken yet, so nobody can have seen what the answer would be about."""
     ask(job, OPERATION, backup=False)
-    before = job.site.journal(JOB, "test").state().number
+    before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(OperationRefused, match=f"^operation {OPERATION} of job {JOB} does not wait for an approval$"):
         answer(job, "ada")
-    assert job.site.journal(JOB, "test").state().number == before
+    assert job.installation.journal(JOB, "test").state().number == before
 
 
 def test_silence_needs_no_right_and_is_no_yes(job: Registered) -> None:
     """A list never keeps a question open for ever."""
     ask(job, OPERATION)
     job.set(approvers=("ada",), four_eyes=True)
-    recorded = decline_for_silence(job.site, JOB, OPERATION, reason="nobody answered", bundle=BUNDLE)
+    recorded = decline_for_silence(job.installation, JOB, OPERATION, reason="nobody answered", bundle=BUNDLE)
     assert (recorded.approved, recorded.by) == (False, "airflow")
 
 
@@ -163,7 +163,7 @@ def test_nothing_goes_on_without_an_answer_whoever_asks_it_to(job: Registered) -
     """A task that was marked as done, and the ones after it that run then, wait for the same word."""
     ask(job, OPERATION)
     for step in (Step.APPROVE, Step.READY, Step.DRAIN, Step.PROMOTE):
-        progress = Deploy.load(job.site, JOB, OPERATION).advance(step)
+        progress = Deploy.load(job.installation, JOB, OPERATION).advance(step)
         assert (progress.kind, progress.step) == (ProgressKind.WAITING, Step.APPROVE)
 
 
@@ -180,10 +180,10 @@ def test_a_request_that_answers_beforehand_is_not_begun(job: Registered) -> None
     job.set(approvers=("ada",))
     request = DeployRequest(job=JOB, release="r0001", requested_by="mallory", accept_risk=True)
     with pytest.raises(OperationRefused, match="accept_risk may not be set: mallory is not among the approvers"):
-        Deploy.open(job.site, "op-bold", request)
-    assert "op-bold" not in job.site.journal(JOB, "test").state().operations
+        Deploy.open(job.installation, "op-bold", request)
+    assert "op-bold" not in job.installation.journal(JOB, "test").state().operations
     job.set(approvers=())
-    assert Deploy.open(job.site, "op-bold", request).operation == "op-bold"
+    assert Deploy.open(job.installation, "op-bold", request).operation == "op-bold"
 
 
 def test_a_request_that_answers_beforehand_ends_nobody_elses_operation(job: Registered) -> None:
@@ -192,14 +192,14 @@ def test_a_request_that_answers_beforehand_ends_nobody_elses_operation(job: Regi
     job.set(approvers=("ada",))
     theirs = DeployRequest(job=JOB, release="r0001", requested_by="mallory", compare=False, reason="mine")
     with pytest.raises(OperationRefused, match="compare=false may not be set: mallory is not among the approvers"):
-        Deploy.open(job.site, "op-bold", theirs, on_open=OnOpen.ABORT)
+        Deploy.open(job.installation, "op-bold", theirs, on_open=OnOpen.ABORT)
     assert not asked(job, OPERATION).abort
-    Deploy.open(job.site, "op-bold", replace(theirs, requested_by="ada"), on_open=OnOpen.ABORT)
+    Deploy.open(job.installation, "op-bold", replace(theirs, requested_by="ada"), on_open=OnOpen.ABORT)
     assert asked(job, OPERATION).abort
 
 
 def register(job: Registered, number: int, approvers: tuple[str, ...]) -> None:
-    release = job.site.journal(JOB, "test").state().releases["r0001"]
+    release = job.installation.journal(JOB, "test").state().releases["r0001"]
     content = replace(release.content, bundle=BUNDLE, approvers=approvers)
     job.record(ReleaseRegistered(release=replace(release, number=number, content=content)))
 
@@ -210,7 +210,7 @@ def test_who_is_not_on_a_jobs_list_does_not_replace_it(tmp_path: Path, approvers
     job = Registered(tmp_path, approvers=("ada",))
     register(job, 2, approvers)
     request = DeployRequest(job=JOB, release="r0002", requested_by="mallory")
-    progress = Deploy.open(job.site, "op-theirs", request).advance(Step.BUNDLE)
+    progress = Deploy.open(job.installation, "op-theirs", request).advance(Step.BUNDLE)
     assert (progress.kind, progress.outcome) == (ProgressKind.FALLING_BACK, Outcome.REFUSED)
     assert "r0002 has other approvers than r0001: mallory is not among" in progress.sentence
 
@@ -219,10 +219,10 @@ def test_who_is_on_a_jobs_list_may_replace_it(tmp_path: Path, monkeypatch: pytes
     """Negative controls: one of them, and anybody where the rule is missing."""
     job = Registered(tmp_path, approvers=("ada",))
     register(job, 2, ("bob",))
-    mine = Deploy.open(job.site, "op-mine", DeployRequest(job=JOB, release="r0002", requested_by="ada"))
+    mine = Deploy.open(job.installation, "op-mine", DeployRequest(job=JOB, release="r0002", requested_by="ada"))
     assert mine.advance(Step.BUNDLE).kind is ProgressKind.DONE
     mine.abort(requested_by="ada", reason="enough")
     mine.advance(Step.FALL_BACK)
     monkeypatch.setattr(rule, "_own_list", lambda *_: ())
-    theirs = Deploy.open(job.site, "op-theirs", DeployRequest(job=JOB, release="r0002", requested_by="mallory"))
+    theirs = Deploy.open(job.installation, "op-theirs", DeployRequest(job=JOB, release="r0002", requested_by="mallory"))
     assert theirs.advance(Step.BUNDLE).kind is ProgressKind.DONE

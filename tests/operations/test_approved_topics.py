@@ -36,13 +36,13 @@ def job(tmp_path: Path) -> Registered:
 
 def deploy(job: Registered) -> None:
     """Let a deploy be open."""
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
 
 
 def assess(job: Registered) -> Assessed:
-    state = job.site.journal(JOB, "test").state()
-    return assess_candidate(job.site, state, state.operations["op2"], "r0001")
+    state = job.installation.journal(JOB, "test").state()
+    return assess_candidate(job.installation, state, state.operations["op2"], "r0001")
 
 
 @pytest.mark.parametrize(("found", "approved"), [((AGAIN,), NEW), ((), {})])
@@ -66,23 +66,23 @@ def test_an_approval_is_void_once_the_topic_was_created_again(job: Registered, n
         ApprovalAnswered(operation="op2", approved=True, by="ada", reason="seen", bundle="b" * 64, batches={QUERY: "7"})
     )
     job.gather("op2", AGAIN, look=Look.SOURCES, topics=now)
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     if now == NEWER:
         with pytest.raises(OperationRefused, match=r"^the approval is void: topic sales was deleted and created again"):
-            check_drift(job.site, state, state.operations["op2"])
+            check_drift(job.installation, state, state.operations["op2"])
     else:
-        check_drift(job.site, state, state.operations["op2"])
+        check_drift(job.installation, state, state.operations["op2"])
 
 
 def back(job: Registered, request: DeployRequest, now: dict[str, str]) -> tuple[QueryWay | None, str]:
     """The transition of a release that cannot resume; ``now``: Kafka topic -> its id."""
-    state = job.site.journal(JOB, "test").state()
-    manifests = stored_manifests(job.site, state, "r0001")
+    state = job.installation.journal(JOB, "test").state()
+    manifests = stored_manifests(job.installation, state, "r0001")
     changed = Finding(rule="grouping-keys-changed", severity=Severity.BREAKING, where="q", evidence="a -> b")
     judged = QueryAssessment(verdict=Verdict.SWITCH, findings=(changed,))
     assessment = Assessment(verdict=Verdict.SWITCH, queries={QUERY: judged})
     ways, refusal = find_ways(
-        job.site, state, request, "r0001", manifests, manifests, assessment, assessment, topics={QUERY: now}
+        job.installation, state, request, "r0001", manifests, manifests, assessment, assessment, topics={QUERY: now}
     )
     return ways.get(QUERY), refusal
 

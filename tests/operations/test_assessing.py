@@ -33,19 +33,19 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 def job(tmp_path: Path) -> Registered:
     """A job that serves, and a deploy of it that is open."""
     job = Registered(tmp_path)
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     return job
 
 
 def assess(job: Registered) -> Assessed:
     """The assessment of the open deploy."""
-    state = job.site.journal(JOB, "test").state()
-    return assess_candidate(job.site, state, state.operations["op2"], "r0001")
+    state = job.installation.journal(JOB, "test").state()
+    return assess_candidate(job.installation, state, state.operations["op2"], "r0001")
 
 
 def rules(job: Registered, found: Assessed) -> set[str]:
     """Of the stored report."""
-    report = read_object(job.site.store, JOB, "reports", found.report, ".json")
+    report = read_object(job.installation.store, JOB, "reports", found.report, ".json")
     return {each.rule for each in from_json(report, Assessment, where="report").queries[QUERY].findings}
 
 
@@ -54,7 +54,7 @@ def test_the_evidence_that_was_judged_is_stored(job: Registered) -> None:
     job.gather("op2")
     found = assess(job)
     assert found.verdict is Verdict.RESUME
-    stored = read_object(job.site.store, JOB, "evidence", found.evidence, ".json")
+    stored = read_object(job.installation.store, JOB, "evidence", found.evidence, ".json")
     assert from_json(stored, Evidence, where="evidence").queries[QUERY].checkpoint == str(job.directory)
 
 
@@ -85,7 +85,9 @@ def test_a_lost_output_refuses_a_deploy_and_an_accepted_loss_does_not(tmp_path: 
     for accepts in (False, True):
         job = Registered(tmp_path / str(accepts))
         Deploy.open(
-            job.site, "op2", DeployRequest(job=JOB, release="r0001", accept_output_loss=accepts, requested_by="ada")
+            job.installation,
+            "op2",
+            DeployRequest(job=JOB, release="r0001", accept_output_loss=accepts, requested_by="ada"),
         )
         job.gather("op2", lost, look=Look.SINK, batch=7)
         found = assess(job)
@@ -105,41 +107,42 @@ def test_a_renamed_query_that_a_function_writes_waits_for_a_person(tmp_path: Pat
     """
     for renamed in (True, False):
         job = Registered(tmp_path / str(renamed), sink="foreach")
-        old = stored_manifests(job.site, job.site.journal(JOB, "test").state(), "r0001")[QUERY]
+        old = stored_manifests(job.installation, job.installation.journal(JOB, "test").state(), "r0001")[QUERY]
         candidate = {"sums": replace(old, query="sums"), **({} if renamed else {QUERY: old})}
         evidence = {name: QueryEvidence(candidate=each) for name, each in candidate.items()}
         evidence[QUERY] = QueryEvidence(deployed=old, candidate=candidate.get(QUERY))
         state = deploy_second(job, candidate, Evidence(against="r0001", queries=evidence))
-        assessed = assess_candidate(job.site, state, state.operations["op2"], "r0002")
+        assessed = assess_candidate(job.installation, state, state.operations["op2"], "r0002")
         assert assessed.refusal == ""
         way = assessed.ways["sums"]
         assert (way.way, way.opaque) == (Way.START, renamed)
         assert assessed.verdict is (Verdict.BACKUP if renamed else Verdict.RESUME)
         assert ("query sums may be a renamed query" in assessed.sentence) is renamed
         job.record(assessed)
-        operation = job.site.journal(JOB, "test").state().operations["op2"]
+        operation = job.installation.journal(JOB, "test").state().operations["op2"]
         assert (Step.APPROVE in path(operation)) is renamed
-        assert back_up_state(job.site, state, operation) == StateKept({})
+        assert back_up_state(job.installation, state, operation) == StateKept({})
 
 
 def deploy_second(job: Registered, manifests: dict[str, Manifest], evidence: Evidence) -> JobState:
     """An open deploy of a second release, whose standby has left this evidence."""
-    first = job.site.journal(JOB, "test").state().releases["r0001"]
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
+    first = job.installation.journal(JOB, "test").state().releases["r0001"]
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     stored = {
-        query: put_object(job.site.store, JOB, "manifests", to_json(each), ".json") for query, each in manifests.items()
+        query: put_object(job.installation.store, JOB, "manifests", to_json(each), ".json")
+        for query, each in manifests.items()
     }
     job.record(ReleaseRegistered(release=replace(first, number=2)))
     job.record(ReleaseDescribed(release="r0002", manifests=stored))
     job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE))
-    Control(job.site.store, JOB, "op2-candidate").write_evidence(evidence)
-    return job.site.journal(JOB, "test").state()
+    Control(job.installation.store, JOB, "op2-candidate").write_evidence(evidence)
+    return job.installation.journal(JOB, "test").state()
 
 
 def test_a_lost_output_is_rebuilt_without_its_acceptance(tmp_path: Path) -> None:
     """A rebuild writes all of it again; nothing leads back to the output that it leaves."""
     job = Registered(tmp_path)
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001", strategy=Strategy.REBUILD))
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001", strategy=Strategy.REBUILD))
     job.gather("op2", observations.output_lost("totals", "table totals is missing"), look=Look.SINK, batch=7)
     found = assess(job)
     assert "No rebuild" not in found.refusal
@@ -158,5 +161,5 @@ def test_the_cost_of_going_back_is_what_is_written_again(tmp_path: Path, way: Wa
     job = Registered(tmp_path)
     back = QueryWay(way=way, before="v0001", version="v0001", batch=7, snapshot=job.take())
     job.commit(8)
-    told = told_cost(job.site, job.site.journal(JOB, "test").state(), QUERY, back, {})
+    told = told_cost(job.installation, job.installation.journal(JOB, "test").state(), QUERY, back, {})
     assert re.fullmatch(f"query totals: {again}#totals; each row replaces the one with its key", told)

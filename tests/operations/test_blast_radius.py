@@ -33,7 +33,7 @@ FORWARD = QueryWay(way=Way.RESUME, before="v0001", version="v0001")
 
 def deployed(job: Registered, way: QueryWay, *, snapshot: str = "", outcome: Outcome = Outcome.SUCCEEDED) -> None:
     """A second release took over after batch 7; ``snapshot``: of that batch."""
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     release = state.releases["r0001"]
     content = replace(release.content, bundle="c" * 64)
     records: tuple[Record, ...] = (
@@ -61,7 +61,7 @@ def deployed(job: Registered, way: QueryWay, *, snapshot: str = "", outcome: Out
 
 
 def told(job: Registered) -> dict[str, str]:
-    return told_going_back(job.site, read_operation(job.site, JOB, "op2"))
+    return told_going_back(job.installation, read_operation(job.installation, JOB, "op2"))
 
 
 def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> None:
@@ -118,4 +118,4 @@ def test_only_the_release_that_serves_is_gone_back_from(tmp_path: Path) -> None:
     fell = Registered(tmp_path / "fell")
     deployed(fell, replace(FORWARD, back=Way.RESUME), outcome=Outcome.FELL_BACK)
     assert told(fell) == {}
-    assert told_going_back(fell.site, read_operation(fell.site, JOB, "op")) == {}
+    assert told_going_back(fell.installation, read_operation(fell.installation, JOB, "op")) == {}

@@ -40,26 +40,26 @@ def job(tmp_path: Path) -> Registered:
 
 
 def say(job: Registered, *, by: str = "cli:ada", accept: bool = True, instance: str = DRIVER) -> list[str]:
-    return state_death(job.site, JOB, instance, by=by, reason=REASON, accept=accept)
+    return state_death(job.installation, JOB, instance, by=by, reason=REASON, accept=accept)
 
 
 def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
     """By whom and why, never as a proof; what owned the checkpoints owns them no more, and a recovery goes on."""
-    assert diagnose_job(job.site, JOB).cause is Cause.DRIVER_UNREACHABLE
+    assert diagnose_job(job.installation, JOB).cause is Cause.DRIVER_UNREACHABLE
     risks = say(job)
     assert any("Other drivers may continue only in a copy of these checkpoints" in line for line in risks)
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert state.instances[DRIVER].proof == f"stated by cli:ada, not proven: {REASON}"
     assert state.instances[DRIVER].stated_by == "cli:ada"
     assert state.owners == []
-    assert observe(job.site, state, DRIVER).life is Life.DEAD
-    assert diagnose_job(job.site, JOB).cause is Cause.OWNER_UNPROVEN
+    assert observe(job.installation, state, DRIVER).life is Life.DEAD
+    assert diagnose_job(job.installation, JOB).cause is Cause.OWNER_UNPROVEN
 
 
 def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> None:
     """Neither a restart, a start, a deploy nor an appointment; a restore does, in a copy. Negative control: with the
     same end proven, a restart is possible."""
-    before = diagnose_job(job.site, JOB)
+    before = diagnose_job(job.installation, JOB)
     job.runner.life = Life.DEAD
     assert options_of(job)[RecoveryAction.RESTART] == ""
     job.runner.life = Life.UNKNOWN
@@ -71,29 +71,29 @@ def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> 
     assert before.cause is not Cause.OWNER_UNPROVEN
     refused = "op-candidate may still write to checkpoint v0001 of sales/totals: .*--action restore"
     with pytest.raises(OperationRefused, match=refused):
-        open_start(job.site, JOB, requested_by="ada", reason="again", operation="again")
-    state = job.site.journal(JOB, "test").state()
+        open_start(job.installation, JOB, requested_by="ada", reason="again", operation="again")
+    state = job.installation.journal(JOB, "test").state()
     with pytest.raises(OperationRefused, match=refused):
-        admit(job.site, state, DeployRequest(job=JOB, release="r0001"))
+        admit(job.installation, state, DeployRequest(job=JOB, release="r0001"))
     job.record(OperationStarted(operation="late", request=DeployRequest(job=JOB), steps=()))
     job.record(InstancePlanned(operation="late", instance="late-candidate", release="r0001", role=Role.CANDIDATE))
-    acts = VersionActs(job.site, job.site.journal(JOB, "test"), JOB, "late")
+    acts = VersionActs(job.installation, job.installation.journal(JOB, "test"), JOB, "late")
     with pytest.raises(OperationRefused, match=refused):
         acts.appoint("late-candidate", {})
     acts.appoint("late-candidate", {QUERY: "v0002"})
-    assert job.site.journal(JOB, "test").state().appointed == "late-candidate"
+    assert job.installation.journal(JOB, "test").state().appointed == "late-candidate"
 
 
 def options_of(job: Registered) -> dict[RecoveryAction, str]:
     """Action -> why it is not possible, empty where it is."""
-    return {option.action: option.why_not for option in diagnose_job(job.site, JOB).options}
+    return {option.action: option.why_not for option in diagnose_job(job.installation, JOB).options}
 
 
 def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -> None:
     """One person asks and states it: a second one who answers does not exist; the list of approvers still counts."""
     job = Registered(tmp_path)
-    settings = msgspec.structs.replace(job.site.settings, four_eyes=True, approvers=("cli:ada",))
-    site = job.site.__class__(settings=settings, store=job.site.store, runner=job.runner)
+    settings = msgspec.structs.replace(job.installation.settings, four_eyes=True, approvers=("cli:ada",))
+    site = job.installation.__class__(settings=settings, store=job.installation.store, runner=job.runner)
     job.runner.life = Life.UNKNOWN
     with pytest.raises(OperationRefused, match="mallory is not among the approvers"):
         state_death(site, JOB, DRIVER, by="cli:mallory", reason=REASON, accept=True)
@@ -103,10 +103,10 @@ def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -
 
 def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:
     """What it risks is said: of a table that it is refused, of a function that nothing keeps it from writing."""
-    before = job.site.journal(JOB, "test").state().number
+    before = job.installation.journal(JOB, "test").state().number
     told = "refuses the driver's writes once its successor has taken over"
     assert any(told in line for line in say(job, accept=False))
-    assert job.site.journal(JOB, "test").state().number == before
+    assert job.installation.journal(JOB, "test").state().number == before
 
 
 def test_the_risk_of_an_output_without_a_fence_is_named(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_what_can_be_known_is_not_stated(job: Registered, life: Life, told: str)
     job.runner.life = life
     with pytest.raises(OperationRefused, match=told):
         say(job)
-    assert not job.site.journal(JOB, "test").state().instances[DRIVER].ended
+    assert not job.installation.journal(JOB, "test").state().instances[DRIVER].ended
 
 
 def test_a_word_counts_once_and_by_whom_it_may_be_given(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_an_instance_is_given_up_only_after_a_look(
     killed: list[str] = []
     monkeypatch.setattr(job.runner, "kill", lambda _, instance: killed.append(instance))
     job.runner.life = life
-    assert give_up(job.site, JOB, DRIVER, "its store is older").startswith(told)
+    assert give_up(job.installation, JOB, DRIVER, "its store is older").startswith(told)
     assert killed == [DRIVER]
 
 
@@ -177,10 +177,10 @@ def test_an_instance_is_given_up_only_after_a_look(
 def test_what_counts_as_never_started_can_start_no_more(job: Registered, claimed: bool) -> None:
     """Two callers carry on one operation: one sees no process of an instance, and the other one starts it."""
     record = ProcessRecord(instance="op2-candidate", generation=1, machine="m", host="h", pid=7, started=1)
-    control = Control(job.site.store, JOB, "op2-candidate")
+    control = Control(job.installation.store, JOB, "op2-candidate")
     if claimed:
         control.write_process(record)
-    assert make_unclaimable(job.site, JOB, "op2-candidate") is not claimed
+    assert make_unclaimable(job.installation, JOB, "op2-candidate") is not claimed
     if not claimed:
         with pytest.raises(KeyExists):
             control.write_process(record)
@@ -189,12 +189,12 @@ def test_what_counts_as_never_started_can_start_no_more(job: Registered, claimed
 def test_a_reason_is_needed(job: Registered) -> None:
     """Who reads the record later asks how it was known."""
     with pytest.raises(InvalidInput, match="a stated termination needs a reason"):
-        state_death(job.site, JOB, DRIVER, by="cli:ada", reason=" ", accept=True)
+        state_death(job.installation, JOB, DRIVER, by="cli:ada", reason=" ", accept=True)
 
 
 def a_pass(job: Registered, *, now: float, acts: bool = False, **given: Any) -> PassReport:
     """One pass of the watch at that time."""
-    return run_pass(Watch(site=job.site, acts=acts, now=lambda: now, **given))
+    return run_pass(Watch(installation=job.installation, acts=acts, now=lambda: now, **given))
 
 
 def rules_of(report: PassReport) -> dict[str, Severity]:
@@ -244,11 +244,11 @@ def test_a_directory_without_a_committed_batch_is_no_page_after_a_stated_termina
 def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered) -> None:
     """The snapshot is of the directory as the lost driver left it; before the statement there is nothing to copy."""
     with pytest.raises(OperationRefused, match="no checkpoint of sales belongs to a driver"):
-        snapshot_fork(job.site, JOB)
+        snapshot_fork(job.installation, JOB)
     say(job)
-    (line,) = snapshot_fork(job.site, JOB)
+    (line,) = snapshot_fork(job.installation, JOB)
     assert "s0001" in line
-    restore = diagnose_job(job.site, JOB).option(RecoveryAction.RESTORE)
+    restore = diagnose_job(job.installation, JOB).option(RecoveryAction.RESTORE)
     assert (restore.possible, restore.asks) == (True, False)
 
 
@@ -256,7 +256,7 @@ def test_an_operation_takes_a_stated_end_for_an_end(job: Registered) -> None:
     """Otherwise it would wait until its deadline for a candidate that nobody can observe."""
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()))
     job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0001", role=Role.CANDIDATE))
-    deploy = Deploy.load(job.site, JOB, "op2")
+    deploy = Deploy.load(job.installation, JOB, "op2")
     assert deploy._observe().of("op2-candidate").life is Life.UNKNOWN
     say(job, instance="op2-candidate")
     assert deploy._observe().of("op2-candidate").life is Life.DEAD
@@ -270,10 +270,10 @@ def test_the_copy_is_restored_also_if_an_older_snapshot_has_passed_a_drill(job: 
     job.commit(8)
     job.write_table(8)
     say(job)
-    snapshot_fork(job.site, JOB)
+    snapshot_fork(job.installation, JOB)
     if damaged:
         (job.directory / "offsets/8").write_text("")
-    assert diagnose_job(job.site, JOB).option(RecoveryAction.RESTORE).snapshots == {
+    assert diagnose_job(job.installation, JOB).option(RecoveryAction.RESTORE).snapshots == {
         QUERY: "s0001" if damaged else "s0002"
     }
 
@@ -283,5 +283,5 @@ def test_a_fork_whose_directory_went_with_the_machine_is_named(job: Registered) 
     job.take()
     say(job)
     shutil.rmtree(job.directory)
-    (line,) = snapshot_fork(job.site, JOB)
+    (line,) = snapshot_fork(job.installation, JOB)
     assert "a restore uses the newest existing snapshot, because none could be taken now" in line

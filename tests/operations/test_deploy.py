@@ -52,13 +52,13 @@ def job(tmp_path: Path) -> Registered:
 
 def deploy(job: Registered, operation: str = "op2", **request: object) -> Progress:
     """Advance a deploy as far as it goes by itself."""
-    opened = Deploy.open(job.site, operation, DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
+    opened = Deploy.open(job.installation, operation, DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
     return opened.run(Step.FALL_BACK)
 
 
 def with_release(job: Registered, conf: dict[str, str]) -> str:
     """A second release with this conf, registered as an older Streamkeeper would have."""
-    first = job.site.journal(JOB, "test").state().releases["r0001"]
+    first = job.installation.journal(JOB, "test").state().releases["r0001"]
     second = replace(first, number=2, content=replace(first.content, conf=conf))
     job.record(ReleaseRegistered(release=second))
     return second.name
@@ -74,7 +74,7 @@ def test_an_old_release_whose_executors_run_elsewhere_is_refused(
     assert "conf spark.master=yarn cannot be set" in ended.sentence
     monkeypatch.setattr(deploy_acts, "check_release_conf", lambda conf, allowed: None)
     assert "spark.master" not in deploy(job, "op3", release=name).sentence
-    done = job.site.journal(JOB, "test").state().operations
+    done = job.installation.journal(JOB, "test").state().operations
     assert done["op3"].has_done(Step.BUNDLE)
     assert not done["op2"].has_done(Step.BUNDLE)
 
@@ -82,25 +82,25 @@ def test_an_old_release_whose_executors_run_elsewhere_is_refused(
 def test_an_operations_id_that_comes_with_another_request_is_refused(job: Registered) -> None:
     """It would be given the old outcome; the same request by somebody else is the same, and carries on."""
     asked = DeployRequest(job=JOB, release="r0001", reason="first", requested_by="ada")
-    Deploy.open(job.site, "op2", asked)
-    assert Deploy.open(job.site, "op2", replace(asked, requested_by="bob")).operation == "op2"
+    Deploy.open(job.installation, "op2", asked)
+    assert Deploy.open(job.installation, "op2", replace(asked, requested_by="bob")).operation == "op2"
     other = replace(asked, dry_run=True, params={"a": 1})
     with pytest.raises(
         OperationRefused, match=r"differs in dry_run, params\. That operation is open .*on_open=continue"
     ):
-        Deploy.open(job.site, "op2", other)
+        Deploy.open(job.installation, "op2", other)
     job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
     for on_open in OnOpen:
         with pytest.raises(OperationRefused, match="has ended: r0001 serves"):
-            Deploy.open(job.site, "op2", replace(other, dry_run=False), on_open=on_open)
-    assert job.site.journal(JOB, "test").state().open_operation is None
+            Deploy.open(job.installation, "op2", replace(other, dry_run=False), on_open=on_open)
+    assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
 def test_without_that_look_another_request_gets_the_old_outcome(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The negative control: somebody asks for a deploy and is told that it succeeded, and nothing was done."""
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001", dry_run=True))
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001", dry_run=True))
     job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
     monkeypatch.setattr(deploying, "must_be_the_same", lambda *_: None)
     assert deploy(job, "op2", params={"a": 1}).sentence == "r0001 serves"
@@ -109,7 +109,7 @@ def test_without_that_look_another_request_gets_the_old_outcome(
 def test_an_operation_that_an_older_store_does_not_know_is_refused(job: Registered) -> None:
     """As after an older copy was put back while its task was running: one line, and no trace."""
     with pytest.raises(NotFound, match=f"job {JOB} has no operation op9"):
-        Deploy(job.site, JOB, "op9").advance(Step.FALL_BACK)
+        Deploy(job.installation, JOB, "op9").advance(Step.FALL_BACK)
 
 
 def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job: Registered) -> None:
@@ -117,21 +117,21 @@ def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job
     name = with_release(job, {})
     changed = {"spark.sql.streaming.stateStore.providerClass": "org.apache.Other"}
     manifest = replace(STATEFUL, query=QUERY, confs={**STATEFUL.confs, **changed})
-    digest = put_object(job.site.store, JOB, "manifests", to_json(manifest), ".json")
+    digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
     job.record(ReleaseDescribed(release=name, manifests={QUERY: digest}))
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release=name))
-    state = job.site.journal(JOB, "test").state()
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release=name))
+    state = job.installation.journal(JOB, "test").state()
     with pytest.raises(JobUnusable, match="code sets .*providerClass"):
-        assess_candidate(job.site, state, state.operations["op2"], name)
+        assess_candidate(job.installation, state, state.operations["op2"], name)
 
 
 @pytest.mark.parametrize("on_open", [OnOpen.CONTINUE, OnOpen.ABORT])
 def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_open: OnOpen) -> None:
     """It only looks: what is open is somebody's deploy."""
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     with pytest.raises(InvalidInput, match=f"a dry run cannot {on_open.value} an open operation"):
-        Deploy.open(job.site, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True), on_open=on_open)
-    assert job.site.journal(JOB, "test").state().open_operation.operation == "op2"
+        Deploy.open(job.installation, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True), on_open=on_open)
+    assert job.installation.journal(JOB, "test").state().open_operation.operation == "op2"
 
 
 def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
@@ -146,7 +146,7 @@ def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
     def master_of(release: str, instance: str) -> str:
         planned = InstancePlanned(operation="op2", instance=instance, release=release, role=Role.CANDIDATE)
         job.record(planned)
-        acts = deploy_acts.DeployActs(job.site, job.site.journal(JOB, "test"), JOB, "op2")
+        acts = deploy_acts.DeployActs(job.installation, job.installation.journal(JOB, "test"), JOB, "op2")
         action = Launch(instance, LaunchMode.STANDBY)
         acts.carry_out(Decision(step=Step.STANDBY, action=action, reason="to see"))
         return launched[-1].conf.get("spark.master", "")
@@ -160,7 +160,9 @@ def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
 def under_way(job: Registered, *more: Record, done: tuple[Step, ...] = ()) -> Deploy:
     """A deploy of a second release, drained, with its candidate let go; ``done``: steps beside the first two."""
     name = with_release(job, {})
-    shown = {QUERY: put_object(job.site.store, JOB, "manifests", to_json(replace(STATEFUL, query=QUERY)), ".json")}
+    shown = {
+        QUERY: put_object(job.installation.store, JOB, "manifests", to_json(replace(STATEFUL, query=QUERY)), ".json")
+    }
     job.record(ReleaseDescribed(release=name, manifests=shown))
     back = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESUME)
     resume = Verdict.RESUME
@@ -176,7 +178,7 @@ def under_way(job: Registered, *more: Record, done: tuple[Step, ...] = ()) -> De
         *more,
     ):
         job.record(record)
-    return Deploy.load(job.site, JOB, "op2", on="op2-candidate: probation", waited_s=60)
+    return Deploy.load(job.installation, JOB, "op2", on="op2-candidate: probation", waited_s=60)
 
 
 def never_starts(job: Registered, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError) -> list[str]:
@@ -242,9 +244,9 @@ def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
 
 def test_a_record_that_an_older_store_lacks_is_named(job: Registered) -> None:
     """A process that read a newer journal before goes on with records that are gone."""
-    acts = DeployActs(job.site, job.site.journal(JOB, "test"), JOB, "op9")
+    acts = DeployActs(job.installation, job.installation.journal(JOB, "test"), JOB, "op9")
     with pytest.raises(NotFound, match=f"job {JOB} has no operation op9"):
         acts.carry_out(Decision(step=Step.ASSESS, action=Assess(), reason=""))
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     with pytest.raises(NotFound, match=f"job {JOB} records no description of r0009"):
-        stored_manifests(job.site, state, "r0009")
+        stored_manifests(job.installation, state, "r0009")

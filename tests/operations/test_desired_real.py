@@ -61,7 +61,7 @@ class Shop:
 
     @property
     def state(self) -> JobState:
-        return self.bed.site.journal(JOB, "test").state()
+        return self.bed.installation.journal(JOB, "test").state()
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 def assert_its_page_tells_it(shop: Shop) -> None:
     """Of the driver that serves: its last word, its history, its plan, offsets and log; and who stopped the job."""
-    page, driver = make_viewed(shop.bed.site), shop.state.serving_instance
+    page, driver = make_viewed(shop.bed.installation), shop.state.serving_instance
     text = html.unescape(get(page, f"/jobs/{JOB}?open=log").text)
     told = (
         '<span class="badge good">running</span>',

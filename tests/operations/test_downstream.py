@@ -25,7 +25,9 @@ def job(tmp_path: Path) -> Registered:
 
 def reading(job: Registered, name: str, location: str, *, kind: str = "file", forgotten: bool = False) -> JobRow:
     """Another job that reads there."""
-    Control(job.site.store, name, "d").write_manifests({"copy": with_source(STATEFUL, location=location, kind=kind)})
+    Control(job.installation.store, name, "d").write_manifests(
+        {"copy": with_source(STATEFUL, location=location, kind=kind)}
+    )
     facts = JobFacts(
         number=1, wanted=True, stopped="", serving_release="r0001", serving_instance="d", desired_release="r0001",
         last_failure="", forgotten=forgotten,
@@ -34,7 +36,7 @@ def reading(job: Registered, name: str, location: str, *, kind: str = "file", fo
 
 
 def readers(job: Registered, *rows: JobRow, sink: SinkDescription = FILES) -> Readers:
-    return find_readers(job.site, FleetIndex(number=1, started=0.0, rows=rows), JOB, {QUERY: sink})
+    return find_readers(job.installation, FleetIndex(number=1, started=0.0, rows=rows), JOB, {QUERY: sink})
 
 
 @pytest.mark.parametrize(
@@ -76,8 +78,8 @@ def test_itself_and_the_forgotten_are_not_asked(job: Registered) -> None:
 def test_what_could_not_be_looked_at_is_said(job: Registered) -> None:
     """A description that is gone or damaged, each by its job; the others are found."""
     rows = [reading(job, name, "/out/totals") for name in ("copies", "damaged", "gone")]
-    job.site.store.replace("control/damaged/d/manifests.json", b"{")
-    job.site.store.delete("control/gone/d/manifests.json")
+    job.installation.store.replace("control/damaged/d/manifests.json", b"{")
+    job.installation.store.delete("control/gone/d/manifests.json")
     found = readers(job, *rows)
     assert [each.job for each in found.found] == ["copies"]
     assert found.unknown[0].startswith("damaged: control/damaged/d/manifests.json")
@@ -111,5 +113,5 @@ def test_an_output_nobody_can_follow_is_told(job: Registered, sink: SinkDescript
 
 def test_without_a_pass_of_the_watch_nobody_is_known(job: Registered) -> None:
     """It says so, instead of nobody."""
-    (told,) = find_readers(job.site, None, JOB, {QUERY: FILES}).unknown
+    (told,) = find_readers(job.installation, None, JOB, {QUERY: FILES}).unknown
     assert "the watch has made no pass" in told

@@ -52,7 +52,7 @@ def fail(job: Registered, operation: str, *, ended: bool = True, closed: bool = 
 
 def leave(job: Registered, instance: str, *, days: float) -> None:
     """All that a driver leaves: records, a log with its part before, scratch space with a link out of it."""
-    control = Control(job.site.store, JOB, instance)
+    control = Control(job.installation.store, JOB, instance)
     spec = LaunchSpec(
         instance=instance, job=JOB, release="r0001", mode=LaunchMode.STANDBY, bundle="b" * 64, entry="sales.py",
         params={}, conf={}, checkpoints="/c",
@@ -65,7 +65,7 @@ def leave(job: Registered, instance: str, *, days: float) -> None:
     control.write_status(
         DriverStatus(instance=instance, release="r0001", generation=1, state=DriverState.FAILED, beat=1, at=at)
     )
-    home = Path(job.site.settings.home)
+    home = Path(job.installation.settings.home)
     for file in (home / "logs" / JOB / f"{instance}.log", home / "logs" / JOB / f"{instance}.log.1"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("said\n")
@@ -79,15 +79,15 @@ def leave(job: Registered, instance: str, *, days: float) -> None:
 
 def left_of(job: Registered, instance: str) -> list[str]:
     """What is there of an instance."""
-    home = Path(job.site.settings.home)
-    found = ["records"] if instance in instances(job.site.store, JOB) else []
+    home = Path(job.installation.settings.home)
+    found = ["records"] if instance in instances(job.installation.store, JOB) else []
     found += ["log"] if list((home / "logs" / JOB).glob(f"{instance}.log*")) else []
     return [*found, *(["scratch"] if (home / "scratch" / instance).exists() else [])]
 
 
 def run(job: Registered) -> PruneReport:
     """Prune everything now."""
-    return prune(job.site.snapshots, plan_prune(job.site, now=NOW), job.site)
+    return prune(job.installation.snapshots, plan_prune(job.installation, now=NOW), job.installation)
 
 
 ALL = ["records", "log", "scratch"]
@@ -95,14 +95,14 @@ ALL = ["records", "log", "scratch"]
 
 def test_what_a_dead_driver_has_left_goes_after_its_time(job: Registered) -> None:
     """Records, logs and scratch space, and nothing behind a link; whoever serves keeps all of it, dead or not."""
-    (told,) = [line for line in tell_run(plan_prune(job.site, now=NOW)) if DEAD in line]
+    (told,) = [line for line in tell_run(plan_prune(job.installation, now=NOW)) if DEAD in line]
     assert "3 records" in told
     assert "older than 30 days" in told
     report = run(job)
     assert (report.records, report.failed) == (3, ())
     assert left_of(job, DEAD) == []
     assert left_of(job, "op-candidate") == ALL
-    assert (Path(job.site.settings.home) / "precious" / "file").read_text() == "stays"
+    assert (Path(job.installation.settings.home) / "precious" / "file").read_text() == "stays"
     assert "3 records of terminated drivers" in report.sentence
     assert run(job).records == 0
 
@@ -142,7 +142,7 @@ def test_whoever_claimed_a_version_last_keeps_its_records(job: Registered) -> No
     leave(job, "op3-candidate", days=1)
     job.record(job.version("v0002"))
     job.record(replace(job.epoch("v0002", 2), instance="op3-candidate"))
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert [each.claimed_by for each in state.versions["totals"]] == ["op-candidate", "op3-candidate"]
     run(job)
     assert left_of(job, "op-candidate") == ALL
@@ -152,11 +152,11 @@ def test_a_driver_without_a_status_is_as_old_as_its_operation(job: Registered) -
     """One that died at once never told when."""
     fail(job, "op3")
     leave(job, "op3-candidate", days=400)
-    job.site.store.delete(f"control/{JOB}/op3-candidate/status.json")
+    job.installation.store.delete(f"control/{JOB}/op3-candidate/status.json")
     run(job)
     assert left_of(job, "op3-candidate") == ["records", "log"]
-    later = plan_prune(job.site, now=NOW + timedelta(days=31))
-    prune(job.site.snapshots, later, job.site)
+    later = plan_prune(job.installation, now=NOW + timedelta(days=31))
+    prune(job.installation.snapshots, later, job.installation)
     assert left_of(job, "op3-candidate") == []
 
 
@@ -164,7 +164,7 @@ def test_a_removal_that_is_cut_off_leaves_the_proof_of_its_death_for_last(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody can start it from the first record on, and the next prune takes the rest."""
-    (planned,) = plan_prune(job.site, now=NOW).drivers
+    (planned,) = plan_prune(job.installation, now=NOW).drivers
     assert [key.rpartition("/")[2] for key in planned.keys] == ["launch.json", "status.json", "process-0001.json"]
     points = iter(["first"])
 
@@ -176,8 +176,8 @@ def test_a_removal_that_is_cut_off_leaves_the_proof_of_its_death_for_last(
         patch.setattr(ended_drivers, "crash_point", die)
         with pytest.raises(KeyboardInterrupt):
             run(job)
-    assert Control(job.site.store, JOB, DEAD).read_launch() is None
-    assert Control(job.site.store, JOB, DEAD).processes()
+    assert Control(job.installation.store, JOB, DEAD).read_launch() is None
+    assert Control(job.installation.store, JOB, DEAD).processes()
     run(job)
     assert left_of(job, DEAD) == []
 
@@ -194,7 +194,7 @@ def old(folder: Path, *, days: float) -> Path:
 
 def test_bundles_and_drills_that_nobody_uses_go(job: Registered) -> None:
     """Not the bundle of whoever serves, nor one that was used of late, nor a stranger's directory in scratch."""
-    home = Path(job.site.settings.home)
+    home = Path(job.installation.settings.home)
     gone = [
         old(home / "bundles" / ("c" * 64), days=31),
         old(home / "bundles" / ".unpacking-x", days=2),
@@ -215,20 +215,20 @@ def test_bundles_and_drills_that_nobody_uses_go(job: Registered) -> None:
 
 def test_a_bundle_that_is_used_after_the_plan_stays(job: Registered) -> None:
     """A driver marks what it finds unpacked as used."""
-    bundle = old(Path(job.site.settings.home) / "bundles" / ("c" * 64), days=31)
-    planned = plan_prune(job.site, now=NOW)
+    bundle = old(Path(job.installation.settings.home) / "bundles" / ("c" * 64), days=31)
+    planned = plan_prune(job.installation, now=NOW)
     assert [each.directory for each in planned.unused] == [str(bundle)]
     os.utime(bundle)
-    prune(job.site.snapshots, planned, job.site)
+    prune(job.installation.snapshots, planned, job.installation)
     assert (bundle / "job.py").exists()
 
 
 def test_no_bundle_goes_while_a_job_cannot_be_read(job: Registered) -> None:
     """It may be the very one whose driver runs it."""
-    bundle = old(Path(job.site.settings.home) / "bundles" / ("c" * 64), days=31)
-    job.site.store.replace("registry/other/journal/0000000001.json", b"{")
-    planned = plan_prune(job.site, now=NOW)
+    bundle = old(Path(job.installation.settings.home) / "bundles" / ("c" * 64), days=31)
+    job.installation.store.replace("registry/other/journal/0000000001.json", b"{")
+    planned = plan_prune(job.installation, now=NOW)
     assert planned.untold
     assert planned.unused == ()
-    assert plan_prune(job.site, job=JOB, now=NOW).unused == ()
+    assert plan_prune(job.installation, job=JOB, now=NOW).unused == ()
     assert bundle.exists()

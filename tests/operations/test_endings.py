@@ -55,7 +55,7 @@ def test_an_ending_says_what_was_decided_what_differs_and_how_long_it_took(
 ) -> None:
     """All in one value; the time of a handover only where a driver that served was relieved."""
     job = Registered(tmp_path)
-    serving = job.site.journal(JOB, "test").state().serving_instance
+    serving = job.installation.journal(JOB, "test").state().serving_instance
     ended = (InstanceEnded(operation=OPERATION, instance=serving, proof="gone", exit="drained"),) if relieved else ()
     finished(
         job,
@@ -63,7 +63,7 @@ def test_an_ending_says_what_was_decided_what_differs_and_how_long_it_took(
         *ended,
         StepDone(operation=OPERATION, step="first-commit"),
     )
-    ending = read_ending(job.site.journal(JOB, "test"), OPERATION)
+    ending = read_ending(job.installation.journal(JOB, "test"), OPERATION)
     assert (ending.job, ending.release, ending.outcome, ending.verdict) == (JOB, "r0002", "succeeded", "SWITCH")
     assert ending.queries == {QUERY: "rebuild in v0002, beside v0001"}
     assert ending.compared == {QUERY: "3 rows and 3: 0 only old, 0 only new, 1 differ (total 1)"}

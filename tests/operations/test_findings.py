@@ -59,7 +59,7 @@ def test_the_newest_report_is_told_with_the_difference_to_what_served(job: Whole
     operate(job, "later", "r0002", Outcome.REFUSED)
     operation = last_assessed(job.state)
     assert operation is not None
-    found = read_findings(job.site, job.state, operation)
+    found = read_findings(job.installation, job.state, operation)
     assert (found.operation, found.before, found.release, found.undiffered) == (OPERATION, "r0001", "r0002", "")
     assert "file sales.py" in [each.title for each in found.differences]
 
@@ -70,6 +70,6 @@ def test_a_release_that_is_on_no_record_is_named(job: WholeJob) -> None:
     operation = last_assessed(state)
     assert operation is not None
     del state.releases["r0001"]
-    found = read_findings(job.site, state, operation)
+    found = read_findings(job.installation, state, operation)
     assert found.undiffered == "the difference is unknown: r0001 is not recorded"
     assert found.assessment.queries

@@ -45,24 +45,24 @@ def job(tmp_path: Path) -> Registered:
 
 
 def forget(job: Registered, name: str = JOB) -> list[str]:
-    return forget_job(job.site, name, requested_by="cli:ada", reason="the shop has closed")
+    return forget_job(job.installation, name, requested_by="cli:ada", reason="the shop has closed")
 
 
 def files(job: Registered) -> dict[Path, bytes]:
     """Everything but the job's own journal."""
-    root = Path(job.site.settings.checkpoints).parent
+    root = Path(job.installation.settings.checkpoints).parent
     return {each: each.read_bytes() for each in root.rglob("*") if each.is_file() and "journal" not in each.parts}
 
 
 def shown(job: Registered) -> list[str]:
     """The jobs that are not forgotten, as ``streamkeeper jobs`` has them."""
-    return [row.job for row in look_now(job.site, now=time.time()).rows if not row.forgotten]
+    return [row.job for row in look_now(job.installation, now=time.time()).rows if not row.forgotten]
 
 
 def test_all_that_a_job_has_stays_and_is_named(job: Registered) -> None:
     """Checkpoint, snapshots, output and records, byte by byte; only the journal has one entry more, and again none."""
     job.take()
-    before, number = files(job), job.site.journal(JOB, "test").state().number
+    before, number = files(job), job.installation.journal(JOB, "test").state().number
     told = "\n".join(forget(job))
     assert files(job) == before
     assert (
@@ -71,8 +71,8 @@ def test_all_that_a_job_has_stays_and_is_named(job: Registered) -> None:
     )
     for word in (f"checkpoint {job.directory}", f"1 snapshots of {JOB}/{QUERY}", f"{job.warehouse}#totals", "records"):
         assert f"kept: {word}" in told or word in told
-    forget_job(job.site, JOB, requested_by="cli:bob", reason="again")
-    state = job.site.journal(JOB, "test").state()
+    forget_job(job.installation, JOB, requested_by="cli:bob", reason="again")
+    state = job.installation.journal(JOB, "test").state()
     assert (state.number, state.forgotten.requested_by if state.forgotten else "") == (number + 1, "cli:ada")
 
 
@@ -92,10 +92,10 @@ def test_what_serves_or_is_under_way_is_not_forgotten(
 ) -> None:
     """The refusal says what to do first, and nothing is recorded."""
     job.record(record)
-    number = job.site.journal(JOB, "test").state().number
+    number = job.installation.journal(JOB, "test").state().number
     with pytest.raises(kind, match=told):
         forget(job)
-    assert job.site.journal(JOB, "test").state().number == number
+    assert job.installation.journal(JOB, "test").state().number == number
 
 
 def test_a_driver_that_is_not_proven_dead_keeps_a_job(tmp_path: Path) -> None:
@@ -106,36 +106,36 @@ def test_a_driver_that_is_not_proven_dead_keeps_a_job(tmp_path: Path) -> None:
         forget(made)
     with pytest.raises(NotFound, match="job sails is not known"):
         forget(made, "sails")
-    assert [*made.site.store.list("registry/sails/")] == []
+    assert [*made.installation.store.list("registry/sails/")] == []
 
 
 def test_a_forgotten_job_is_out_of_sight(job: Registered) -> None:
     """Of the list, the metrics and the backups; its incidents are cleared. Negative control: all have it before."""
     job.record(replace(job.epoch("v0001", 2), committed=7))
     shutil.rmtree(job.directory)
-    watch = Watch(site=job.site, acts=False)
+    watch = Watch(installation=job.installation, acts=False)
     run_pass(watch)
     assert shown(job) == [JOB]
-    assert [each.job for each in look_at_fleet(job.site, time.time()).jobs] == [JOB]
-    open_before = IncidentLog(job.site.store, JOB).state().open
+    assert [each.job for each in look_at_fleet(job.installation, time.time()).jobs] == [JOB]
+    open_before = IncidentLog(job.installation.store, JOB).state().open
     forget(job)
     run_pass(watch)
     assert shown(job) == []
-    assert [*look_at_fleet(job.site, time.time()).jobs] == []
+    assert [*look_at_fleet(job.installation, time.time()).jobs] == []
     assert open_before
-    assert IncidentLog(job.site.store, JOB).state().open == {}
+    assert IncidentLog(job.installation.store, JOB).state().open == {}
 
 
 def test_a_forgotten_jobs_queries_are_backed_up_by_name_only(job: Registered) -> None:
     """Nothing comes to pass by itself, and a person still can."""
-    assert [each.series for each in all_targets(job.site)] == [f"{JOB}/{QUERY}"]
+    assert [each.series for each in all_targets(job.installation)] == [f"{JOB}/{QUERY}"]
     forget(job)
-    assert all_targets(job.site) == all_targets(job.site, job=JOB) == []
-    assert query_target(job.site, JOB, QUERY).location == str(job.directory)
+    assert all_targets(job.installation) == all_targets(job.installation, job=JOB) == []
+    assert query_target(job.installation, JOB, QUERY).location == str(job.directory)
 
 
 def deploy(job: Registered, **fields: Any) -> object:
-    return Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001", **fields))
+    return Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001", **fields))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def deploy(job: Registered, **fields: Any) -> object:
         deploy,
         lambda job: deploy(job, dry_run=True),
         lambda job: deploy(job, rollback=True),
-        lambda job: open_start(job.site, JOB, requested_by="ada", reason="", operation="op2"),
+        lambda job: open_start(job.installation, JOB, requested_by="ada", reason="", operation="op2"),
     ],
     ids=["deploy", "dry run", "rollback", "start"],
 )
@@ -159,30 +159,30 @@ def test_its_name_is_refused_with_words_about_its_checkpoint(
     )
     with pytest.raises(OperationRefused, match=words):
         again(job)
-    assert job.site.journal(JOB, "test").state().number == number
+    assert job.installation.journal(JOB, "test").state().number == number
 
 
 def test_without_that_look_its_old_checkpoint_is_gone_on_from(job: Registered) -> None:
     """The negative control: a job that is only stopped is deployed without a word."""
     deploy(job)
-    assert job.site.journal(JOB, "test").state().open_operation is not None
+    assert job.installation.journal(JOB, "test").state().open_operation is not None
 
 
 def forget_and_count(job: Registered) -> int:
     forget(job)
-    return job.site.journal(JOB, "test").state().number
+    return job.installation.journal(JOB, "test").state().number
 
 
 def test_who_revives_it_gets_it_back(job: Registered) -> None:
     """From the operation on it is seen again, however that ends; a dry run leaves it forgotten."""
     forget(job)
-    Deploy.open(job.site, "dry", DeployRequest(job=JOB, release="r0001", dry_run=True, revive=True))
+    Deploy.open(job.installation, "dry", DeployRequest(job=JOB, release="r0001", dry_run=True, revive=True))
     job.record(OperationFinished(operation="dry", outcome=Outcome.DRY_RUN, sentence=""))
-    assert job.site.journal(JOB, "test").state().forgotten is not None
+    assert job.installation.journal(JOB, "test").state().forgotten is not None
     deploy(job, revive=True)
     assert shown(job) == [JOB]
     job.record(OperationFinished(operation="op2", outcome=Outcome.REFUSED, sentence=""))
-    assert job.site.journal(JOB, "test").state().forgotten is None
+    assert job.installation.journal(JOB, "test").state().forgotten is None
     assert shown(job) == [JOB]
     job.record(ReleasePromoted(operation="op2", release="r0001", instance="op-candidate"))
     with pytest.raises(OperationRefused, match="is not stopped; its current release is r0001"):
@@ -191,9 +191,9 @@ def test_who_revives_it_gets_it_back(job: Registered) -> None:
 
 def test_a_job_without_a_checkpoint_is_deployed_again_as_it_is(job: Registered) -> None:
     """There is nothing that it could go on from by chance."""
-    journal = job.site.journal("orders", "test")
+    journal = job.installation.journal("orders", "test")
     journal.append(lambda _: OperationStarted(operation="op", request=DeployRequest(job="orders"), steps=()))
     journal.append(lambda _: OperationFinished(operation="op", outcome=Outcome.REFUSED, sentence="no"))
     assert forget(job, "orders")[0] == "job orders was forgotten by cli:ada (the shop has closed)"
-    Deploy.open(job.site, "op2", DeployRequest(job="orders", params={"a": 1}))
-    assert job.site.journal("orders", "test").state().forgotten is None
+    Deploy.open(job.installation, "op2", DeployRequest(job="orders", params={"a": 1}))
+    assert job.installation.journal("orders", "test").state().forgotten is None

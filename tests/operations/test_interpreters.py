@@ -37,13 +37,13 @@ def launched(job: Registered, python: str) -> None:
         checkpoints="",
         python=python,
     )
-    Control(job.site.store, JOB, "op-candidate").write_launch(spec)
+    Control(job.installation.store, JOB, "op-candidate").write_launch(spec)
 
 
 def chosen(job: Registered, **changes: object) -> str:
     """For the release that served; ``changes``: of the job's state."""
-    state = msgspec.structs.replace(job.site.journal(JOB, "test").state(), **changes)
-    return choose_interpreter(job.site.store, state, state.releases["r0001"])
+    state = msgspec.structs.replace(job.installation.journal(JOB, "test").state(), **changes)
+    return choose_interpreter(job.installation.store, state, state.releases["r0001"])
 
 
 def test_a_release_goes_again_in_the_interpreter_that_ran_it(job: Registered, tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_the_same_packages_in_another_place_are_the_same(job: Registered, tmp_pa
     other = tmp_path / "python"
     other.touch(0o700)
     launched(job, str(other))
-    state: JobState = job.site.journal(JOB, "test").state()
+    state: JobState = job.installation.journal(JOB, "test").state()
     release = state.releases["r0001"]
     content = msgspec.structs.replace(release.content, environment=read_environment())
     here = Release(job=JOB, number=release.number, content=content)
-    assert choose_interpreter(job.site.store, state, here) == sys.executable
+    assert choose_interpreter(job.installation.store, state, here) == sys.executable

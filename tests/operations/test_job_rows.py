@@ -29,7 +29,7 @@ def tell(job: Registered, *, generation: int = 1, error: str = "", query_error: 
     """The next word of a driver that serves."""
     told = QuerySignals(sources=(SourceSignals(source="s", lag_s=30.0, lag_records=7),), **signals)  # type: ignore[arg-type]
     query = QueryStatus(query=QUERY, version="v0001", epoch=1, triggers=3, committed=7, error=query_error, signals=told)
-    control = Control(job.site.store, JOB, "op-candidate")
+    control = Control(job.installation.store, JOB, "op-candidate")
     before = control.read_status()
     control.write_status(
         DriverStatus(
@@ -41,8 +41,8 @@ def tell(job: Registered, *, generation: int = 1, error: str = "", query_error: 
 
 def passed(job: Registered, at: float) -> JobRow:
     """The row that a pass of the watch leaves, which is also what a look gives at once."""
-    (row,) = run_pass(Watch(site=job.site, now=lambda: at, acts=False)).index.rows
-    (live,) = look_now(job.site, now=at).rows
+    (row,) = run_pass(Watch(installation=job.installation, now=lambda: at, acts=False)).index.rows
+    (live,) = look_now(job.installation, now=at).rows
     shown = ("queries", "restarts", "restarts_lately", "error", "standing", "release", "under_way", "stopped")
     assert [getattr(live, each) for each in shown] == [getattr(row, each) for each in shown]
     return row
@@ -59,7 +59,7 @@ def test_a_row_has_what_is_needed_to_act(tmp_path: Path) -> None:
     assert (query.lag_s, query.lag_records, query.lag_files, query.committed_at) == (30.0, 7, None, NOW - 5)
     assert (query.snapshots_known, query.snapshot_at is None, query.verified_at) == (True, False, None)
     job.catalogue.note_drill(1, DrillResult(id="d2", ok=True, message="went on"))
-    (live,) = look_now(job.site, now=NOW + 60).rows
+    (live,) = look_now(job.installation, now=NOW + 60).rows
     assert live.queries[QUERY].verified_at == live.queries[QUERY].snapshot_at
     tell(job, generation=4)
     row = passed(job, NOW + 700)
@@ -107,7 +107,7 @@ def test_what_ended_a_driver_or_a_deploy_is_its_error(tmp_path: Path) -> None:
     assert failed.text == "r0002 did not start"
     tell(job, error="trouble")
     end = DriverExit(instance="op-candidate", state=DriverState.FAILED, code=5, error="restarts are used up: trouble")
-    Control(job.site.store, JOB, "op-candidate").write_exit(end)
+    Control(job.installation.store, JOB, "op-candidate").write_exit(end)
     ended = passed(job, NOW).error
     assert ended is not None
     assert ended.text == "restarts are used up: trouble"
@@ -149,9 +149,9 @@ def test_facts_that_an_earlier_version_left_are_read_once_more(tmp_path: Path) -
     request = DeployRequest(job=JOB, release="r0001", requested_by="cli:bob")
     job.record(OperationStarted(operation="op-2", request=request, steps=()))
     job.record(OperationFinished(operation="op-2", outcome=Outcome.SUCCEEDED, sentence="serves"))
-    facts = read_facts(job.site, JOB, None)
+    facts = read_facts(job.installation, JOB, None)
     assert facts.owner == "cli:bob"
-    assert read_facts(job.site, JOB, replace(facts, owner=None)) == facts
-    store = CountingStore(job.site.store)
-    assert read_facts(dataclasses.replace(job.site, store=store), JOB, facts) is facts
+    assert read_facts(job.installation, JOB, replace(facts, owner=None)) == facts
+    store = CountingStore(job.installation.store)
+    assert read_facts(dataclasses.replace(job.installation, store=store), JOB, facts) is facts
     assert store.requests == 1

@@ -26,36 +26,36 @@ def job(tmp_path: Path) -> Registered:
 def reads(job: Registered, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """One item for each time that the journal's first entry is read."""
     found: list[str] = []
-    read = job.site.store.read
+    read = job.installation.store.read
 
     def count(key: str) -> bytes:
         found.extend([key] if key == entry_key(JOB, 1) else [])
         return read(key)
 
-    monkeypatch.setattr(job.site.store, "read", count)
+    monkeypatch.setattr(job.installation.store, "read", count)
     return found
 
 
 def test_a_deploy_reads_the_journal_once(job: Registered, reads: list[str]) -> None:
     """Its checks, its record and its first look share what was read."""
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001")).plan()
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001")).plan()
     assert len(reads) == 1
 
 
 def test_a_start_reads_the_journal_once_for_itself_and_once_for_its_deploy(job: Registered, reads: list[str]) -> None:
     """Two writers, because a deploy is recorded by its own name."""
-    assert open_start(job.site, JOB, requested_by="bob", reason="done", operation="start") is not None
+    assert open_start(job.installation, JOB, requested_by="bob", reason="done", operation="start") is not None
     assert len(reads) == 2
 
 
 def test_a_stop_reads_the_journal_once(job: Registered, reads: list[str]) -> None:
     """Until it has recorded its wish, and after it."""
     job.runner.life = Life.DEAD
-    stop_job(job.site, JOB, requested_by="bob", reason="maintenance", operation="stop")
+    stop_job(job.installation, JOB, requested_by="bob", reason="maintenance", operation="stop")
     assert len(reads) == 1
 
 
 def test_the_snapshots_of_a_cutover_read_the_journal_once(job: Registered, reads: list[str]) -> None:
     """For all queries."""
-    found = take_cutover_snapshots(job.site, JOB, "op", {QUERY: 6, "gone": 1, "lost": 1})
+    found = take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 6, "gone": 1, "lost": 1})
     assert (set(found.taken), set(found.failed), len(reads)) == ({QUERY}, {"gone", "lost"}, 1)

@@ -53,11 +53,11 @@ def job(tmp_path: Path) -> Registered:
 
 def assess(job: Registered, site: Installation | None = None, operation: str = "op2") -> Assessed:
     """A deploy of the same release, as far as its assessment."""
-    Deploy.open(site or job.site, operation, DeployRequest(job=JOB, release="r0001"))
+    Deploy.open(site or job.installation, operation, DeployRequest(job=JOB, release="r0001"))
     job.record(StepDone(operation=operation, step=Step.BUNDLE.tag, result={"release": "r0001"}))
     job.gather(operation)
-    state = job.site.journal(JOB, "test").state()
-    return assess_candidate(site or job.site, state, state.operations[operation], "r0001")
+    state = job.installation.journal(JOB, "test").state()
+    return assess_candidate(site or job.installation, state, state.operations[operation], "r0001")
 
 
 @pytest.mark.parametrize("how", LOSSES)
@@ -65,8 +65,8 @@ def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> Non
     """Nothing is drained for a checkpoint that is not there; the sentence names it and the way out."""
     assert assess(job).verdict is Verdict.RESUME
     lose(job.directory, how)
-    state = job.site.journal(JOB, "test").state()
-    found = assess_candidate(job.site, state, state.operations["op2"], "r0001")
+    state = job.installation.journal(JOB, "test").state()
+    found = assess_candidate(job.installation, state, state.operations["op2"], "r0001")
     assert found.verdict is Verdict.REFUSE
     assert found.refusal.startswith("query totals: checkpoint-lost")
     assert str(job.directory) in found.sentence
@@ -88,7 +88,7 @@ def test_neither_a_backup_nor_a_prune_takes_it_for_the_checkpoint(job: Registere
         job.take()
     assert job.catalogue.numbers() == [1]
     if how != "missing":
-        (told,) = plan_prune(job.site).untold
+        (told,) = plan_prune(job.installation).untold
         assert "is not what was recorded" in told
 
 
@@ -97,9 +97,9 @@ def test_fsck_knows_what_was_recorded_of_a_checkpoint(
     job: Registered, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The files of a checkpoint that began anew are whole in themselves: only the journal tells."""
-    monkeypatch.setenv("STREAMKEEPER_HOME", job.site.settings.home)
-    monkeypatch.setenv("STREAMKEEPER_STORE", job.site.settings.store)
-    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.site.settings.checkpoints)
+    monkeypatch.setenv("STREAMKEEPER_HOME", job.installation.settings.home)
+    monkeypatch.setenv("STREAMKEEPER_STORE", job.installation.settings.store)
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.installation.settings.checkpoints)
     assert "checkpoint-lost" not in CliRunner().invoke(app, ["fsck", str(job.directory)]).output
     lose(job.directory, how)
     found = CliRunner().invoke(app, ["fsck", str(job.directory)])
@@ -113,7 +113,7 @@ def test_a_restore_is_the_way_out(job: Registered) -> None:
     job.take()
     lose(job.directory, "missing")
     job.write_table(7)
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     assert assess(job).verdict is Verdict.RESUME
 
 
@@ -122,12 +122,15 @@ def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -
     restore = job.take()
     job.write_table(7)
     assert restore == "s0001"
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     elsewhere = Settings(
-        store=job.site.settings.store, checkpoints=str(tmp_path / "other"), jobs="", home=str(tmp_path / "home2")
+        store=job.installation.settings.store,
+        checkpoints=str(tmp_path / "other"),
+        jobs="",
+        home=str(tmp_path / "home2"),
     )
-    site = Installation(settings=elsewhere, store=job.site.store, runner=job.runner)
-    state = job.site.journal(JOB, "test").state()
+    site = Installation(settings=elsewhere, store=job.installation.store, runner=job.runner)
+    state = job.installation.journal(JOB, "test").state()
     assert live_checkpoints(site, state) == {QUERY: str(job.directory.with_name("v0002"))}
     found = assess(job, site)
     assert found.verdict is Verdict.RESUME
@@ -136,8 +139,8 @@ def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -
 
 def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registered, tmp_path: Path) -> None:
     """Of older journals only the batches are known: where they are not, nothing is begun."""
-    settings = replace(job.site.settings, checkpoints=str(tmp_path / "other"))
-    found = assess(job, Installation(settings=settings, store=job.site.store, runner=job.runner))
+    settings = replace(job.installation.settings, checkpoints=str(tmp_path / "other"))
+    found = assess(job, Installation(settings=settings, store=job.installation.store, runner=job.runner))
     assert found.verdict is Verdict.REFUSE
     assert f"{tmp_path}/other/sales/totals/v0001 is missing" in found.sentence
 
@@ -145,14 +148,14 @@ def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registere
 def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Registered) -> None:
     """Its release was deployed without the query, and somebody has tidied up since."""
     manifest = replace(STATEFUL, query="other")
-    digest = put_object(job.site.store, JOB, "manifests", to_json(manifest), ".json")
-    first = job.site.journal(JOB, "test").state().releases["r0001"]
+    digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
+    first = job.installation.journal(JOB, "test").state().releases["r0001"]
     job.record(ReleaseRegistered(release=replace(first, number=2, content=replace(first.content, bundle="d" * 64))))
     job.record(ReleaseDescribed(release="r0002", manifests={"other": digest}))
     lose(job.directory, "missing")
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0002"))
-    state = job.site.journal(JOB, "test").state()
-    found = assess_candidate(job.site, state, state.operations["op2"], "r0002")
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0002"))
+    state = job.installation.journal(JOB, "test").state()
+    found = assess_candidate(job.installation, state, state.operations["op2"], "r0002")
     assert found.refusal == ""
     assert "checkpoint-lost" not in found.sentence
 
@@ -160,7 +163,7 @@ def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Register
 def test_nobody_is_appointed_in_the_checkpoint_of_the_one_that_was_copied(job: Registered) -> None:
     """An operation that was under way when the store was copied has its versions on record; so has its fall-back."""
     copy = InstallationRecord(number=2, id="copy", place="", first="original", at="")
-    site = dataclasses.replace(job.site, record=copy)
+    site = dataclasses.replace(job.installation, record=copy)
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(InstancePlanned(operation="op2", instance="op2-fallback", release="r0001", role=Role.CANDIDATE))
     with pytest.raises(OperationRefused, match="belongs to the installation that this one was copied from"):

@@ -38,11 +38,11 @@ def job(tmp_path: Path) -> Registered:
 
 
 def passed(job: Registered) -> PassReport:
-    return run_pass(Watch(site=job.site))
+    return run_pass(Watch(installation=job.installation))
 
 
 def store_of(job: Registered) -> Path:
-    return Path(job.site.settings.store)
+    return Path(job.installation.settings.store)
 
 
 def lose(job: Registered) -> None:
@@ -55,8 +55,8 @@ def put_back(job: Registered) -> None:
 
 def test_a_job_without_its_journal_is_paged_and_listed(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page names what names it and the way out; it is cleared once the journal is back, and only then."""
-    record = open_installation(job.site.store, job.site.settings.home)
-    job.site = dataclasses.replace(job.site, record=record)
+    record = open_installation(job.installation.store, job.installation.settings.home)
+    job.installation = dataclasses.replace(job.installation, record=record)
     passed(job)
     lose(job)
     for _ in range(3):
@@ -64,8 +64,8 @@ def test_a_job_without_its_journal_is_paged_and_listed(job: Registered, monkeypa
         assert [(each.rule, each.severity) for each in row.symptoms] == [("journal-lost", Severity.PAGE)]
         assert "registry rebuild sales" in row.symptoms[0].action
         assert (row.job, row.release, row.standing.value) == (JOB, "r0001", "unknown")
-    assert set(IncidentLog(job.site.store, JOB).state().open) == {"journal-lost/-"}
-    for name, place in (("HOME", job.site.settings.home), ("STORE", job.site.settings.store)):
+    assert set(IncidentLog(job.installation.store, JOB).state().open) == {"journal-lost/-"}
+    for name, place in (("HOME", job.installation.settings.home), ("STORE", job.installation.settings.store)):
         monkeypatch.setenv(f"STREAMKEEPER_{name}", place)
     for words in (["jobs"], ["jobs", "--now"], ["incidents"], ["incidents", JOB]):
         told = CliRunner().invoke(app, words)
@@ -73,7 +73,7 @@ def test_a_job_without_its_journal_is_paged_and_listed(job: Registered, monkeypa
     put_back(job)
     (row,) = passed(job).index.rows
     assert "journal-lost" not in [each.rule for each in row.symptoms]
-    assert IncidentLog(job.site.store, JOB).state().open.keys().isdisjoint({"journal-lost/-"})
+    assert IncidentLog(job.installation.store, JOB).state().open.keys().isdisjoint({"journal-lost/-"})
 
 
 @pytest.mark.parametrize("left", ["index", "control", "incidents", "carriers"])
@@ -84,23 +84,23 @@ def test_any_record_that_is_left_names_it(job: Registered, left: str) -> None:
     if left == "control":
         job.report(committed=7)
     if left == "incidents":
-        job.site.store.create(f"incidents/{JOB}/0000000001.json", b"{}")
+        job.installation.store.create(f"incidents/{JOB}/0000000001.json", b"{}")
     if left == "carriers":
-        note_carrier(job.site.store, JOB, "op", this_process())
+        note_carrier(job.installation.store, JOB, "op", this_process())
     (store_of(job) / "control" / "nobody").mkdir(parents=True)
     lose(job)
-    found = fleet_look.look_at_fleet(job.site, read_index(job.site.store, ""), now=1e9, whole=False)
+    found = fleet_look.look_at_fleet(job.installation, read_index(job.installation.store, ""), now=1e9, whole=False)
     assert [(seen.job, bool(seen.lost)) for seen in found] == [(JOB, True)]
     with pytest.raises(JournalLost, match="registry rebuild sales"):
-        job_overview(job.site, JOB)
+        job_overview(job.installation, JOB)
 
 
 def test_a_job_that_is_deployed_meanwhile_is_not_lost(job: Registered) -> None:
     """A pass has listed the jobs, and then the first one is deployed: its driver's records come after its journal."""
     job.report(committed=7)
-    assert find_lost_jobs(job.site, [], {}) == {}
+    assert find_lost_jobs(job.installation, [], {}) == {}
     lose(job)
-    assert set(find_lost_jobs(job.site, [], {})) == {JOB}
+    assert set(find_lost_jobs(job.installation, [], {})) == {JOB}
 
 
 def test_a_journal_that_is_gone_from_its_folder_is_lost_too(job: Registered) -> None:
@@ -117,32 +117,32 @@ def test_without_that_look_it_is_in_no_list(job: Registered, monkeypatch: pytest
     lose(job)
     monkeypatch.setattr(fleet_look, "find_lost_jobs", lambda *_: {})
     index = passed(job).index
-    assert (index.rows, recorded_jobs(job.site)) == ((), [])
+    assert (index.rows, recorded_jobs(job.installation)) == ((), [])
 
 
 def test_what_was_wrong_before_stays_open(job: Registered) -> None:
     """That it cannot be looked at any more does not mean that it is well."""
     job.record(DesiredChanged(serve=True, requested_by="ann", reason="a test"))
-    run_pass(Watch(site=job.site, acts=False))
-    before = set(IncidentLog(job.site.store, JOB).state().open)
+    run_pass(Watch(installation=job.installation, acts=False))
+    before = set(IncidentLog(job.installation.store, JOB).state().open)
     assert before
     lose(job)
     passed(job)
-    assert set(IncidentLog(job.site.store, JOB).state().open) == before | {"journal-lost/-"}
+    assert set(IncidentLog(job.installation.store, JOB).state().open) == before | {"journal-lost/-"}
 
 
 def test_it_is_not_begun_anew(job: Registered, tmp_path: Path) -> None:
     """A deploy or a push would make a first entry, and read everything again beside what is there."""
     job.report(committed=7)
     lose(job)
-    found = diagnose_job(job.site, JOB)
+    found = diagnose_job(job.installation, JOB)
     assert (found.cause, [option.possible for option in found.options]) == (Cause.JOURNAL_LOST, [False] * 4)
     with pytest.raises(JournalLost, match="the journal of job sales is lost"):
-        Deploy.open(job.site, "op9", DeployRequest(job=JOB))
+        Deploy.open(job.installation, "op9", DeployRequest(job=JOB))
     (tmp_path / "jobs").mkdir()
     with pytest.raises(JournalLost):
-        push_release(job.site, JOB, params={}, conf={})
-    assert recorded_jobs(job.site) == []
+        push_release(job.installation, JOB, params={}, conf={})
+    assert recorded_jobs(job.installation) == []
 
 
 def test_a_job_that_nobody_wants_ends_the_page(job: Registered) -> None:
@@ -154,7 +154,7 @@ def test_a_job_that_nobody_wants_ends_the_page(job: Registered) -> None:
         shutil.rmtree(store_of(job) / folder / JOB, ignore_errors=True)
     assert passed(job).index.rows == ()
     with pytest.raises(NotFound, match="is not known"):
-        job_overview(job.site, JOB)
+        job_overview(job.installation, JOB)
     put_back(job)
     job.record(JobForgotten(requested_by="ann", reason="gone"))
     passed(job)

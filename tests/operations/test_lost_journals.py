@@ -41,8 +41,8 @@ class Lost:
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.job = root, Registered(root)
-        self.settings = self.job.site.settings
-        self.id = open_installation(self.job.site.store, self.settings.home).id
+        self.settings = self.job.installation.settings
+        self.id = open_installation(self.job.installation.store, self.settings.home).id
         self.url = f"sqlite:///{self.job.warehouse}"
         for epoch in range(1, 6):
             self.claim(epoch)
@@ -76,7 +76,7 @@ class Lost:
         return Journal(LocalStore(self.root / "store"), JOB, writer="test").state()
 
     @property
-    def site(self) -> Installation:
+    def installation(self) -> Installation:
         return Installation.from_environment(os.environ)
 
 
@@ -98,7 +98,7 @@ def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
     assert lost.state.number == 1
     touched = {path for path, content in lost.files.items() if everything.get(path) != content}
     assert {path.partition("/")[0] for path in touched} <= {"store", "home"}
-    assert lost.site.id == lost.id
+    assert lost.installation.id == lost.id
     for words in (["jobs", "--now"], ["status", JOB], ["history", JOB]):
         told = CliRunner().invoke(app, words)
         assert told.exit_code == 0, told.output
@@ -121,7 +121,7 @@ def test_a_store_that_nobody_has_made_again_is_rebuilt(lost: Lost, left: bool) -
     assert lost.files == everything
     done = lost.rebuild()
     assert done.exit_code == 0, done.output
-    assert (lost.state.next_epoch(QUERY), lost.site.id) == (6, lost.id)
+    assert (lost.state.next_epoch(QUERY), lost.installation.id) == (6, lost.id)
 
 
 def test_a_mistyped_home_is_left_as_it_is(
@@ -171,7 +171,7 @@ def test_a_rebuild_that_is_killed_is_carried_on_by_the_same_command(lost: Lost, 
     killed = subprocess.run(words, env={**os.environ, "STREAMKEEPER_CRASH": point}, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert lost.rebuild().exit_code == 0
-    assert (lost.state.number, lost.site.id) == (1, lost.id)
+    assert (lost.state.number, lost.installation.id) == (1, lost.id)
 
 
 @pytest.fixture
@@ -207,12 +207,12 @@ def test_a_driver_that_lives_is_named_and_only_ended_when_told(lost: Lost, drive
 def test_a_deploy_from_a_rebuilt_journal_asks_a_person(lost: Lost) -> None:
     """Nothing says what the old code was; once a release serves nobody is asked for that any more."""
     lost.rebuild()
-    found = recorded_findings(lost.site, lost.state)[QUERY]
+    found = recorded_findings(lost.installation, lost.state)[QUERY]
     assert [(each.rule, each.severity) for each in found] == [("release-not-on-record", Severity.OPAQUE)]
     with pytest.raises(OperationRefused, match="the release that wrote v0001 of sales/totals is not recorded"):
-        plan_restore(lost.site, JOB, QUERY, None)  # type: ignore[arg-type]
+        plan_restore(lost.installation, JOB, QUERY, None)  # type: ignore[arg-type]
     shutil.rmtree(lost.job.directory)
-    assert recorded_findings(lost.site, lost.state)[QUERY][0].rule == "checkpoint-lost"
+    assert recorded_findings(lost.installation, lost.state)[QUERY][0].rule == "checkpoint-lost"
 
 
 def test_files_and_their_epoch_log_are_an_output(lost: Lost, tmp_path: Path) -> None:

@@ -94,22 +94,22 @@ def gone(inputs: Path, clause: str = "1 of 1") -> str:
 def test_a_restore_whose_input_is_there_asks_for_nothing(job: Registered, inputs: Path) -> None:
     """Older files may be gone: the snapshot holds what came of them."""
     (inputs / "f3.json").unlink()
-    sentence = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
+    sentence = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1)).sentence
     assert sentence.endswith("(up to 8); it is written again, each row replaces the one with its key")
-    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
 
 
 def test_a_restore_over_input_that_is_gone_needs_an_acceptance(job: Registered, inputs: Path) -> None:
     """The sentence names the files; the acceptance is kept with this version, and covers no later restore."""
     (inputs / "f8.json").unlink()
     snapshot = job.catalogue.read(1)
-    assert plan_restore(job.site, JOB, QUERY, snapshot).sentence.endswith(f"; the restore {gone(inputs)}")
+    assert plan_restore(job.installation, JOB, QUERY, snapshot).sentence.endswith(f"; the restore {gone(inputs)}")
     for accepts in ({}, {"accept_replay": True}):
         with pytest.raises(OperationRefused, match="f8.json.*--accept-loss"):
-            restore_version(job.site, JOB, QUERY, snapshot, **accepts)
+            restore_version(job.installation, JOB, QUERY, snapshot, **accepts)
     assert job.versions == ["v0001"]
-    restore_version(job.site, JOB, QUERY, snapshot, **ACCEPTED)
-    state = job.site.journal(JOB, "test").state()
+    restore_version(job.installation, JOB, QUERY, snapshot, **ACCEPTED)
+    state = job.installation.journal(JOB, "test").state()
     assert state.versions[QUERY][-1].origin.endswith(
         f"at batch 7; ada accepted that it {gone(inputs)} (the files were test data)"
     )
@@ -120,7 +120,7 @@ def test_a_restore_over_input_that_is_gone_needs_an_acceptance(job: Registered, 
     add_batch(job, tree, inputs, 8)
     (inputs / "f8.json").unlink()
     with pytest.raises(OperationRefused, match="--accept-loss"):
-        restore_version(job.site, JOB, QUERY, snapshot)
+        restore_version(job.installation, JOB, QUERY, snapshot)
 
 
 def test_a_restore_that_does_not_look_at_its_input_promises_rows_that_are_gone(
@@ -129,7 +129,7 @@ def test_a_restore_that_does_not_look_at_its_input_promises_rows_that_are_gone(
     """The negative control."""
     (inputs / "f8.json").unlink()
     monkeypatch.setattr(restoring, "missing_for_restore", lambda *_: MissingInput())
-    plan = restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    plan = restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     assert "it is written again" in plan.sentence
     assert not (inputs / "f8.json").exists()
 
@@ -141,8 +141,8 @@ def test_files_that_cannot_be_looked_for_count_as_a_loss(job: Registered, inputs
     with pytest.raises(
         OperationRefused, match=r"may lose rows: 1 of 1 .* are not checked, such as gs://bucket/f8.json"
     ):
-        restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
-    price = diagnose_job(job.site, JOB, chosen=[QUERY]).option(RecoveryAction.RESTORE).prices[0]
+        restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    price = diagnose_job(job.installation, JOB, chosen=[QUERY]).option(RecoveryAction.RESTORE).prices[0]
     assert "1 of 1 files that were read since are not checked" in price.lost
 
 
@@ -156,7 +156,7 @@ def test_a_loss_is_accepted_by_who_may(tmp_path: Path, inputs: Path) -> None:
     with pytest.raises(
         OperationRefused, match="and no authorized person has accepted this: ada is not among the approvers"
     ):
-        restore_version(job.site, JOB, QUERY, job.catalogue.read(1), **ACCEPTED)
+        restore_version(job.installation, JOB, QUERY, job.catalogue.read(1), **ACCEPTED)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_what_is_not_known_counts_as_a_loss_unless_the_reader_reports_it(
 
 def rebuilt(job: Registered, inputs: Path) -> None:
     """r0002 serves on v0002, which has read batch 8's file too; v0001 was left after batch 7."""
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     first = state.releases["r0001"]
     content = replace(first.content, bundle="c" * 64)
     job.record(ReleaseRegistered(release=replace(first, number=2, content=content)))
@@ -191,12 +191,12 @@ def rebuilt(job: Registered, inputs: Path) -> None:
 def roll_back(job: Registered, operation: str, **request: Any) -> Assessed:
     """The assessment of a rollback to a release that does not take the state of v0002."""
     wanted = DeployRequest(job=JOB, release="r0001", rollback=True, reason="sums", requested_by="ada", **request)
-    Deploy.open(job.site, operation, wanted)
+    Deploy.open(job.installation, operation, wanted)
     breaking = Finding(rule="state-keys-changed", severity=Severity.BREAKING, where="operator", evidence="a -> b")
     job.gather(operation, breaking, against="r0002")
-    state = job.site.journal(JOB, "test").state()
-    found = assess_candidate(job.site, state, state.operations[operation], "r0001")
-    Deploy.load(job.site, JOB, operation).abort(requested_by="ada", reason="looked at")
+    state = job.installation.journal(JOB, "test").state()
+    found = assess_candidate(job.installation, state, state.operations[operation], "r0001")
+    Deploy.load(job.installation, JOB, operation).abort(requested_by="ada", reason="looked at")
     job.record(OperationFinished(operation=operation, outcome=Outcome.ABORTED, sentence="looked at"))
     return found
 
@@ -234,14 +234,14 @@ def test_a_rebuild_whose_input_is_gone_is_refused_before_anything_is_begun(
         if not there:
             (inputs / "f3.json").unlink()
         strategy = Strategy.REBUILD if rebuild else Strategy.AUTO
-        Deploy.open(job.site, operation, DeployRequest(job=JOB, release="r0001", strategy=strategy))
+        Deploy.open(job.installation, operation, DeployRequest(job=JOB, release="r0001", strategy=strategy))
         breaking = Finding(rule="state-keys-changed", severity=Severity.BREAKING, where="operator", evidence="a -> b")
         job.gather(operation, *(() if rebuild else (breaking,)))
-        state = job.site.journal(JOB, "test").state()
-        found = assess_candidate(job.site, state, state.operations[operation], "r0001")
+        state = job.installation.journal(JOB, "test").state()
+        found = assess_candidate(job.installation, state, state.operations[operation], "r0001")
         assert bool(found.refusal) is not there, found.sentence
         assert (f"1 of the 9 files that were read are missing: {inputs}/f3.json" in found.refusal) is not there
-        Deploy.load(job.site, JOB, operation).abort(requested_by="ada", reason="looked at")
+        Deploy.load(job.installation, JOB, operation).abort(requested_by="ada", reason="looked at")
         job.record(OperationFinished(operation=operation, outcome=Outcome.ABORTED, sentence="looked at"))
 
 
@@ -253,10 +253,10 @@ def test_what_an_automatic_way_back_loses_is_found(tmp_path: Path, inputs: Path,
     way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESTORE)
     deployed(job, way, snapshot=job.take() if named else "")
     add_batch(job, job.tree, inputs, 8)
-    state = job.site.journal(JOB, "test").state()
-    assert missing_to_fall_back(job.site, state, state.operations["op2"]) == {}
+    state = job.installation.journal(JOB, "test").state()
+    assert missing_to_fall_back(job.installation, state, state.operations["op2"]) == {}
     (inputs / "f8.json").unlink()
-    assert missing_to_fall_back(job.site, state, state.operations["op2"]) == {
+    assert missing_to_fall_back(job.installation, state, state.operations["op2"]) == {
         QUERY: f"going back to v0001 {gone(inputs)}"
     }
 
@@ -266,8 +266,8 @@ def test_a_version_that_was_never_opened_loses_nothing_on_the_way_back(tmp_path:
     job = Registered(tmp_path)
     job.record(replace(job.version("v0002"), serves=False))
     deployed(job, QueryWay(way=Way.HANDOFF, before="v0001", version="v0002", back=Way.RETURN))
-    state = job.site.journal(JOB, "test").state()
-    assert missing_to_fall_back(job.site, state, state.operations["op2"]) == {}
+    state = job.installation.journal(JOB, "test").state()
+    assert missing_to_fall_back(job.installation, state, state.operations["op2"]) == {}
 
 
 def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: Path, inputs: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: P
         read_from(job.directory, inputs)
         fails_in_probation(job)
         add_batch(job, job.tree, inputs, 8)
-        deploy = Deploy.load(job.site, JOB, "op2")
+        deploy = Deploy.load(job.installation, JOB, "op2")
         if there:
             assert "loses rows" not in deploy.advance(Step.FALL_BACK).sentence
             assert deploy.state.serving_release == "r0001"
@@ -294,14 +294,14 @@ def test_a_fall_back_without_the_snapshot_that_it_needs_ends(tmp_path: Path) -> 
     job = Registered(tmp_path)
     fails_in_probation(job)
     shutil.rmtree(job.directory / "commits")
-    ended = Deploy.load(job.site, JOB, "op2").advance(Step.FALL_BACK)
+    ended = Deploy.load(job.installation, JOB, "op2").advance(Step.FALL_BACK)
     assert ended.outcome is Outcome.FAILED
     assert ended.sentence.startswith("no batch came; r0001 could not be restarted: no snapshot of the last batch")
 
 
 def fails_in_probation(job: Registered) -> None:
     """r0002 has taken over v0001 after batch 7, and has ended; r0001 does not take its state."""
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     first = state.releases["r0001"]
     way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESTORE)
     verdicts = {"verdict": Verdict.RESUME, "reverse": Verdict.SWITCH, "sentence": "RESUME", "report": ""}
@@ -339,17 +339,19 @@ def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
         add_batch(job, job.tree, inputs, 8)
     before, version = ("v0001", "v0002") if way is Way.RESTORE else ("v0002", "v0001")
     deployed(job, QueryWay(way=way, before=before, version=version, snapshot=taken if way is Way.RESTORE else ""))
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     operation = state.operations["op2"]
-    must_still_be_there(job.site, state, operation)
+    must_still_be_there(job.installation, state, operation)
     (inputs / "f8.json").unlink()
     with pytest.raises(OperationRefused, match=rf"would lose rows, because files were deleted .*{inputs}/f8.json"):
-        must_still_be_there(job.site, state, operation)
+        must_still_be_there(job.installation, state, operation)
     for losses, refused in (((QUERY,), False), (("another",), True), ((), True)):
         recover = Recovery(action=RecoveryAction.RESTORE, losses=losses)
         asked = replace(operation, request=replace(operation.request, recover=recover))
         with pytest.raises(OperationRefused) if refused else nullcontext():
-            must_still_be_there(job.site, state, asked)
-    must_still_be_there(job.site, state, replace(operation, request=replace(operation.request, accept_loss=True)))
+            must_still_be_there(job.installation, state, asked)
+    must_still_be_there(
+        job.installation, state, replace(operation, request=replace(operation.request, accept_loss=True))
+    )
     same = {QUERY: QueryWay(way=Way.RESUME, before=before, version=before)}
-    must_still_be_there(job.site, state, replace(operation, ways=same))
+    must_still_be_there(job.installation, state, replace(operation, ways=same))

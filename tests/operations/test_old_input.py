@@ -52,7 +52,7 @@ def put(path: Path, at: int) -> None:
 
 def move(job: Registered, last: int, at: int) -> None:
     """Let the entries up to a batch, or that of batch 8 alone, tell of files in the input directory of that time."""
-    folder = Path(job.site.settings.checkpoints).parent / "in"
+    folder = Path(job.installation.settings.checkpoints).parent / "in"
     for entry in range(8, 9) if last == 8 else range(last + 1):
         log = job.directory / "sources" / "0" / str(entry)
         text = log.read_text().replace("file:///in", folder.as_uri())
@@ -68,22 +68,22 @@ def test_files_that_are_too_old_are_listed_and_named_in_every_estimate(job: Regi
     listed = CliRunner().invoke(app, ["old-input", JOB])
     assert (listed.exit_code, listed.output.splitlines()) == (0, [str(twenty), str(forty)])
     replays = "1 file and 1 file that was too old to be read so far"
-    found = diagnose_job(job.site, JOB, chosen=[QUERY])
+    found = diagnose_job(job.installation, JOB, chosen=[QUERY])
     assert f"({replays})" in found.option(RecoveryAction.RESTORE).prices[0].read
     rebuilt = "9 files and 2 files that were too old to be read so far"
     assert found.option(RecoveryAction.REBUILD).prices[0].read == rebuilt
     assert f"1 batch ({replays}) to be read and written again" in told(job)[QUERY]
     way = QueryWay(way=Way.REBUILD, before="v0001", version="v0002")
-    again = told_cost(job.site, state_of(job), QUERY, way, {})
+    again = told_cost(job.installation, state_of(job), QUERY, way, {})
     assert again.startswith("reads 9 files again and 2 files that were too old to be read so far;")
 
 
 def test_without_that_look_the_estimates_name_none(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control; and nothing is added where nothing is too old."""
-    clean = diagnose_job(job.site, JOB, chosen=[QUERY]).option(RecoveryAction.REBUILD).prices[0].read
-    put(Path(job.site.settings.checkpoints).parent / "in" / "late.json", NOW_S - 20 * DAY_S)
+    clean = diagnose_job(job.installation, JOB, chosen=[QUERY]).option(RecoveryAction.REBUILD).prices[0].read
+    put(Path(job.installation.settings.checkpoints).parent / "in" / "late.json", NOW_S - 20 * DAY_S)
     monkeypatch.setattr(old_input, "_looks", lambda *_, **__: iter(()))
-    assert diagnose_job(job.site, JOB, chosen=[QUERY]).option(RecoveryAction.REBUILD).prices[0].read == clean
+    assert diagnose_job(job.installation, JOB, chosen=[QUERY]).option(RecoveryAction.REBUILD).prices[0].read == clean
     assert clean == "9 files"
 
 
@@ -100,7 +100,7 @@ def test_a_file_that_another_query_has_read_is_not_in_the_list(
     log.write_text(log.read_text() + log.read_text().removeprefix("v1").replace("f8.json", "read.json"))
     job.record(replace(job.version("v0001"), query="copies"))
     job.record(replace(job.epoch("v0001", 1), query="copies"))
-    manifests = dict.fromkeys((QUERY, "copies"), stored_manifests(job.site, state_of(job), "r0002")[QUERY])
+    manifests = dict.fromkeys((QUERY, "copies"), stored_manifests(job.installation, state_of(job), "r0002")[QUERY])
     monkeypatch.setattr(old_input, "stored_manifests", lambda *_: manifests)
     listed = CliRunner().invoke(app, ["old-input", JOB])
     assert listed.stdout.splitlines() == [str(late)]
@@ -108,4 +108,4 @@ def test_a_file_that_another_query_has_read_is_not_in_the_list(
 
 
 def state_of(job: Registered) -> JobState:
-    return job.site.journal(JOB, "test").state()
+    return job.installation.journal(JOB, "test").state()

@@ -57,7 +57,7 @@ def job(tmp_path: Path) -> Registered:
     job.take()
     job.write_table(7)
     ended = DriverExit(instance="op-candidate", state=DriverState.FAILED, code=5, error="terminated by signal 9")
-    Control(job.site.store, JOB, "op-candidate").write_exit(ended)
+    Control(job.installation.store, JOB, "op-candidate").write_exit(ended)
     leave_claim(claims(job), EpochClaim(epoch=1, version="v0001", instance="op-candidate", generation=1))
     return job
 
@@ -69,23 +69,23 @@ def claims(job: Registered) -> LocalTree:
 
 
 def start(job: Registered) -> None:
-    open_start(job.site, JOB, requested_by="ann", reason="", operation="op3")
+    open_start(job.installation, JOB, requested_by="ann", reason="", operation="op3")
 
 
 def deploy(job: Registered) -> None:
-    Deploy.open(job.site, "op3", DeployRequest(job=JOB, release="r0001"))
+    Deploy.open(job.installation, "op3", DeployRequest(job=JOB, release="r0001"))
 
 
 def dry_run(job: Registered) -> None:
-    Deploy.open(job.site, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True))
+    Deploy.open(job.installation, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True))
 
 
 def roll_back(job: Registered) -> None:
-    Deploy.open(job.site, "op3", DeployRequest(job=JOB, release="r0001", rollback=True))
+    Deploy.open(job.installation, "op3", DeployRequest(job=JOB, release="r0001", rollback=True))
 
 
 def restore(job: Registered) -> None:
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
 
 
 def back_up(job: Registered) -> None:
@@ -97,7 +97,7 @@ def fall_back(job: Registered) -> None:
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(InstancePlanned(operation="op2", instance="op2-fallback", release="r0001", role=Role.FALLBACK))
     job.record(InstanceEnded(operation="op", instance="op-candidate", proof="it is gone", exit=""))
-    VersionActs(job.site, job.site.journal(JOB, "op2"), JOB, "op2").appoint("op2-fallback", {})
+    VersionActs(job.installation, job.installation.journal(JOB, "op2"), JOB, "op2").appoint("op2-fallback", {})
 
 
 DOORS = [start, deploy, dry_run, roll_back, restore, back_up, fall_back]
@@ -111,7 +111,7 @@ def test_every_door_refuses_it(job: Registered, door: Callable[[Registered], Non
         door(job)
     assert "was claimed for v0002 under epoch 2, and the journal ends at epoch 1" in str(refused.value)
     assert "registry rebuild" in refused.value.hint
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert (state.appointed, state.next_epoch(QUERY), len(state.versions[QUERY])) == ("op-candidate", 2, 1)
     assert job.catalogue.numbers() == [1]
 
@@ -123,9 +123,9 @@ def test_without_that_look_every_door_opens(
     """The negative control: the older journal's word is taken, and v0001 would be gone on from."""
     leave_claim(claims(job), NEWER)
     monkeypatch.setattr(outdated, "find_newer", lambda *_: "")
-    before = job.site.journal(JOB, "test").state().number, job.catalogue.numbers()
+    before = job.installation.journal(JOB, "test").state().number, job.catalogue.numbers()
     door(job)
-    after = job.site.journal(JOB, "test").state().number, job.catalogue.numbers()
+    after = job.installation.journal(JOB, "test").state().number, job.catalogue.numbers()
     assert door is back_up or after != before
 
 
@@ -134,7 +134,9 @@ def test_a_journal_that_knows_its_claims_is_not_refused(job: Registered) -> None
     leave_claim(claims(job), replace(NEWER, installation="another"))
     job.record(job.epoch("v0001", 2))
     leave_claim(claims(job), EpochClaim(epoch=2, version="v0001", instance="op-candidate", generation=2))
-    site = dataclasses.replace(job.site, record=InstallationRecord(number=1, id="mine", place="", first="mine", at=""))
+    site = dataclasses.replace(
+        job.installation, record=InstallationRecord(number=1, id="mine", place="", first="mine", at="")
+    )
     Deploy.open(site, "op3", DeployRequest(job=JOB, release="r0001"))
     assert outdated.find_outdated(site, site.journal(JOB, "test").state()) == ""
 
@@ -144,12 +146,12 @@ def test_a_claim_that_is_made_meanwhile_is_not_newer(job: Registered) -> None:
 
     Negative control: the same claim without its entry in the journal is newer.
     """
-    read_before = job.site.journal(JOB, "test").state()
+    read_before = job.installation.journal(JOB, "test").state()
     claim = EpochClaim(epoch=2, version="v0001", instance="op-candidate", generation=2)
     leave_claim(claims(job), claim)
-    assert "under epoch 2" in outdated.find_outdated(job.site, read_before)
+    assert "under epoch 2" in outdated.find_outdated(job.installation, read_before)
     job.record(job.epoch("v0001", 2))
-    assert outdated.find_outdated(job.site, read_before) == ""
+    assert outdated.find_outdated(job.installation, read_before) == ""
 
 
 @pytest.mark.parametrize(
@@ -194,7 +196,7 @@ def test_only_the_newest_claims_are_kept(job: Registered) -> None:
 def test_a_prune_removes_nothing_of_it(job: Registered) -> None:
     """Which version is retired nobody knows there: the job is named, and left."""
     leave_claim(claims(job), NEWER)
-    run = plan_prune(job.site)
+    run = plan_prune(job.installation)
     assert run.directories == ()
     assert any("the journal of job sales is older than what was written" in told for told in run.untold)
 
@@ -202,15 +204,15 @@ def test_a_prune_removes_nothing_of_it(job: Registered) -> None:
 def test_recover_names_it_before_anything_else(job: Registered) -> None:
     """No action is offered: each would go on from what the older journal says."""
     leave_claim(claims(job), NEWER)
-    found = diagnose_job(job.site, JOB)
+    found = diagnose_job(job.installation, JOB)
     assert found.cause is Cause.JOURNAL_OUTDATED
     assert not any(option.possible for option in found.options)
     assert "registry rebuild" in found.advice
 
 
 def pass_of(job: Registered) -> FleetIndex:
-    run_pass(Watch(site=job.site, acts=False))
-    index = read_index(job.site.store, "")
+    run_pass(Watch(installation=job.installation, acts=False))
+    index = read_index(job.installation.store, "")
     assert index is not None
     return index
 
@@ -218,7 +220,7 @@ def pass_of(job: Registered) -> FleetIndex:
 def test_the_watch_pages_and_starts_nothing(job: Registered) -> None:
     """A dead driver with an older journal is paged under its own rule; the runner of this test starts nothing."""
     leave_claim(claims(job), NEWER)
-    report = run_pass(Watch(site=job.site))
+    report = run_pass(Watch(installation=job.installation))
     (symptom,) = [each for row in report.index.rows for each in row.symptoms if each.severity is Severity.PAGE]
     assert symptom.rule == "journal-outdated"
     assert "under epoch 2" in symptom.cause
@@ -229,7 +231,7 @@ def test_without_that_look_the_watch_starts_it(job: Registered, monkeypatch: pyt
     """The negative control: the same pass begins a start from v0001."""
     leave_claim(claims(job), NEWER)
     monkeypatch.setattr(outdated, "find_newer", lambda *_: "")
-    report = run_pass(Watch(site=job.site))
+    report = run_pass(Watch(installation=job.installation))
     assert [line for line in report.lines if "start" in line], report.lines
 
 
@@ -238,8 +240,8 @@ def test_the_watch_knows_a_journal_that_has_lost_entries(job: Registered) -> Non
     job.record(DesiredChanged(serve=False, requested_by="ann", reason="maintenance"))
     row = pass_of(job).rows[0]
     assert row.worst is not Severity.PAGE
-    newest = max(job.site.store.list(f"registry/{JOB}/journal/"))
-    job.site.store.delete(newest)
+    newest = max(job.installation.store.list(f"registry/{JOB}/journal/"))
+    job.installation.store.delete(newest)
     for _ in range(2):
         row = pass_of(job).rows[0]
         assert [each.rule for each in row.symptoms if each.severity is Severity.PAGE] == ["journal-outdated"]
@@ -255,13 +257,13 @@ def test_a_rebuild_says_how_and_then_knows_every_claim(job: Registered) -> None:
     """With the older journal moved away it goes on from the claimed version, above its epoch."""
     leave_claim(claims(job), NEWER)
     asked = replace(ASKED, unfenced=frozenset(), no_driver_elsewhere=True)
-    (plan,) = plan_rebuild(job.site, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
+    (plan,) = plan_rebuild(job.installation, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
     assert plan.record is None
     assert "older than what was written" in plan.refusals[0]
     assert f"registry/{JOB} away" in plan.refusals[0]
     shutil.copytree(job.directory, job.directory.with_name("v0002"))
-    shutil.rmtree(Path(job.site.settings.store) / "registry" / JOB)
-    (plan,) = plan_rebuild(job.site, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
+    shutil.rmtree(Path(job.installation.settings.store) / "registry" / JOB)
+    (plan,) = plan_rebuild(job.installation, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
     assert plan.record is not None, plan.refusals
     assert (plan.record.queries[QUERY].version, plan.record.epoch) == ("v0002", 2)
 
@@ -273,13 +275,13 @@ def test_a_rebuild_counts_the_claims_of_a_query_without_versions(job: Registered
     """
     removed = LocalTree(job.directory.parent.with_name("removed") / ".claims")
     leave_claim(removed, replace(NEWER, epoch=9))
-    shutil.rmtree(Path(job.site.settings.store) / "registry" / JOB)
+    shutil.rmtree(Path(job.installation.settings.store) / "registry" / JOB)
     asked = replace(ASKED, unfenced=frozenset(), no_driver_elsewhere=True)
-    (plan,) = plan_rebuild(job.site, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
+    (plan,) = plan_rebuild(job.installation, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
     assert plan.record is not None, plan.refusals
     job.record(plan.record)
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert sorted(state.versions) == [QUERY]
-    assert outdated.find_outdated(job.site, state) == ""
+    assert outdated.find_outdated(job.installation, state) == ""
     leave_claim(removed, replace(NEWER, epoch=10))
-    assert "query removed" in outdated.find_outdated(job.site, state)
+    assert "query removed" in outdated.find_outdated(job.installation, state)

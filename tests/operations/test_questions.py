@@ -76,7 +76,7 @@ def test_the_question_claims_that_the_old_release_runs_only_where_it_does(
     """It claimed so of a job that was down. Negative control: a driver that serves keeps running."""
     ask(job, OPERATION)
     job.report(7)
-    control = Control(job.site.store, JOB, "op-candidate")
+    control = Control(job.installation.store, JOB, "op-candidate")
     status = control.read_status()
     assert status is not None
     serves = state is DriverState.SERVING
@@ -88,18 +88,20 @@ def test_the_question_claims_that_the_old_release_runs_only_where_it_does(
 
 def give_code(job: Registered, release: str, text: str, **params: str) -> None:
     """Let a release of the job have this code."""
-    root = Path(job.site.settings.jobs)
+    root = Path(job.installation.settings.jobs)
     root.mkdir(exist_ok=True)
     (root / f"{JOB}.py").write_text(text)
     bundle = build_bundle(root, JOB)
-    put_object(job.site.store, JOB, "bundles", bundle.data, ".zip")
-    before = job.site.journal(JOB, "test").state().releases[release]
+    put_object(job.installation.store, JOB, "bundles", bundle.data, ".zip")
+    before = job.installation.journal(JOB, "test").state().releases[release]
     content = replace(before.content, bundle=bundle.sha256, entry=bundle.entry, params=params)
     job.record(ReleaseRegistered(release=replace(before, content=content)))
 
 
 def question(job: Registered, *, whole: bool = False) -> str:
-    return render_question(job.site, job.site.journal(JOB, "test").state(), asked(job, OPERATION), whole=whole)
+    return render_question(
+        job.installation, job.installation.journal(JOB, "test").state(), asked(job, OPERATION), whole=whole
+    )
 
 
 def shown(text: str) -> tuple[str, set[str]]:
@@ -120,7 +122,10 @@ def test_the_question_shows_the_code_that_differs(job: Registered) -> None:
     assert "hunter" not in text
     assert "plan" not in text.partition("### Code differences")[2]
     message = compose_question(
-        job.site, job.site.journal(JOB, "test").state(), asked(job, OPERATION), until=datetime(2026, 11, 24, tzinfo=UTC)
+        job.installation,
+        job.installation.journal(JOB, "test").state(),
+        asked(job, OPERATION),
+        until=datetime(2026, 11, 24, tzinfo=UTC),
     )
     assert "Code differences: params, file sales.py." in message.text
     assert "2026-11-24 00:00 UTC" in message.text
@@ -158,7 +163,7 @@ def test_what_others_wrote_is_text_on_the_page(job: Registered) -> None:
             verdict=Verdict.BACKUP,
             reverse=Verdict.BACKUP,
             sentence=LAMBDA,
-            report=put_object(job.site.store, JOB, "reports", report, ".json"),
+            report=put_object(job.installation.store, JOB, "reports", report, ".json"),
             ways={QUERY: way},
         )
     )

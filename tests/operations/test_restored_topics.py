@@ -22,8 +22,8 @@ def test_a_restored_version_has_the_topics_of_its_snapshot(tmp_path: Path, commi
     job.report(committed=7)
     job.take()
     job.write_table(7)
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
-    state = job.site.journal(JOB, "test").state()
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    state = job.installation.journal(JOB, "test").state()
     assert state.current[QUERY] == "v0002"
     assert state.offset_topics(QUERY, "v0001") == {"sales": "new"}
     assert state.offset_topics(QUERY, "v0002") == {"sales": belongs}

@@ -34,7 +34,7 @@ def job(tmp_path: Path) -> Registered:
 def describe(job: Registered, release: str, total: str) -> None:
     """What a release's output ``s`` means."""
     manifest = replace(STATEFUL, columns=(KEY, replace(SUM, meaning=total)))
-    digest = put_object(job.site.store, JOB, "manifests", to_json(manifest), ".json")
+    digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
     job.record(ReleaseDescribed(release=release, manifests={QUERY: digest}))
 
 
@@ -45,10 +45,10 @@ def test_a_misspelt_column_is_refused_before_anything_is_read_twice(job: Registe
         request = DeployRequest(job=JOB, release="r0001", expect_different=columns)
         job.record(OperationStarted(operation=operation, request=request, steps=()))
         job.record(StepDone(operation=operation, step=Step.BUNDLE.tag, result={"release": "r0001"}))
-    state = job.site.journal(JOB, "test").state()
-    assert assess_candidate(job.site, state, state.operations["good"], "r0001").refusal == ""
+    state = job.installation.journal(JOB, "test").state()
+    assert assess_candidate(job.installation, state, state.operations["good"], "r0001").refusal == ""
     with pytest.raises(InvalidInput) as refused:
-        assess_candidate(job.site, state, state.operations["bad"], "r0001")
+        assess_candidate(job.installation, state, state.operations["bad"], "r0001")
     told = f"expect_different: column '{name}x' is not known (perhaps write {name} for {name}x)"
     assert str(refused.value) == told
 
@@ -69,8 +69,8 @@ def test_the_driver_is_told_in_which_columns_its_output_may_differ(
     describe(job, "r0001", old)
     ask_about_output(job, "op2", compared=False, expect_different=declared)
     describe(job, "r0002", new)
-    acts = DeployActs(job.site, job.site.journal(JOB, "test"), JOB, "op2")
+    acts = DeployActs(job.installation, job.installation.journal(JOB, "test"), JOB, "op2")
     for _ in range(2):
         acts.carry_out(Decision(step=Step.COMPARE, action=Send("op2-candidate", CommandKind.COMPARE), reason=""))
-    (command,) = Control(job.site.store, JOB, "op2-candidate").commands(0)
+    (command,) = Control(job.installation.store, JOB, "op2-candidate").commands(0)
     assert (command.kind, command.may_differ) == (CommandKind.COMPARE, {QUERY: may_differ})

@@ -74,15 +74,15 @@ def test_a_backup_says_which_release_and_version_it_is_of(job: Registered) -> No
     job.take()
     snapshot = job.catalogue.read(1)
     assert (snapshot.version, snapshot.release, snapshot.batch) == ("v0001", "r0001", 7)
-    assert [each.series for each in all_targets(job.site)] == ["sales/totals"]
+    assert [each.series for each in all_targets(job.installation)] == ["sales/totals"]
 
 
 def test_an_unknown_query_names_those_there_are(job: Registered) -> None:
     """Bad input names the way out."""
     with pytest.raises(NotFound, match="name one of its queries: totals"):
-        query_target(job.site, JOB, "nope")
+        query_target(job.installation, JOB, "nope")
     with pytest.raises(NotFound, match="not known"):
-        all_targets(job.site, job="nope")
+        all_targets(job.installation, job="nope")
 
 
 def test_a_lost_checkpoint_is_told_with_the_command_that_brings_it_back(job: Registered) -> None:
@@ -94,19 +94,19 @@ def test_a_lost_checkpoint_is_told_with_the_command_that_brings_it_back(job: Reg
 
 def test_lateness_counts_from_the_first_commit_that_no_snapshot_holds(job: Registered) -> None:
     """A job that stands still is never late; one that goes on is late by its oldest unsaved batch."""
-    target = query_target(job.site, JOB, QUERY)
+    target = query_target(job.installation, JOB, QUERY)
     os.utime(job.directory / "commits/0", (1000, 1000))
-    first = lateness_of(job.site, target, now=datetime.fromtimestamp(5000, UTC))
+    first = lateness_of(job.installation, target, now=datetime.fromtimestamp(5000, UTC))
     assert first is not None
     assert (first.behind, first.late_s) == (None, 4000)
     assert "there is no snapshot" in first.exceeds(3999)
     job.take()
-    resting = lateness_of(job.site, target, now=datetime.now(UTC) + timedelta(days=30))
+    resting = lateness_of(job.installation, target, now=datetime.now(UTC) + timedelta(days=30))
     assert resting is not None
     assert (resting.behind, resting.exceeds(60)) == (0, "")
     job.commit(8)
     job.commit(9)
-    late = lateness_of(job.site, target, now=datetime.now(UTC) + timedelta(hours=2))
+    late = lateness_of(job.installation, target, now=datetime.now(UTC) + timedelta(hours=2))
     assert late is not None
     assert late.behind == 2
     assert "s0001 is 2 batches behind" in late.exceeds(3600)
@@ -119,7 +119,7 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
     job.report(committed=7)
     job.write_table(12)
     shutil.rmtree(job.directory)
-    plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+    plan = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
     assert plan.sentence == (
         f"sqlite:///{job.warehouse}#totals contains 5 batches beyond batch 7 (up to 12); they are written again,"
         " each row replaces the one with its key; the restore may lose rows: the files, and whether they still"
@@ -127,14 +127,18 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
     )
     assert job.versions == ["v0001"]
     accepts = {"loss_accepted_by": "ada", "reason": "test data"}
-    done = restore_version(job.site, JOB, QUERY, job.catalogue.read(1), **accepts)
+    done = restore_version(job.installation, JOB, QUERY, job.catalogue.read(1), **accepts)
     assert done == plan
     assert job.versions == ["v0001", "v0002"]
     assert files_below(job.directory.with_name("v0002")) == kept
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     restored = state.versions[QUERY][-1]
     assert restored.origin.startswith(f"snapshot {name} of v0001 at batch 7; ada accepted that it may lose rows: the")
-    assert (restored.query_id, restored.committed, restored.root) == (QUERY_ID, 7, job.site.settings.checkpoints)
+    assert (restored.query_id, restored.committed, restored.root) == (
+        QUERY_ID,
+        7,
+        job.installation.settings.checkpoints,
+    )
     assert state.current_version(QUERY) == restored
 
 
@@ -171,7 +175,7 @@ def test_what_is_written_again_is_asked_of_the_output_itself(
             job.write_table(7, owner="other/totals")
         case "no database":
             job.warehouse.unlink()
-    plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+    plan = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
     assert all(each in plan.sentence for each in told), plan.sentence
     assert (plan.replayed is None) is ("it is unknown" in told)
 
@@ -180,15 +184,15 @@ def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Reg
     """Its release's params name it; where the secret is not known, nobody knows what the table holds."""
     job.take()
     job.write_table(9)
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     first = state.releases["r0001"]
     params = {"n": 3, "warehouse": "secret://env/WAREHOUSE"}
     named = replace(state, releases={"r0001": replace(first, content=replace(first.content, params=params))})
     sink = SinkDescription(kind="table", output="postgresql://127.0.0.1:1/db#totals", options={})
-    silent = ask(job.site, named, "r0001", QUERY, sink, "v0001")
+    silent = ask(job.installation, named, "r0001", QUERY, sink, "v0001")
     assert silent.unknown.startswith("the secret of the output cannot be resolved here")
     known = dataclasses.replace(
-        job.site, resolvers={"env": lambda _: "postgresql+psycopg://ada:hunter2@127.0.0.1:1/db"}
+        job.installation, resolvers={"env": lambda _: "postgresql+psycopg://ada:hunter2@127.0.0.1:1/db"}
     )
     answer = ask(known, named, "r0001", QUERY, sink, "v0001")
     assert answer.unknown == "postgresql://127.0.0.1:1/db does not answer: OperationalError"
@@ -201,17 +205,17 @@ def test_an_output_that_is_a_secret_as_a_whole_is_asked(job: Registered, kind: s
     job.write_table(9)
     job.write_files(9)
     place = {"table": f"sqlite:///{job.warehouse}", "file": str(job.output)}[kind]
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     first = state.releases["r0001"]
     named = replace(
         state,
         releases={"r0001": replace(first, content=replace(first.content, params={"out": "secret://env/OUT"}))},
     )
     sink = SinkDescription(kind=kind, output=shown, options={})
-    known = dataclasses.replace(job.site, resolvers={"env": lambda _: place})
+    known = dataclasses.replace(job.installation, resolvers={"env": lambda _: place})
     told = ask(known, named, "r0001", QUERY, sink, "v0001")
     assert replace(told, record=None) == OutputAnswer(batch=9)
-    elsewhere = dataclasses.replace(job.site, resolvers={"env": lambda _: f"{place}.gone"})
+    elsewhere = dataclasses.replace(job.installation, resolvers={"env": lambda _: f"{place}.gone"})
     answer = ask(elsewhere, named, "r0001", QUERY, sink, "v0001")
     assert answer.unknown == "*** does not exist", answer
 
@@ -223,9 +227,9 @@ def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pyte
     job.write_table(46)
     with monkeypatch.context() as patch:
         patch.setattr(restoring, "ask", lambda *_: OutputAnswer(batch=7))
-        told = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+        told = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
         assert (told.replayed, "no rows are written again" in told.sentence) == (0, True)
-    assert plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).replayed == 39
+    assert plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1)).replayed == 39
 
 
 def test_a_restore_never_touches_a_directory_that_it_did_not_record(job: Registered) -> None:
@@ -234,7 +238,7 @@ def test_a_restore_never_touches_a_directory_that_it_did_not_record(job: Registe
     stray = job.directory.with_name("v0002")
     stray.mkdir()
     (stray / "metadata").write_text("of somebody else")
-    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0003"
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0003"
     assert (stray / "metadata").read_text() == "of somebody else"
     assert job.versions == ["v0001", "v0003"]
     assert files_below(job.directory.with_name("v0003")) == wanted(job.directory, 7)
@@ -267,10 +271,10 @@ def test_a_restore_that_died_goes_on_with_the_version_it_recorded(
     with monkeypatch.context() as patch:
         die_at(patch, point)
         with pytest.raises(Died):
-            restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
-    state = job.site.journal(JOB, "test").state()
+            restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    state = job.installation.journal(JOB, "test").state()
     assert state.current_version(QUERY).version == "v0001"
-    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
     assert job.versions == ["v0001", "v0002"]
     assert files_below(job.directory.with_name("v0002")) == wanted(job.directory, 7)
 
@@ -286,7 +290,7 @@ def a_slower_restore(job: Registered, monkeypatch: pytest.MonkeyPatch, meanwhile
         return planned[0]
 
     monkeypatch.setattr(restoring, "plan_restore", pause)
-    return restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    return restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
 
 
 def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,14 +299,14 @@ def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypa
     served = job.directory.with_name("v0002") / "commits" / "99"
 
     def another_one_and_a_driver() -> None:
-        assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+        assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
         job.record(job.epoch("v0002", 2))
         served.write_text("a batch of the driver that serves on it")
 
     with pytest.raises(OperationRefused, match="has a different checkpoint version now"):
         a_slower_restore(job, monkeypatch, another_one_and_a_driver)
     assert served.exists()
-    assert job.site.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
+    assert job.installation.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
 
 
 def test_a_slower_restore_takes_no_shadow_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,9 +330,9 @@ def test_a_restore_that_sets_aside_what_it_finds_takes_a_live_version_away(
 ) -> None:
     """The negative control: the old order, the directory first and the second look afterwards."""
     job.take()
-    plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+    plan = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
     served = job.directory.with_name("v0002") / "commits" / "99"
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     served.write_text("a batch of the driver that serves on it")
     Path(plan.target).rename(Path(plan.target).with_name(".aside"))
     restore(job.catalogue, job.catalogue.read(1), LocalTree(Path(plan.target)))
@@ -341,7 +345,7 @@ def test_no_restore_beside_a_driver_that_may_still_write(job: Registered, life: 
     job.take()
     job.runner.life = life
     with pytest.raises(OperationRefused, match="may still write"):
-        restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+        restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     assert job.versions == ["v0001"]
 
 
@@ -350,7 +354,7 @@ def test_no_restore_while_an_operation_is_open(job: Registered) -> None:
     job.take()
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     with pytest.raises(OperationOpen):
-        restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+        restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     assert not job.directory.with_name("v0002").exists()
 
 
@@ -360,9 +364,9 @@ def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> No
     function.take()
     function.report(committed=7)
     with pytest.raises(OperationRefused, match="--accept-replay"):
-        restore_version(function.site, JOB, QUERY, function.catalogue.read(1))
+        restore_version(function.installation, JOB, QUERY, function.catalogue.read(1))
     assert function.versions == ["v0001"]
-    restore_version(function.site, JOB, QUERY, function.catalogue.read(1), accept_replay=True)
+    restore_version(function.installation, JOB, QUERY, function.catalogue.read(1), accept_replay=True)
     assert function.versions == ["v0001", "v0002"]
 
 
@@ -371,16 +375,16 @@ def test_a_restored_file_output_carries_on_the_one_before_it(tmp_path: Path) -> 
     files = Registered(tmp_path / "f", sink="file")
     files.take()
     snapshot = files.catalogue.read(1)
-    restore_version(files.site, JOB, QUERY, snapshot)
-    state = files.site.journal(JOB, "test").state()
+    restore_version(files.installation, JOB, QUERY, snapshot)
+    state = files.installation.journal(JOB, "test").state()
     assert state.spans(QUERY, "v0002") == (Span("v0001", snapshot.batch), Span("v0002"))
 
 
 def other_output(job: Registered) -> None:
     """Deploy a release that writes elsewhere."""
     manifest = replace(STATEFUL, query=QUERY, sink=SinkDescription(kind="file", output="/elsewhere", options={}))
-    digest = put_object(job.site.store, JOB, "manifests", to_json(manifest), ".json")
-    first = job.site.journal(JOB, "test").state().releases["r0001"]
+    digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
+    first = job.installation.journal(JOB, "test").state().releases["r0001"]
     content = replace(first.content, bundle="d" * 64)
     job.record(ReleaseRegistered(release=replace(first, number=2, content=content)))
     job.record(ReleaseDescribed(release="r0002", manifests={QUERY: digest}))
@@ -393,7 +397,7 @@ def test_files_that_were_written_elsewhere_cannot_be_carried_on(tmp_path: Path) 
     files.take()
     other_output(files)
     with pytest.raises(OperationRefused, match=r"/elsewhere cannot continue from s0001: "):
-        restore_version(files.site, JOB, QUERY, files.catalogue.read(1))
+        restore_version(files.installation, JOB, QUERY, files.catalogue.read(1))
     assert files.versions == ["v0001"]
 
 
@@ -403,10 +407,10 @@ def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, s
     job = Registered(tmp_path / "j", sink=sink)
     job.take()
     (job.write_table if sink == "table" else job.write_files)(7)
-    assert "no rows are written again" in plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
+    assert "no rows are written again" in plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1)).sentence
     job.record(job.version("v0002"))
     job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
-    sentence = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
+    sentence = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1)).sentence
     assert "it is unknown which batches" in sentence
     assert "(v0002 has written to the output since)" in sentence
 
@@ -418,18 +422,20 @@ def test_a_restore_from_another_store_takes_its_files_and_no_version_of_a_namesa
     job.take()
     elsewhere = Catalogue(LocalStore(tmp_path / "elsewhere"), f"{JOB}/{QUERY}")
     job.commit(8)
-    back_up(elsewhere.store, query_target(job.site, JOB, QUERY))
+    back_up(elsewhere.store, query_target(job.installation, JOB, QUERY))
     with monkeypatch.context() as patch:
         die_at(patch, "restore.record.after")
         with pytest.raises(Died):
-            restore_version(job.site, JOB, QUERY, elsewhere.read(1), catalogue=elsewhere)
-    done = restore_version(job.site, JOB, QUERY, job.catalogue.read(1), loss_accepted_by="ada", reason="no input here")
-    state = job.site.journal(JOB, "test").state()
+            restore_version(job.installation, JOB, QUERY, elsewhere.read(1), catalogue=elsewhere)
+    done = restore_version(
+        job.installation, JOB, QUERY, job.catalogue.read(1), loss_accepted_by="ada", reason="no input here"
+    )
+    state = job.installation.journal(JOB, "test").state()
     assert (done.version, state.version(QUERY, done.version).committed) == ("v0003", 7)
-    again = restore_version(job.site, JOB, QUERY, elsewhere.read(1), catalogue=elsewhere)
+    again = restore_version(job.installation, JOB, QUERY, elsewhere.read(1), catalogue=elsewhere)
     assert (again.version, again.batch) == ("v0002", 8)
     assert (job.directory.with_name("v0002") / "commits" / "8").exists()
-    assert job.site.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
+    assert job.installation.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
 
 
 def test_a_query_that_the_job_has_not_any_more_is_refused_by_name(job: Registered) -> None:
@@ -437,17 +443,17 @@ def test_a_query_that_the_job_has_not_any_more_is_refused_by_name(job: Registere
     job.take()
     job.record(ReleaseDescribed(release="r0001", manifests={}))
     with pytest.raises(OperationRefused, match="has no query totals"):
-        plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+        plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
 
 
 def test_the_cutover_snapshot_is_held_until_the_next_deploy_has_its_own(job: Registered) -> None:
     """One way back at a time is kept from being pruned."""
-    assert take_cutover_snapshots(job.site, JOB, "op", {QUERY: 6}).taken == {QUERY: "s0001"}
+    assert take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 6}).taken == {QUERY: "s0001"}
     assert [each.owner for each in job.catalogue.holds(1)] == ["op"]
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
-    assert take_cutover_snapshots(job.site, JOB, "op2", {QUERY: 7}).taken == {QUERY: "s0002"}
+    assert take_cutover_snapshots(job.installation, JOB, "op2", {QUERY: 7}).taken == {QUERY: "s0002"}
     assert job.catalogue.holds(1) == []
-    assert take_cutover_snapshots(job.site, JOB, "op2", {QUERY: 7}).taken == {QUERY: "s0002"}
+    assert take_cutover_snapshots(job.installation, JOB, "op2", {QUERY: 7}).taken == {QUERY: "s0002"}
 
 
 def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_left(job: Registered) -> None:
@@ -463,7 +469,7 @@ def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_lef
     job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE))
     job.record(InstanceAppointed(operation="op2", instance="op2-candidate", versions={QUERY: "v0002"}))
     a_checkpoint(job.directory.with_name("v0002"), "hdfs", batches=8)
-    assert take_cutover_snapshots(job.site, JOB, "op2", {QUERY: 6}).taken == {QUERY: "s0001"}
+    assert take_cutover_snapshots(job.installation, JOB, "op2", {QUERY: 6}).taken == {QUERY: "s0001"}
     kept = job.catalogue.read(1)
     assert (kept.version, kept.release, kept.batch) == ("v0001", "r0001", 6)
     job.take()
@@ -473,34 +479,34 @@ def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_lef
 
 def test_a_cutover_snapshot_of_a_batch_that_was_cleaned_up_is_told(job: Registered) -> None:
     """The deploy goes on without it: nothing is raised."""
-    snapshots = take_cutover_snapshots(job.site, JOB, "op", {QUERY: 70, "gone": 1})
+    snapshots = take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 70, "gone": 1})
     assert (snapshots.taken, set(snapshots.failed)) == ({}, {QUERY, "gone"})
 
 
 def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registered) -> None:
     """Old batches go once a driver has claimed the newer version; until then nothing is touched."""
     job.take()
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     before = files_below(job.directory)
-    prune(job.site.snapshots, plan_prune(job.site))
+    prune(job.installation.snapshots, plan_prune(job.installation))
     assert files_below(job.directory) == before
     job.record(job.epoch("v0002", 2))
     live = files_below(job.directory.with_name("v0002"))
-    run = plan_prune(job.site)
+    run = plan_prune(job.installation)
     lines = list(tell_run(run))
     assert any("v0001: old batches" in line for line in lines)
     assert files_below(job.directory) == before
-    report = prune(job.site.snapshots, run)
+    report = prune(job.installation.snapshots, run)
     assert report.failed == ()
     assert report.files > 0
     assert files_below(job.directory) == wanted(job.directory, 7)
     assert files_below(job.directory.with_name("v0002")) == live
-    ahead = plan_prune(job.site, now=datetime.now(UTC) + timedelta(days=8))
-    prune(job.site.snapshots, ahead)
+    ahead = plan_prune(job.installation, now=datetime.now(UTC) + timedelta(days=8))
+    prune(job.installation.snapshots, ahead)
     assert job.directory.exists(), "a clock that is ahead, or a job that stands still, takes no way back"
     later = (datetime.now(UTC) + timedelta(days=8)).timestamp()
     os.utime(job.directory.with_name("v0002") / "commits/7", (later, later))
-    prune(job.site.snapshots, plan_prune(job.site))
+    prune(job.installation.snapshots, plan_prune(job.installation))
     assert not job.directory.exists()
     assert files_below(job.directory.with_name("v0002")) == live
 
@@ -511,18 +517,18 @@ def test_an_open_operation_keeps_every_file_of_a_version_that_does_not_serve(job
     Negative control: once the operation has ended, old batches of both are pruned.
     """
     job.take()
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     job.record(job.epoch("v0002", 2))
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(replace(job.version("v0003"), serves=False, operation="op2"))
     candidate = job.directory.with_name("v0003")
     a_checkpoint(candidate, "hdfs", batches=5)
     before = {root: files_below(root) for root in (job.directory, candidate)}
-    report = prune(job.site.snapshots, plan_prune(job.site))
+    report = prune(job.installation.snapshots, plan_prune(job.installation))
     assert report.failed == ()
     assert {root: files_below(root) for root in before} == before
     job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence="aborted"))
-    assert prune(job.site.snapshots, plan_prune(job.site)).failed == ()
+    assert prune(job.installation.snapshots, plan_prune(job.installation)).failed == ()
     assert files_below(job.directory) == wanted(job.directory, 7) != before[job.directory]
     assert files_below(candidate) == wanted(candidate, 4) != before[candidate]
 
@@ -538,7 +544,7 @@ def left_half(job: Registered, *, batch: int | None) -> Path:
     job.record(replace(job.version("v0002"), parent="v0001", parent_batch=7, serves=False, operation="op"))
     job.record(HandedOff(query=QUERY, version="v0002", parent_batch=7, batch=7, query_id="a-new-id"))
     job.take()
-    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0003"
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0003"
     job.record(job.epoch("v0003", 2))
     half = LocalTree(job.directory.with_name("v0002"))
     half.create("offsets/7", [(job.directory / "offsets/7").read_bytes()])
@@ -550,10 +556,10 @@ def left_half(job: Registered, *, batch: int | None) -> Path:
 def test_a_version_that_was_never_published_is_pruned(job: Registered) -> None:
     """Its maker died and nobody goes on with it: without metadata it is no version, and it keeps nothing else."""
     half = left_half(job, batch=7)
-    assert prune(job.site.snapshots, plan_prune(job.site)).failed == ()
+    assert prune(job.installation.snapshots, plan_prune(job.installation)).failed == ()
     assert half.exists(), "its writer may only be slow"
     age(half)
-    report = prune(job.site.snapshots, plan_prune(job.site))
+    report = prune(job.installation.snapshots, plan_prune(job.installation))
     assert report.failed == ()
     assert not half.exists()
     assert files_below(job.directory) == wanted(job.directory, 7)
@@ -563,7 +569,7 @@ def test_a_version_that_lost_its_metadata_is_not_pruned(job: Registered) -> None
     """Negative control: it has committed a batch of its own, which nobody's half version has."""
     half = left_half(job, batch=8)
     age(half)
-    prune(job.site.snapshots, plan_prune(job.site))
+    prune(job.installation.snapshots, plan_prune(job.installation))
     assert sorted(files_below(half)) == ["commits/8", "offsets/7"]
 
 
@@ -573,21 +579,21 @@ def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Re
         job.take()
         job.commit(batch)
     job.take()
-    other = Catalogue(job.site.snapshots, "other/query")
-    job.site.snapshots.create(other.index_key(1), b"not a snapshot")
-    run = plan_prune(job.site, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
-    report = prune(job.site.snapshots, run)
+    other = Catalogue(job.installation.snapshots, "other/query")
+    job.installation.snapshots.create(other.index_key(1), b"not a snapshot")
+    run = plan_prune(job.installation, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
+    report = prune(job.installation.snapshots, run)
     assert report.snapshots == 2
     assert [each.split(":")[0] for each in report.failed] == ["other/query"]
 
 
 def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
     """It left a bundle and no journal: whoever looks at all jobs, backs them up or prunes them passes over it."""
-    job.site.store.create("registry/pushed/bundles/abc.zip", b"of a deploy that died at once")
-    assert recorded_jobs(job.site) == [JOB]
-    assert [each.series for each in all_targets(job.site)] == ["sales/totals"]
-    assert plan_prune(job.site).untold == ()
-    (told,) = plan_prune(job.site, job="pushed").untold
+    job.installation.store.create("registry/pushed/bundles/abc.zip", b"of a deploy that died at once")
+    assert recorded_jobs(job.installation) == [JOB]
+    assert [each.series for each in all_targets(job.installation)] == ["sales/totals"]
+    assert plan_prune(job.installation).untold == ()
+    (told,) = plan_prune(job.installation, job="pushed").untold
     assert told.startswith("pushed: job pushed is not known")
 
 
@@ -595,7 +601,7 @@ def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -
     """It is not taken for a job that has begun nothing yet."""
     shutil.rmtree(job.directory)
     job.directory.mkdir()
-    (told,) = plan_prune(job.site).untold
+    (told,) = plan_prune(job.installation).untold
     assert told.startswith(f"sales: {job.directory} is not a checkpoint")
 
 
@@ -607,17 +613,17 @@ def test_what_a_restore_that_was_killed_has_left_is_collected_when_it_is_old(
     with monkeypatch.context() as patch:
         die_at(patch, "publish.metadata.before")
         with pytest.raises(Died):
-            restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+            restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     half = job.directory.with_name("v0002")
     left = files_below(half)
     assert "metadata" not in left
-    run = plan_prune(job.site)
-    assert (run.untold, prune(job.site.snapshots, run).failed) == ((), ())
+    run = plan_prune(job.installation)
+    assert (run.untold, prune(job.installation.snapshots, run).failed) == ((), ())
     assert files_below(half) == left
     age(half)
-    assert prune(job.site.snapshots, plan_prune(job.site)).failed == ()
+    assert prune(job.installation.snapshots, plan_prune(job.installation)).failed == ()
     assert not half.exists()
-    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
     assert files_below(half) == wanted(job.directory, 7)
 
 
@@ -625,14 +631,14 @@ def test_what_a_restore_that_was_killed_has_left_is_collected_when_it_is_old(
 def test_a_removal_that_was_cut_off_goes_on(job: Registered, marked: bool) -> None:
     """By the mark that it has left; negative control: without one nothing goes of what lost its metadata."""
     job.take()
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     job.record(job.epoch("v0002", 2))
     tree = LocalTree(job.directory)
     if marked:
         tree.create("removing", [tree.read("metadata")])
     tree.delete(["metadata"])
     before = files_below(job.directory)
-    prune(job.site.snapshots, plan_prune(job.site))
+    prune(job.installation.snapshots, plan_prune(job.installation))
     assert files_below(job.directory) == ({} if marked else before)
 
 
@@ -643,7 +649,7 @@ def test_the_growth_of_checkpoints_and_of_file_sinks_logs_is_told(tmp_path: Path
     log.mkdir(parents=True)
     for name, content in {"8": "v1\nx", "9.compact": "v1\n" + "x" * 500, "10": "v1\ny"}.items():
         (log / name).write_text(content)
-    lines = list(tell_run(plan_prune(job.site)))
+    lines = list(tell_run(plan_prune(job.installation)))
     assert any(line.startswith(f"size {job.directory}: ") for line in lines)
     assert f"size {log}: 3 files (0 of them checksums), 511 bytes, its largest compacted entry 503" in lines
 

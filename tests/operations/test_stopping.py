@@ -47,9 +47,9 @@ class ServedRunner(Runner):
         return Liveness(life=Life.ALIVE if self.alive else Life.DEAD, why="seen")
 
     def nudge(self, job: str, instance: str) -> None:
-        orders = Control(self.job.site.store, JOB, instance).commands(0)
+        orders = Control(self.job.installation.store, JOB, instance).commands(0)
         assert [each.kind for each in orders] == [CommandKind.DRAIN], "told once, and before it is nudged"
-        assert self.job.site.journal(JOB, "test").state().stopped is not None, "recorded before it is told"
+        assert self.job.installation.journal(JOB, "test").state().stopped is not None, "recorded before it is told"
         self.alive = self.stubborn
 
     def kill(self, job: str, instance: str) -> None:
@@ -66,20 +66,22 @@ def job(tmp_path: Path) -> Registered:
 def served(job: Registered, **traits: bool) -> ServedRunner:
     """Let its driver live."""
     runner = ServedRunner(job, **traits)
-    object.__setattr__(job.site, "runner", runner)
+    object.__setattr__(job.installation, "runner", runner)
     return runner
 
 
 def stop(job: Registered, name: str = JOB, operation: str = "stop-1", drain_s: float = 0.2) -> StopEnd:
-    return stop_job(job.site, name, requested_by="ada", reason="maintenance", operation=operation, drain_s=drain_s)
+    return stop_job(
+        job.installation, name, requested_by="ada", reason="maintenance", operation=operation, drain_s=drain_s
+    )
 
 
 def start(job: Registered, operation: str = "start-1", **given: object) -> object:
-    return open_start(job.site, JOB, requested_by="bob", reason="done", operation=operation, **given)  # type: ignore[arg-type]
+    return open_start(job.installation, JOB, requested_by="bob", reason="done", operation=operation, **given)  # type: ignore[arg-type]
 
 
 def entries(job: Registered) -> list[object]:
-    return [each.record for each in job.site.journal(JOB, "test").entries()]
+    return [each.record for each in job.installation.journal(JOB, "test").entries()]
 
 
 def test_a_stop_records_drains_and_proves(job: Registered) -> None:
@@ -90,7 +92,7 @@ def test_a_stop_records_drains_and_proves(job: Registered) -> None:
     assert isinstance(wish, DesiredChanged)
     assert isinstance(end, InstanceEnded)
     assert (wish.serve, end.instance, end.operation, runner.killed) == (False, DRIVER, "stop-1", 0)
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert (state.owners, state.wanted, state.serving_release) == ([], False, "r0001")
 
 
@@ -99,7 +101,7 @@ def test_a_driver_that_does_not_drain_is_killed_past_the_deadline(job: Registere
     runner = served(job, stubborn=True)
     stop(job)
     assert runner.killed == 1
-    assert job.site.journal(JOB, "test").state().owners == []
+    assert job.installation.journal(JOB, "test").state().owners == []
 
 
 def test_a_driver_elsewhere_is_told_and_never_taken_for_dead(job: Registered) -> None:
@@ -107,12 +109,12 @@ def test_a_driver_elsewhere_is_told_and_never_taken_for_dead(job: Registered) ->
     served(job, elsewhere=True)
     with pytest.raises(OperationRefused, match=r"cannot be proven dead from here: .*far-away.*streamkeeper stop"):
         stop(job)
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert (state.wanted, len(state.owners)) == (False, 1)
     runner = served(job)
     runner.alive = False
     assert stop(job, operation="stop-2").already is False
-    assert job.site.journal(JOB, "test").state().owners == []
+    assert job.installation.journal(JOB, "test").state().owners == []
 
 
 def test_twice_is_once(job: Registered) -> None:
@@ -131,7 +133,7 @@ def test_bad_input_is_refused_and_nothing_is_recorded(job: Registered) -> None:
     with pytest.raises(NotFound, match="job nope is not known"):
         stop(job, "nope")
     created = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="x", state_format="x")
-    job.site.journal("pushed", "test").append(lambda _: created)
+    job.installation.journal("pushed", "test").append(lambda _: created)
     with pytest.raises(OperationRefused, match="job pushed never had a current release: there is no driver to stop"):
         stop(job, "pushed")
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
@@ -148,7 +150,7 @@ def test_a_deploy_that_is_opened_meanwhile_is_left_to_decide(job: Registered) ->
         def nudge(self, job: str, instance: str) -> None:
             self.job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
 
-    object.__setattr__(job.site, "runner", Deployed(job))
+    object.__setattr__(job.installation, "runner", Deployed(job))
     with pytest.raises(OperationRefused, match="operation op2 was started later"):
         stop(job)
 
@@ -173,9 +175,9 @@ stop(reopened(Path(sys.argv[1])), operation=sys.argv[2])
 def reopened(root: Path) -> Registered:
     """The same job in another process; its driver lives until it was told to drain."""
     job = Registered(root / "unused")
-    object.__setattr__(job.site, "store", LocalStore(root / "store"))
+    object.__setattr__(job.installation, "store", LocalStore(root / "store"))
     runner = served(job)
-    runner.alive = not Control(job.site.store, JOB, DRIVER).commands(0)
+    runner.alive = not Control(job.installation.store, JOB, DRIVER).commands(0)
     return job
 
 
@@ -193,8 +195,8 @@ def test_a_stop_that_is_killed_is_continued_by_the_next_one(job: Registered, tmp
     found = entries(job)
     assert sum(isinstance(each, DesiredChanged) for each in found) == 1
     assert sum(isinstance(each, InstanceEnded) for each in found) == 1
-    assert len(Control(job.site.store, JOB, DRIVER).commands(0)) == 1
-    assert job.site.journal(JOB, "test").state().owners == []
+    assert len(Control(job.installation.store, JOB, DRIVER).commands(0)) == 1
+    assert job.installation.journal(JOB, "test").state().owners == []
 
 
 STARTER = """
@@ -202,7 +204,7 @@ import sys
 from pathlib import Path
 from tests.operations.test_stopping import CONTINUE, reopened, start
 job = reopened(Path(sys.argv[1]))
-job.site.runner.alive = False
+job.installation.runner.alive = False
 start(job, sys.argv[2], on_open=CONTINUE)
 """
 START_POINTS = (
@@ -235,7 +237,7 @@ def test_a_start_is_a_deploy_of_what_served_last(job: Registered) -> None:
     """It resumes, tries nothing new, and the wish is on record before it; the same id again is the same start."""
     stop(job)
     deploy = start(job)
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     operation = state.operations["start-1"].request
     assert (operation.release, operation.strategy.value, operation.probation_batches) == ("r0001", "resume", 0)
     assert state.wanted
@@ -249,7 +251,7 @@ def test_a_job_that_serves_is_not_started(job: Registered) -> None:
     """Unless its driver was told to end, or has: then the processes that are left are on their way out."""
     served(job)
     assert start(job) is None
-    Control(job.site.store, JOB, DRIVER).send(CommandKind.DRAIN, "op")
+    Control(job.installation.store, JOB, DRIVER).send(CommandKind.DRAIN, "op")
     assert start(job) is not None
 
 
@@ -276,7 +278,9 @@ def test_nobody_but_a_person_starts_a_stopped_job(job: Registered) -> None:
 
 def test_a_job_that_read_all_there_was_is_started_again(job: Registered) -> None:
     """An availableNow job has its last word on record: it does not serve."""
-    Control(job.site.store, JOB, DRIVER).write_exit(DriverExit(instance=DRIVER, state=DriverState.FINISHED, code=3))
+    Control(job.installation.store, JOB, DRIVER).write_exit(
+        DriverExit(instance=DRIVER, state=DriverState.FINISHED, code=3)
+    )
     assert start(job) is not None
 
 
@@ -287,9 +291,9 @@ def test_a_restore_names_the_stop_as_the_way_out(job: Registered) -> None:
     served(job)
     snapshot = next(each for each in job.catalogue.snapshots() if each.name == name)
     with pytest.raises(OperationRefused, match=f"first run `streamkeeper stop {JOB}"):
-        plan_restore(job.site, JOB, QUERY, snapshot)
+        plan_restore(job.installation, JOB, QUERY, snapshot)
     stop(job)
-    assert plan_restore(job.site, JOB, QUERY, snapshot).version == "v0002"
+    assert plan_restore(job.installation, JOB, QUERY, snapshot).version == "v0002"
 
 
 def standing(
@@ -333,7 +337,7 @@ def test_a_wait_and_a_stop_are_told_by_their_names() -> None:
 def test_stopped_is_shown_with_who_and_why(job: Registered) -> None:
     """In the overview that ``jobs`` and ``status`` print."""
     stop(job)
-    seen = job_overview(job.site, JOB)
+    seen = job_overview(job.installation, JOB)
     assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (Standing.STOPPED, "ada", "maintenance")
     job.record(DesiredChanged(serve=True, requested_by="bob", reason=""))
-    assert job_overview(job.site, JOB).standing is Standing.FAILED
+    assert job_overview(job.installation, JOB).standing is Standing.FAILED

@@ -30,7 +30,7 @@ def job(tmp_path: Path) -> Registered:
 
 
 def timeline(job: Registered, before: int = 0) -> Timeline:
-    return read_timeline(job.site, job.site.journal(JOB, "test").state(), before=before)
+    return read_timeline(job.installation, job.installation.journal(JOB, "test").state(), before=before)
 
 
 def newest(job: Registered) -> TimelineRow:
@@ -82,7 +82,7 @@ def test_what_was_done_without_an_operation_is_told_too(job: Registered) -> None
     job.record(DesiredChanged(serve=False, requested_by="cli:ada", reason="it rains", operation="stop-1"))
     operate(job, "op2", start=True)
     job.record(DesiredChanged(serve=True, requested_by="cli:ada", reason="", operation="op2"))
-    pushed = job.site.journal(JOB, "test").state().releases["r0001"]
+    pushed = job.installation.journal(JOB, "test").state().releases["r0001"]
     job.record(ReleaseRegistered(release=pushed.__class__(job=JOB, number=5, content=pushed.content)))
     job.record(JobForgotten(requested_by="cli:bob", reason="the shop has closed"))
     found = [(row.kind, row.by, row.operation) for row in timeline(job).rows]
@@ -101,9 +101,9 @@ def test_a_dag_run_is_known_from_who_carried_it_on(job: Registered) -> None:
     """One from the command line has none; a record of it that cannot be read only lacks the link."""
     for name in ("op2", "op3", "op4"):
         operate(job, name)
-    note_carrier(job.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual"))
-    note_carrier(job.site.store, JOB, "op3", Carrier(pid=7))
-    job.site.store.replace(f"carriers/{JOB}/op4.json", b"{")
+    note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual"))
+    note_carrier(job.installation.store, JOB, "op3", Carrier(pid=7))
+    job.installation.store.replace(f"carriers/{JOB}/op4.json", b"{")
     runs = {row.operation: (row.dag, row.run) for row in timeline(job).rows if row.operation}
     assert runs == {"op": ("", ""), "op2": ("streaming_deploy", "manual"), "op3": ("", ""), "op4": ("", "")}
 

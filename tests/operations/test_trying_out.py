@@ -29,9 +29,9 @@ def job(tmp_path: Path) -> Registered:
 
 def test_only_a_dry_run_of_an_unknown_job_is_tried_out(job: Registered) -> None:
     """What is on record belongs to a job's history; a deploy is to be on record."""
-    assert leaves_nothing(job.site, DeployRequest(job="orders", dry_run=True))
-    assert not leaves_nothing(job.site, DeployRequest(job="orders"))
-    assert not leaves_nothing(job.site, DeployRequest(job=JOB, dry_run=True))
+    assert leaves_nothing(job.installation, DeployRequest(job="orders", dry_run=True))
+    assert not leaves_nothing(job.installation, DeployRequest(job="orders"))
+    assert not leaves_nothing(job.installation, DeployRequest(job=JOB, dry_run=True))
 
 
 def start_and_interrupt(place: Installation) -> None:
@@ -53,12 +53,12 @@ def start_and_interrupt(place: Installation) -> None:
 
 def test_nothing_is_left_of_one_that_was_cut_off(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """No key in the store, no folder in the home, and no process of what was started there."""
-    before = sorted(job.site.store.list("")), sorted(Path(job.site.settings.home).rglob("*"))
+    before = sorted(job.installation.store.list("")), sorted(Path(job.installation.settings.home).rglob("*"))
     monkeypatch.setitem(LocalProcessRunner.__init__.__kwdefaults__, "driver", SLEEPER)
     places = []
 
     def interrupted() -> None:
-        with place_to_try_out(job.site, "op", "orders") as place:
+        with place_to_try_out(job.installation, "op", "orders") as place:
             places.append(place)
             start_and_interrupt(place)
 
@@ -67,5 +67,5 @@ def test_nothing_is_left_of_one_that_was_cut_off(job: Registered, monkeypatch: p
     # What lives is seen without asking the store, which is gone.
     with pytest.raises(StoreUnavailable):
         places[0].runner.observe("orders", "op-describer")
-    (Path(job.site.settings.home) / "scratch").rmdir()
-    assert before == (sorted(job.site.store.list("")), sorted(Path(job.site.settings.home).rglob("*")))
+    (Path(job.installation.settings.home) / "scratch").rmdir()
+    assert before == (sorted(job.installation.store.list("")), sorted(Path(job.installation.settings.home).rglob("*")))

@@ -33,9 +33,9 @@ def house(tmp_path: Path) -> House:
 
 def add_entry(house: House, data: bytes) -> str:
     """Put this as the next entry of the journal; its key."""
-    number = house.site.journal(JOB, "test").state().number + 1
+    number = house.installation.journal(JOB, "test").state().number + 1
     key = entry_key(JOB, number)
-    house.site.store.create(key, data % ((number, b"false") if b"%d" in data else ()))
+    house.installation.store.create(key, data % ((number, b"false") if b"%d" in data else ()))
     return key
 
 
@@ -59,7 +59,7 @@ def test_the_page_ends_once_the_entry_can_be_read(house: House) -> None:
     """Taken away again, nothing of the page is left, and a dead driver is paged as usual."""
     key = add_entry(house, b"{")
     house.make(after_s=60)
-    house.site.store.delete(key)
+    house.installation.store.delete(key)
     house.job.runner.life = Life.DEAD
     (row,) = house.make(after_s=60).index.rows
     assert [each.rule for each in row.symptoms] == ["driver-dead"]
@@ -68,7 +68,7 @@ def test_the_page_ends_once_the_entry_can_be_read(house: House) -> None:
 def test_a_first_pass_pages_without_knowing_the_driver(house: House) -> None:
     """No earlier pass has read the journal: who should serve is unknown, and the page is raised all the same."""
     add_entry(house, b"{")
-    (Path(house.site.settings.store) / "fleet" / "index.json").unlink()
+    (Path(house.installation.settings.store) / "fleet" / "index.json").unlink()
     (row,) = house.make(after_s=60).index.rows
     assert [each.rule for each in row.symptoms] == ["journal-unreadable"]
     assert row.release == ""
@@ -99,7 +99,7 @@ STRAYS = ("registry/plain.bak", "control/plain.bak", "carriers/Plain", "incident
 def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> None:
     """A copy kept beside a job: the job's dead driver is paged, and the pass names each folder that it passed over."""
     for stray in STRAYS:
-        house.site.store.create(f"{stray}/journal/0000000001.json", b"{")
+        house.installation.store.create(f"{stray}/journal/0000000001.json", b"{")
     house.job.runner.life = Life.DEAD
     index = house.make(after_s=60).index
     assert [(row.job, row.symptoms[0].rule) for row in index.rows] == [(JOB, "driver-dead")]
@@ -110,7 +110,7 @@ def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> 
 
 def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: the whole pass fails."""
-    house.site.store.create("registry/plain.bak/journal/0000000001.json", b"{")
+    house.installation.store.create("registry/plain.bak/journal/0000000001.json", b"{")
     monkeypatch.setattr(fleet_look, "list_jobs", lambda store: sorted(store.folders("registry/")))
     with pytest.raises(InvalidInput, match="plain.bak"):
         house.make(after_s=60)
@@ -119,7 +119,7 @@ def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, mo
 @pytest.mark.parametrize("part", ["_look_deeper", "compose_look"])
 def test_a_job_that_breaks_a_look_hides_no_other(house: House, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     """Whatever a job's records bring about is an info of that job, nothing is done about it, and the next job pages."""
-    house.site.store.create("registry/broken/journal/0000000001.json", b"{")
+    house.installation.store.create("registry/broken/journal/0000000001.json", b"{")
     house.job.runner.life = Life.DEAD
     module = watching if part == "compose_look" else fleet_look
     real = getattr(module, part)
@@ -150,10 +150,10 @@ def test_a_job_that_was_not_wholly_looked_at_is_not_started(house: House, monkey
 
 def test_an_unreadable_incident_record_silences_no_notice(house: House) -> None:
     """Torn, or missing before a later one: the page is raised and sent, and each record is named."""
-    store = house.site.store
+    store = house.installation.store
     store.create(incident_key(JOB, 1), b'{"number": 1')
     store.create(incident_key(JOB, 3), b"{}")
-    (Path(house.site.settings.store) / "fleet" / "index.json").unlink()
+    (Path(house.installation.settings.store) / "fleet" / "index.json").unlink()
     house.job.runner.life = Life.DEAD
     report = house.make(after_s=60)
     assert [each.subject for each in house.told] == ["[page] sales: driver-dead raised"]
@@ -169,7 +169,7 @@ def test_a_record_under_another_ones_number_is_passed_over(house: House) -> None
     """A copy of the first record as the second: what came after counts."""
     house.job.runner.life = Life.DEAD
     house.make(after_s=60)
-    store = house.site.store
+    store = house.installation.store
     newest = len(house.entries)
     store.create(incident_key(JOB, newest + 1), store.read(incident_key(JOB, 1)))
     log = IncidentLog(store, JOB)
@@ -180,8 +180,8 @@ def test_a_record_under_another_ones_number_is_passed_over(house: House) -> None
 
 def test_when_a_torn_record_ends_the_reading_nothing_is_sent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control."""
-    house.site.store.create(incident_key(JOB, 1), b"{")
-    (Path(house.site.settings.store) / "fleet" / "index.json").unlink()
+    house.installation.store.create(incident_key(JOB, 1), b"{")
+    (Path(house.installation.settings.store) / "fleet" / "index.json").unlink()
     house.job.runner.life = Life.DEAD
 
     def damaged(*_: object) -> None:

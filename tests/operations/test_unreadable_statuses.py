@@ -38,19 +38,19 @@ def job(tmp_path: Path) -> Registered:
 
 
 def status_of(job: Registered) -> Path:
-    return Path(job.site.settings.store) / "control" / JOB / DRIVER / "status.json"
+    return Path(job.installation.settings.store) / "control" / JOB / DRIVER / "status.json"
 
 
 def start(job: Registered) -> object:
-    return open_start(job.site, JOB, operation="again", **ASKED)
+    return open_start(job.installation, JOB, operation="again", **ASKED)
 
 
 def deploy(job: Registered) -> object:
-    return Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
+    return Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
 
 
 def recover(job: Registered) -> object:
-    return diagnose_job(job.site, JOB)
+    return diagnose_job(job.installation, JOB)
 
 
 @pytest.mark.parametrize("act", [start, deploy, recover])
@@ -58,10 +58,10 @@ def test_what_needs_its_commits_refuses_before_anything_is_on_record(
     job: Registered, act: Callable[[Registered], object]
 ) -> None:
     """With the way out; negative control: with a status that can be read, the same is opened."""
-    before = job.site.journal(JOB, "test").state().number
+    before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(RegistryDamaged, match="The last status of a driver cannot be read"):
         act(job)
-    assert job.site.journal(JOB, "test").state().number == before
+    assert job.installation.journal(JOB, "test").state().number == before
     status_of(job).unlink()
     job.report(committed=7)
     assert act(job) is not None
@@ -75,29 +75,31 @@ def test_without_that_look_a_start_leaves_an_operation_open(job: Registered, mon
         else:
             monkeypatch.setattr(module, "must_know_commits", lambda *_: None)
     start(job)
-    assert job.site.journal(JOB, "test").state().open_operation is not None
+    assert job.installation.journal(JOB, "test").state().open_operation is not None
 
 
 def test_a_stop_ends_and_the_status_page_names_the_file(job: Registered) -> None:
     """The death is proven by the runner, never by the missing word."""
-    seen = job_overview(job.site, JOB)
+    seen = job_overview(job.installation, JOB)
     assert (seen.standing, seen.life) == (Standing.FAILED, Life.DEAD)
     facts = {fact.name: fact.text for fact in overview_facts(seen, beat="")}
     assert f"control/{JOB}/{DRIVER}/status.json cannot be read" in facts["last report"]
-    assert "is stopped" in stop_job(job.site, JOB, operation="stop-1", **ASKED).sentence
-    assert job_overview(job.site, JOB).standing is Standing.STOPPED
+    assert "is stopped" in stop_job(job.installation, JOB, operation="stop-1", **ASKED).sentence
+    assert job_overview(job.installation, JOB).standing is Standing.STOPPED
 
 
 @pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
 def test_an_unreadable_status_proves_no_death(job: Registered, life: Life) -> None:
     """A driver that lives, or that nobody can look at, is not taken for one that has ended."""
     job.runner.life = life
-    assert job_overview(job.site, JOB).standing is (Standing.STARTING if life is Life.ALIVE else Standing.UNKNOWN)
+    assert job_overview(job.installation, JOB).standing is (
+        Standing.STARTING if life is Life.ALIVE else Standing.UNKNOWN
+    )
 
 
 def test_an_unreadable_status_is_no_word_that_nothing_was_committed(job: Registered) -> None:
     """The checkpoint is gone: the look for a loss fails; a status taken for absent could hide it."""
     shutil.rmtree(job.directory)
     with pytest.raises(RegistryDamaged):
-        find_version_loss(job.site, job.site.journal(JOB, "test").state(), QUERY, "v0001")
-    assert Control(job.site.store, JOB, DRIVER).find_status() is None
+        find_version_loss(job.installation, job.installation.journal(JOB, "test").state(), QUERY, "v0001")
+    assert Control(job.installation.store, JOB, DRIVER).find_status() is None

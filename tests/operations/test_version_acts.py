@@ -42,7 +42,7 @@ def under_way(job: Registered, way: Way, *, over: bool = True) -> VersionActs:
     )
     if over:
         job.record(InstanceEnded(operation="op", instance="op-candidate", proof="seen", exit="drained"))
-    return VersionActs(job.site, job.site.journal(JOB, "op2"), JOB, "op2")
+    return VersionActs(job.installation, job.installation.journal(JOB, "op2"), JOB, "op2")
 
 
 @pytest.mark.parametrize(("way", "parent"), [(Way.HANDOFF, "v0001"), (Way.REBUILD, "")])
@@ -52,12 +52,12 @@ def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Way,
     if way is Way.REBUILD:
         acts.shadow(NEXT)
         acts.shadow(NEXT)
-        state = job.site.journal(JOB, "test").state()
+        state = job.installation.journal(JOB, "test").state()
         assert state.shadow == NEXT
         assert state.current_version(QUERY).version == "v0001"
     acts.appoint(NEXT, {QUERY: "v0002"})
     acts.appoint(NEXT, {QUERY: "v0002"})
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert (state.appointed, state.current) == (NEXT, {QUERY: "v0002"})
     assert state.version(QUERY, "v0002").parent == parent
     assert job.versions == ["v0001", "v0002"]
@@ -68,7 +68,7 @@ def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> N
     acts = under_way(job, Way.HANDOFF, over=False)
     with pytest.raises(OperationRefused, match="the end of op-candidate is not proven"):
         acts.appoint(NEXT, {QUERY: "v0002"})
-    assert job.site.journal(JOB, "test").state().current_version(QUERY).version == "v0001"
+    assert job.installation.journal(JOB, "test").state().current_version(QUERY).version == "v0001"
 
 
 def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
@@ -81,7 +81,7 @@ def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
     acts.restore(QUERY, "v0003", acts.snapshot_named(QUERY, "s0001"), "v0001")
     assert job.versions == ["v0001"]
     assert not job.directory.with_name("v0003").exists()
-    assert job.site.journal(JOB, "test").state().shadow == ""
+    assert job.installation.journal(JOB, "test").state().shadow == ""
 
 
 def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registered) -> None:
@@ -91,7 +91,7 @@ def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registere
     snapshot = acts.snapshot_named(QUERY, "s0001")
     for _ in range(2):
         acts.restore(QUERY, "v0002", snapshot, "v0001")
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert state.current_version(QUERY).version == "v0001"
     assert state.spans(QUERY, "v0002") == (Span("v0001", snapshot.batch), Span("v0002"))
     restored = job.directory.with_name("v0002")
@@ -112,10 +112,10 @@ def test_a_process_that_wakes_up_late_takes_no_checkpoint_away_that_serves(job: 
 
 def test_what_a_dead_restore_has_left_is_never_gone_on_from(job: Registered) -> None:
     """A whole directory that was never recorded keeps its name; a new version gets another."""
-    state = job.site.journal(JOB, "test").state()
-    assert free_version(job.site, state, QUERY) == "v0002"
+    state = job.installation.journal(JOB, "test").state()
+    assert free_version(job.installation, state, QUERY) == "v0002"
     job.directory.with_name("v0002").mkdir()
-    assert free_version(job.site, state, QUERY) == "v0003"
+    assert free_version(job.installation, state, QUERY) == "v0003"
 
 
 def test_a_fall_back_that_died_goes_on_with_the_version_it_has_recorded(job: Registered) -> None:

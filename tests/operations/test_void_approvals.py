@@ -39,13 +39,13 @@ def job(tmp_path: Path) -> Registered:
 
 
 def approve(job: Registered) -> None:
-    answer_approval(job.site, JOB, OPERATION, approved=True, by="ada", reason="seen")
+    answer_approval(job.installation, JOB, OPERATION, approved=True, by="ada", reason="seen")
 
 
 def check(job: Registered, *found: Finding) -> None:
     """Use the approval, after another driver of the candidate has found this."""
     job.gather(OPERATION, *found, look=Look.REHEARSAL, release="r0002")
-    acts = DeployActs(job.site, job.site.journal(JOB, "test"), JOB, OPERATION)
+    acts = DeployActs(job.installation, job.installation.journal(JOB, "test"), JOB, OPERATION)
     acts.carry_out(Decision(step=Step.READY, action=CheckDrift(), reason=""))
 
 
@@ -114,4 +114,4 @@ def keep_state_of(job: Registered, version: str) -> StateKept:
     way = QueryWay(way=Way.RESUME, before=version, version=version, opaque=True)
     request = DeployRequest(job=JOB, release="r0001")
     operation = OperationState(operation="op2", request=request, steps=(), started=1, ways={QUERY: way})
-    return back_up_state(job.site, job.site.journal(JOB, "test").state(), operation)
+    return back_up_state(job.installation, job.installation.journal(JOB, "test").state(), operation)

@@ -18,7 +18,7 @@ def test_operations_above_the_limit_take_the_places_that_become_free(
     """Two at once, in order, and none is left out: an operation of a job without a journal ends in its first round."""
     monkeypatch.setattr(watch_acts, "AT_ONCE", 2)
     monkeypatch.setattr(watch_acts, "_PAUSE_S", 0.0)
-    site = Registered(tmp_path).site
+    site = Registered(tmp_path).installation
     jobs = [f"job{number}" for number in range(5)]
     after, failures = carry_on(site, [Carried(job=job, operation="op") for job in jobs], now=lambda: 1.0, until=until)
     assert [carried.job for carried in after] == jobs[:begun]

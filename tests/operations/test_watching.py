@@ -72,7 +72,7 @@ class House:
         self.job.take()
         self.clock = Clock()
         self.told: list[Message] = []
-        self.site: Installation = self.job.site
+        self.installation: Installation = self.job.installation
 
     def make(self, *, after_s: float = 0.0, **given: object) -> PassReport:
         """One pass, so much later; it only looks and tells, unless a test says otherwise."""
@@ -80,25 +80,25 @@ class House:
         if self.job.runner.life is Life.ALIVE:
             self.beat()
         values = {"acts": False, "senders": {"mail": self.told.append}, **given}
-        return run_pass(Watch(site=self.site, now=self.clock, **values))  # type: ignore[arg-type]
+        return run_pass(Watch(installation=self.installation, now=self.clock, **values))  # type: ignore[arg-type]
 
     def beat(self) -> None:
         """The driver's next word."""
-        control = Control(self.job.site.store, JOB, "op-candidate")
+        control = Control(self.job.installation.store, JOB, "op-candidate")
         before = control.read_status()
         assert before is not None
         control.write_status(replace(before, state=DriverState.SERVING, beat=before.beat + 1))
 
     @property
     def entries(self) -> list[IncidentEntry]:
-        return list(IncidentLog(self.job.site.store, JOB).entries())
+        return list(IncidentLog(self.job.installation.store, JOB).entries())
 
     def raised(self) -> list[str]:
         """Rules for which an incident was raised, in order."""
         return [each.record.symptom.rule for each in self.entries if isinstance(each.record, IncidentRaised)]
 
     def index(self) -> FleetIndex:
-        found = read_index(self.site.store, self.site.id)
+        found = read_index(self.installation.store, self.installation.id)
         assert found is not None
         return found
 
@@ -161,7 +161,7 @@ def test_what_a_dead_driver_left_is_looked_at(house: House, life: Life, raised: 
     house.job.runner.life = life
     house.make(acts=True)
     assert house.raised() == raised
-    assert set(house.job.site.journal(JOB, "test").state().operations) == {"op"}
+    assert set(house.job.installation.journal(JOB, "test").state().operations) == {"op"}
 
 
 def test_a_job_that_is_well_costs_few_requests(house: House) -> None:
@@ -186,9 +186,12 @@ def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
     """The negative control: a watch that does not decide again by what the other wrote doubles it."""
 
     for _ in range(2):
-        log = IncidentLog(house.job.site.store, JOB)
+        log = IncidentLog(house.job.installation.store, JOB)
         look, _memory = watching.compose_look(
-            house.site, watching.look_at_fleet(house.site, None, now=house.clock.at)[0], house.clock.at, None
+            house.installation,
+            watching.look_at_fleet(house.installation, None, now=house.clock.at)[0],
+            house.clock.at,
+            None,
         )
         symptom = watching.find_symptoms(look)[0]
         log.append(lambda _, symptom=symptom: IncidentRaised(symptom=symptom), now=house.clock.at)
@@ -198,15 +201,15 @@ def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int) -> None:
     """Before any of its writes: the next pass raises what is missing, sends what was not sent, leaves the index."""
-    dying = FaultStore(house.job.site.store, AtCall(nth, crash, of=WRITES))
-    house.site = dataclasses.replace(house.job.site, store=dying)
+    dying = FaultStore(house.job.installation.store, AtCall(nth, crash, of=WRITES))
+    house.installation = dataclasses.replace(house.job.installation, store=dying)
     died = False
     try:
         house.make()
     except Crash:
         died = True
     assert died is (nth <= 4)
-    house.site = house.job.site
+    house.installation = house.job.installation
     house.make(after_s=60)
     assert house.raised() == ["driver-dead"]
     assert {each.subject for each in house.told} == {"[page] sales: driver-dead raised"}
@@ -241,7 +244,7 @@ def test_a_pass_that_ends_while_it_sends_remembers_its_starts(
         with suppress(Crash):
             house.make(after_s=240, acts=True, senders={"mail": mail})
         if forgets:
-            house.site.store.delete("fleet/index.json")
+            house.installation.store.delete("fleet/index.json")
     assert begun.count("start") == starts
 
 
@@ -268,7 +271,7 @@ def test_a_notifier_that_fails_is_told_tried_again_and_stops_nothing(house: Hous
 def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -> None:
     """A job whose records are damaged is a row of its own, and the others are looked at; what is open stays open."""
     house.make()
-    house.job.site.store.create("registry/broken/journal/0000000001.json", b"{")
+    house.job.installation.store.create("registry/broken/journal/0000000001.json", b"{")
     house.job.runner.life = Life.ALIVE
     report = house.make(after_s=60)
     rows = {row.job: row for row in report.index.rows}
@@ -284,7 +287,7 @@ def test_a_checkpoint_that_is_gone_is_named_beside_the_dead_driver_that_it_expla
     lose(house.job.directory, "missing")
     report = house.make(after_s=60, acts=True)
     assert [each.rule for each in report.index.rows[0].symptoms] == ["checkpoint-missing"]
-    assert house.job.site.journal(JOB, "test").state().open_operation is None
+    assert house.job.installation.journal(JOB, "test").state().open_operation is None
 
 
 def test_input_of_a_dead_driver_that_cannot_be_looked_for_is_told(house: House) -> None:
@@ -318,7 +321,7 @@ def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
     assert any(line.startswith("would be raised page driver-dead of sales") for line in report.lines)
     assert any(line.startswith("would start sales: op-candidate has terminated") for line in report.lines)
     assert house.entries == []
-    assert read_index(house.site.store, house.site.id) is None
+    assert read_index(house.installation.store, house.installation.id) is None
     assert house.told == []
 
 
@@ -330,7 +333,7 @@ def test_a_stopped_job_is_left_alone(house: House) -> None:
     report = house.make(acts=True)
     assert report.index.rows[0].stopped == "by ann: for the night"
     assert house.entries == []
-    assert house.job.site.journal(JOB, "test").state().open_operation is None
+    assert house.job.installation.journal(JOB, "test").state().open_operation is None
 
 
 @pytest.mark.parametrize(
@@ -345,17 +348,17 @@ def test_a_stopped_job_is_left_alone(house: House) -> None:
 def test_what_a_start_cannot_mend_is_not_started(house: House, state: DriverState, code: int, error: str) -> None:
     """Superseded, refused, in a loop, or with a sink ahead: a person is called, and nothing is started."""
     ending = DriverExit(instance="op-candidate", state=state, code=code, error=error)
-    Control(house.job.site.store, JOB, "op-candidate").write_exit(ending)
+    Control(house.job.installation.store, JOB, "op-candidate").write_exit(ending)
     house.make(acts=True)
     assert len(house.raised()) == 1
-    assert house.job.site.journal(JOB, "test").state().open_operation is None
+    assert house.job.installation.journal(JOB, "test").state().open_operation is None
 
 
 def test_a_late_backup_is_taken(house: House) -> None:
     """What was committed longer ago than is allowed gets its snapshot, the incident says so, and is cleared."""
     house.job.runner.life = Life.ALIVE
-    settings = replace(house.site.settings, objective_s=300.0)
-    house.site = dataclasses.replace(house.site, settings=settings)
+    settings = replace(house.installation.settings, objective_s=300.0)
+    house.installation = dataclasses.replace(house.installation, settings=settings)
     house.make()
     house.job.commit(8)
     newest = house.job.catalogue.numbers()
@@ -372,18 +375,18 @@ def test_an_operation_is_carried_on_only_when_provably_nobody_does(
 ) -> None:
     """One whose process lives is left, and so is one of which nobody knows; one whose process is gone goes on."""
     house.job.runner.life = Life.ALIVE
-    Deploy.open(house.job.site, "op2", DeployRequest(job=JOB, release="r0009"))
+    Deploy.open(house.job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
 
     def outcome() -> object:
-        return house.job.site.journal(JOB, "test").state().operations["op2"].outcome
+        return house.job.installation.journal(JOB, "test").state().operations["op2"].outcome
 
     house.make(acts=True)
     assert outcome() is None
-    note_carrier(house.job.site.store, JOB, "op2", this_process())
+    note_carrier(house.job.installation.store, JOB, "op2", this_process())
     house.make(after_s=60, acts=True)
     assert outcome() is None
     gone = Carrier(machine=carriers.this_machine().text, host=carriers.this_machine().host, pid=4_000_000, started=1)
-    note_carrier(house.job.site.store, JOB, "op2", gone)
+    note_carrier(house.job.installation.store, JOB, "op2", gone)
     house.make(after_s=60, acts=True)
     assert outcome() is not None
     assert house.raised() == ["operation-open"]
@@ -391,18 +394,18 @@ def test_an_operation_is_carried_on_only_when_provably_nobody_does(
 
 def test_a_run_of_a_dag_that_has_ended_carries_nothing_on(house: House) -> None:
     """Airflow is asked; only where it says that the run is over is the operation taken over."""
-    Deploy.open(house.job.site, "op2", DeployRequest(job=JOB, release="r0009"))
-    note_carrier(house.job.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual_1"))
+    Deploy.open(house.job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
+    note_carrier(house.job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual_1"))
     house.make(acts=True, run_is_over=lambda dag, run: False)
-    assert house.job.site.journal(JOB, "test").state().operations["op2"].outcome is None
+    assert house.job.installation.journal(JOB, "test").state().operations["op2"].outcome is None
     house.make(after_s=60, acts=True, run_is_over=lambda dag, run: (dag, run) == ("streaming_deploy", "manual_1"))
-    assert house.job.site.journal(JOB, "test").state().operations["op2"].outcome is not None
+    assert house.job.installation.journal(JOB, "test").state().operations["op2"].outcome is not None
 
 
 def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> None:
     """Live, as the records and the machine say, also where the index is of another time; nothing is written."""
-    store = CountingStore(house.job.site.store)
-    site = dataclasses.replace(house.job.site, store=store)
+    store = CountingStore(house.job.installation.store)
+    site = dataclasses.replace(house.job.installation, store=store)
     assert [row.standing for row in look_now(site, now=house.clock.at).rows] == [Standing.FAILED]
     cold = store.requests
     house.make()
@@ -417,7 +420,7 @@ def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> 
 def test_a_damaged_index_is_passed_over(house: House) -> None:
     """It is only a copy: the pass reads the records, and keeps one incident."""
     house.make()
-    house.job.site.store.replace("fleet/index.json", b"{")
+    house.job.installation.store.replace("fleet/index.json", b"{")
     house.make(after_s=60)
     assert house.raised() == ["driver-dead"]
     assert house.index().number == 1
@@ -479,7 +482,7 @@ def test_a_checkpoint_on_another_disk_is_not_missing(house: House) -> None:
     house.job.write_process("far-away")
     house.make(after_s=60, acts=True)
     assert house.raised() == []
-    assert house.job.site.journal(JOB, "test").state().open_operation is None
+    assert house.job.installation.journal(JOB, "test").state().open_operation is None
 
 
 @pytest.mark.parametrize("elsewhere", ["far-away", ""], ids=["on another machine", "where nobody can look"])
@@ -495,9 +498,9 @@ def test_a_start_that_the_watch_of_another_machine_began_is_its_own(house: House
         InstancePlanned(operation="again-1", instance="again-1-candidate", release="r0001", role=Role.CANDIDATE),
     ):
         house.job.record(record)
-    before = house.job.site.journal(JOB, "test").state().number
+    before = house.job.installation.journal(JOB, "test").state().number
     house.job.runner.life, house.job.runner.elsewhere = Life.UNKNOWN, elsewhere
     report = house.make(acts=True, act_s=0.5)
-    state = house.job.site.journal(JOB, "test").state()
+    state = house.job.installation.journal(JOB, "test").state()
     assert report.index.failed == ()
     assert (state.number == before, state.open_operation is not None) == (bool(elsewhere), bool(elsewhere))

@@ -44,21 +44,21 @@ def job(tmp_path: Path) -> Registered:
 
 
 def deploy(job: Registered, **request: object) -> Deploy:
-    return open_deploy(job.site, "op2", DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
+    return open_deploy(job.installation, "op2", DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
 
 
 def start(job: Registered) -> Deploy | None:
-    return open_start(job.site, JOB, requested_by="ada", reason="", operation="op2")
+    return open_start(job.installation, JOB, requested_by="ada", reason="", operation="op2")
 
 
 def restart(job: Registered) -> Deploy:
-    return open_recovery(job.site, "op2", Asked(job=JOB, action=RecoveryAction.RESTART))
+    return open_recovery(job.installation, "op2", Asked(job=JOB, action=RecoveryAction.RESTART))
 
 
 VERBS: dict[str, Callable[[Registered], object]] = {
     "a deploy": deploy,
     "a deploy that ends what is open": lambda job: open_deploy(
-        job.site, "op2", DeployRequest(job=JOB), on_open=OnOpen.ABORT
+        job.installation, "op2", DeployRequest(job=JOB), on_open=OnOpen.ABORT
     ),
     "a release": lambda job: deploy(job, release="r0001"),
     "a rollback": lambda job: deploy(job, rollback=True),
@@ -69,7 +69,7 @@ VERBS: dict[str, Callable[[Registered], object]] = {
 
 
 def entries(job: Registered) -> int:
-    return job.site.journal(JOB, "test").state().number
+    return job.installation.journal(JOB, "test").state().number
 
 
 @pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
@@ -89,7 +89,7 @@ def test_every_verb_is_refused_before_anything_is_on_record(
 
 def test_a_stated_death_lets_another_machine_go_on_in_a_copy(job: Registered) -> None:
     """The way out of a machine that is gone for good: not where its driver may still write."""
-    state_death(job.site, JOB, DRIVER, by="cli:ada", reason="scrapped", accept=True)
+    state_death(job.installation, JOB, DRIVER, by="cli:ada", reason="scrapped", accept=True)
     with pytest.raises(OperationRefused, match="to continue in a copy, run `streamkeeper snapshot take"):
         start(job)
 
@@ -103,7 +103,7 @@ def planned(job: Registered) -> Deploy:
         InstancePlanned(operation="op2", instance="op2-candidate", release="r0001", role=Role.CANDIDATE),
     ):
         job.record(record)
-    return Deploy.load(job.site, JOB, "op2")
+    return Deploy.load(job.installation, JOB, "op2")
 
 
 def test_an_open_operation_of_another_machine_is_not_given_up(job: Registered) -> None:
@@ -129,7 +129,7 @@ def test_without_that_a_task_on_the_wrong_machine_ends_the_deploy(
 
 def test_an_operation_that_is_over_may_be_told_anywhere(job: Registered) -> None:
     """Its outcome is on record."""
-    assert Deploy.load(job.site, JOB, "op").advance(Step.FALL_BACK).kind is ProgressKind.ENDED
+    assert Deploy.load(job.installation, JOB, "op").advance(Step.FALL_BACK).kind is ProgressKind.ENDED
 
 
 @pytest.fixture
@@ -157,13 +157,13 @@ def test_without_that_it_would_be_started_for_nothing(moved: Registered, monkeyp
     """The negative control: the operation is on record, and would start a driver that finds no checkpoint."""
     monkeypatch.setattr(starting, "must_be_here", lambda *_: None)
     assert start(moved) is not None
-    assert moved.site.journal(JOB, "test").state().open_operation is not None
+    assert moved.installation.journal(JOB, "test").state().open_operation is not None
 
 
 def test_a_backup_here_says_whose_disk_it_is(moved: Registered) -> None:
     """Neither empty nor lost."""
-    for look in (lambda: back_up(moved.site.snapshots, query_target(moved.site, JOB, QUERY)),
-                 lambda: lateness_of(moved.site, query_target(moved.site, JOB, QUERY))):  # fmt: skip
+    for look in (lambda: back_up(moved.installation.snapshots, query_target(moved.installation, JOB, QUERY)),
+                 lambda: lateness_of(moved.installation, query_target(moved.installation, JOB, QUERY))):  # fmt: skip
         with pytest.raises(WrongMachine, match=f"was written on {AWAY}"):
             look()
 
@@ -172,28 +172,28 @@ def test_without_its_drivers_records_it_is_lost(moved: Registered) -> None:
     """The negative control; and so is what this very machine has written."""
     record = control_key(JOB, DRIVER, "process-0001.json")
     for _ in range(2):
-        moved.site.store.delete(record)
-        must_be_here(moved.site, moved.site.journal(JOB, "test").state())
+        moved.installation.store.delete(record)
+        must_be_here(moved.installation, moved.installation.journal(JOB, "test").state())
         with pytest.raises(CheckpointDamaged):
-            query_target(moved.site, JOB, QUERY).open()
+            query_target(moved.installation, JOB, QUERY).open()
         moved.write_process(this_machine().host)
 
 
 def test_what_is_there_is_nobody_elses(moved: Registered) -> None:
     """A directory that both machines have mounted."""
     moved.directory.mkdir()
-    must_be_here(moved.site, moved.site.journal(JOB, "test").state())
+    must_be_here(moved.installation, moved.installation.journal(JOB, "test").state())
 
 
 def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> None:
     """A recovery may bring a snapshot back here all the same."""
-    state = moved.site.journal(JOB, "test").state()
-    (finding,) = recorded_findings(moved.site, state)[QUERY]
+    state = moved.installation.journal(JOB, "test").state()
+    (finding,) = recorded_findings(moved.installation, state)[QUERY]
     assert (AWAY in finding.evidence, finding.hint) == (True, f"run the command on {AWAY}")
     assert f"keep {moved.directory}: {moved.directory} was written on {AWAY}" in "\n".join(
-        tell_run(plan_prune(moved.site))
+        tell_run(plan_prune(moved.installation))
     )
-    found = diagnose_job(moved.site, JOB)
+    found = diagnose_job(moved.installation, JOB)
     assert f"was written on {AWAY}" in found.sentence
     assert found.option(RecoveryAction.RESTORE).possible
 
@@ -202,9 +202,9 @@ def test_a_dry_run_of_a_new_job_has_its_place_on_one_machine(tmp_path: Path, mon
     """There it is found again, under a new name of the machine as well; elsewhere it is named and nothing is made."""
     job = Registered(tmp_path)
     name = place_name("op9")
-    home = Path(place_of(job.site, name).settings.home)
-    assert Path(place_of(job.site, "op9").settings.home) == home
-    assert Path(place_of(job.site, f"op9@{AWAY}").settings.home) == home
+    home = Path(place_of(job.installation, name).settings.home)
+    assert Path(place_of(job.installation, "op9").settings.home) == home
+    assert Path(place_of(job.installation, f"op9@{AWAY}").settings.home) == home
     with pytest.raises(WrongMachine, match=f"the dry run op8 runs on {AWAY}"):
-        place_of(job.site, f"op8@{AWAY}")
+        place_of(job.installation, f"op8@{AWAY}")
     assert list(home.parent.iterdir()) == [home]

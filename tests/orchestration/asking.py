@@ -75,7 +75,7 @@ def ask_about_output(
 
 def asked(job: Registered, operation: str) -> OperationState:
     """What the journal says of it."""
-    return job.site.journal(JOB, "test").state().operations[operation]
+    return job.installation.journal(JOB, "test").state().operations[operation]
 
 
 def _assess(
@@ -86,7 +86,7 @@ def _assess(
     request: DeployRequest,
     approvers: tuple[str, ...] = (),
 ) -> None:
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     release = state.releases["r0001"]
     content = msgspec.structs.replace(release.content, bundle=BUNDLE, approvers=approvers)
     other = msgspec.structs.replace(release, number=2, content=content)
@@ -107,7 +107,7 @@ def _assess(
             verdict=verdict,
             reverse=verdict,
             sentence=f"{verdict.name}: the effect on totals is not proven",
-            report=put_object(job.site.store, JOB, "reports", report, ".json"),
+            report=put_object(job.installation.store, JOB, "reports", report, ".json"),
             ways={QUERY: way},
         ),
         StepDone(operation=operation, step="assess"),

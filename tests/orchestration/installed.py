@@ -16,16 +16,16 @@ SERIES = f"{JOB}/{QUERY}"
 def install(root: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
     """The job ``sales`` with its query ``totals``, eight batches committed."""
     job = Registered(root)
-    monkeypatch.setenv("STREAMKEEPER_HOME", job.site.settings.home)
+    monkeypatch.setenv("STREAMKEEPER_HOME", job.installation.settings.home)
     monkeypatch.setenv("STREAMKEEPER_STORE", Path(root / "store").as_uri())
-    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.site.settings.checkpoints)
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.installation.settings.checkpoints)
     return job
 
 
 def add_lost_job(job: Registered) -> str:
     """Another job, whose checkpoint directory is gone; its series."""
     record = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="fresh", state_format="x")
-    job.site.journal("lost", "test").append(lambda _: record)
+    job.installation.journal("lost", "test").append(lambda _: record)
     return "lost/q"
 
 

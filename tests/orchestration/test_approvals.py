@@ -91,7 +91,7 @@ def record(answer: dict[str, Any], step: Step = Step.APPROVE, **more: Any) -> st
 
 
 def from_elsewhere(job: Registered, *, approved: bool) -> None:
-    answer_approval(job.site, JOB, OPERATION, approved=approved, by="cli:eve", reason="was faster")
+    answer_approval(job.installation, JOB, OPERATION, approved=approved, by="cli:eve", reason="was faster")
 
 
 def test_an_approval_is_recorded_with_who_and_why(job: Registered) -> None:
@@ -137,7 +137,7 @@ def test_an_answer_about_another_bundle_is_none(job: Registered) -> None:
 def test_an_abort_needs_no_answer(job: Registered) -> None:
     """Whoever ended the operation meanwhile is not overruled by an approval."""
     abort = AbortRequested(operation=OPERATION, requested_by="eve", reason="wrong release")
-    job.site.journal(JOB, "test").append(lambda _: abort)
+    job.installation.journal(JOB, "test").append(lambda _: abort)
     with pytest.raises(DeployFailed, match="aborted: wrong release"):
         record(said("Approve"))
     assert asked(job, OPERATION).approval is None
@@ -166,7 +166,7 @@ def test_an_answer_about_state_lets_no_output_through(rebuilt: Registered) -> No
 
     ask_about_output(rebuilt, "op-early", compared=False)
     with pytest.raises(OperationRefused, match="does not wait for an approval"):
-        answer_approval(rebuilt.site, JOB, "op-early", approved=True, by="cli:eve", reason="in a hurry")
+        answer_approval(rebuilt.installation, JOB, "op-early", approved=True, by="cli:eve", reason="in a hurry")
 
 
 def test_a_repeated_answer_about_state_is_none_about_the_output(rebuilt: Registered) -> None:
@@ -180,11 +180,15 @@ def test_a_repeated_answer_about_state_is_none_about_the_output(rebuilt: Registe
     with pytest.raises(
         OperationRefused, match="already has an answer about the state, and now needs one about the rebuilt output"
     ):
-        answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="fine")
+        answer_approval(rebuilt.installation, JOB, OPERATION, approved=True, by="cli:bob", reason="fine")
     with pytest.raises(OperationRefused, match="needs an answer about the rebuilt output, not about the state"):
-        answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="fine", about=About.STATE)
+        answer_approval(
+            rebuilt.installation, JOB, OPERATION, approved=True, by="cli:bob", reason="fine", about=About.STATE
+        )
     assert asked(rebuilt, OPERATION).review is None
-    answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="seen", about=About.OUTPUT)
+    answer_approval(
+        rebuilt.installation, JOB, OPERATION, approved=True, by="cli:bob", reason="seen", about=About.OUTPUT
+    )
     assert asked(rebuilt, OPERATION).review.by == "cli:bob"
 
 
@@ -363,16 +367,16 @@ def test_where_the_risk_was_accepted_nobody_is_asked_about_state(job: Registered
 
     ask(job, "op-bold", accept_risk=True)
     with pytest.raises(OperationRefused, match="does not wait for an approval"):
-        answer_approval(job.site, JOB, "op-bold", approved=False, by="cli:eve", reason="stop")
+        answer_approval(job.installation, JOB, "op-bold", approved=False, by="cli:eve", reason="stop")
 
 
 def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Registered) -> None:
     """Why one is asked, how many rows, and some of them; a bar in a value does not break the table."""
     from streamkeeper.operations.questions import render_question, subject_of
 
-    state, operation = rebuilt.site.journal(JOB, "test").state(), asked(rebuilt, OPERATION)
+    state, operation = rebuilt.installation.journal(JOB, "test").state(), asked(rebuilt, OPERATION)
     assert subject_of(state, operation) == "Replace the output of r0001 of sales with the rebuilt output of r0002?"
-    text = render_question(rebuilt.site, state, operation)
+    text = render_question(rebuilt.installation, state, operation)
     for words in (
         "**r0002** will replace **r0001**, requested by an unknown user: right sums",
         "- query totals: the outputs differ: 4 of 4 common rows differ (amount 4)",
@@ -388,7 +392,7 @@ def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
     """Who asks, what is uncertain, the snapshot, what a way back costs, and how to answer from elsewhere."""
     from streamkeeper.operations.questions import render_question
 
-    text = render_question(job.site, job.site.journal(JOB, "test").state(), asked(job, OPERATION))
+    text = render_question(job.installation, job.installation.journal(JOB, "test").state(), asked(job, OPERATION))
     for words in (
         "**r0002** will replace **r0001**",
         "faster",

@@ -158,7 +158,7 @@ def test_every_deployed_query_is_found_or_those_of_one_job(job: Registered) -> N
 
 def test_a_job_whose_records_cannot_be_read_does_not_stop_the_others(job: Registered) -> None:
     """It is listed by its name, and its own task fails with what is wrong."""
-    store = LocalStore(Path(job.site.settings.store))
+    store = LocalStore(Path(job.installation.settings.store))
     store.create("registry/broken/journal/0000000001", b"not a record")
     store.create("registry/unrecorded/bundles/abc.zip", b"of a deploy that died at once")
     assert find() == ["broken", SERIES]

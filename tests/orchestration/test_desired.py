@@ -51,7 +51,7 @@ def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
     from airflow.sdk.exceptions import AirflowSkipException
 
     assert stop() == f"job {JOB} is stopped: r0001 no longer runs"
-    seen = job_overview(job.site, JOB)
+    seen = job_overview(job.installation, JOB)
     assert seen.stopped is not None
     assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (Standing.STOPPED, "ada", "maintenance")
     with pytest.raises(AirflowSkipException, match=r"is stopped, by ada: maintenance; nothing to do"):
@@ -60,7 +60,7 @@ def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
 
 def test_the_drivers_last_lines_are_in_the_tasks_log(job: Registered, capsys: pytest.CaptureFixture[str]) -> None:
     """Without secrets, as they were written."""
-    log = DriverLog(job.site.settings.log(JOB, "op-candidate"), {"secret://env/X": "hunter22"})
+    log = DriverLog(job.installation.settings.log(JOB, "op-candidate"), {"secret://env/X": "hunter22"})
     log.feed(b"opened with hunter22\n")
     stop()
     told = capsys.readouterr().out
@@ -90,10 +90,12 @@ def test_a_start_records_the_wish_before_its_operation(job: Registered, monkeypa
     monkeypatch.setattr(Deploy, "advance", fails)
     with pytest.raises(ZeroDivisionError):
         start()
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     assert state.stopped is None
     assert state.open_operation is not None
     assert (state.open_operation.request.start, state.open_operation.request.release) == (True, "r0001")
     operation = state.open_operation.operation
-    assert is_abandoned(job.site.store, JOB, operation, lambda dag, run: (dag, run) == ("a_dag", "manual__1"))
-    assert not is_abandoned(job.site.store, JOB, operation, lambda dag, run: (dag, run) == ("a_dag", "manual__2"))
+    assert is_abandoned(job.installation.store, JOB, operation, lambda dag, run: (dag, run) == ("a_dag", "manual__1"))
+    assert not is_abandoned(
+        job.installation.store, JOB, operation, lambda dag, run: (dag, run) == ("a_dag", "manual__2")
+    )

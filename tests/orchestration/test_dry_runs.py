@@ -42,7 +42,7 @@ class Run(Instance):
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
     """An installation with a job file that was never deployed."""
     made = install(tmp_path, monkeypatch)
-    jobs = Path(made.site.settings.jobs)
+    jobs = Path(made.installation.settings.jobs)
     jobs.mkdir(exist_ok=True)
     monkeypatch.setenv("STREAMKEEPER_JOBS", str(jobs))
     (jobs / "orders.py").write_text(CODE)
@@ -66,8 +66,8 @@ def finish(run: Run) -> Any:
 
 def left(job: Registered) -> list[str]:
     """Every key of the store, and every file of the home but for what holds the scratch space."""
-    files = (str(each) for each in Path(job.site.settings.home).rglob("*") if each.name != "scratch")
-    return sorted([*job.site.store.list(""), *files])
+    files = (str(each) for each in Path(job.installation.settings.home).rglob("*") if each.name != "scratch")
+    return sorted([*job.installation.store.list(""), *files])
 
 
 def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
@@ -107,10 +107,10 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
     run, before = Run(), left(job)
     asked = context(run, input="/in")
     BundleOperator(task_id="bundle").execute(asked)
-    assert not any("orders" in key for key in job.site.store.list(""))
+    assert not any("orders" in key for key in job.installation.store.list(""))
     deploy = finish(run).load()
     assert deploy.state.open_operation is not None
-    store = deploy.site.settings.store
+    store = deploy.installation.settings.store
     trigger = StepTrigger(job="orders", operation=OPERATION, step="STANDBY", sight=[], at_most_s=1, store=store)
     assert trigger._open().look()[:4] == ["", "", "", ""]
     assert StepTrigger(**{**trigger.serialize()[1], "store": ""})._open().look() == []
@@ -124,7 +124,7 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
     assert left(job) == before
     BundleOperator(task_id="bundle").execute({**asked, "params": {**asked["params"], "dry_run": False}})
     try:
-        assert any("registry/orders/" in key for key in job.site.store.list(""))
+        assert any("registry/orders/" in key for key in job.installation.store.list(""))
     finally:
         # It has a driver by now.
         begun = Deploy.load(Installation.from_environment(os.environ), "orders", OPERATION)
@@ -134,6 +134,6 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
 
 def test_every_task_of_a_run_finds_the_same_place(job: Registered) -> None:
     """By the operation's name alone; another run has another one."""
-    first = place_of(job.site, OPERATION).settings.home
-    assert place_of(job.site, OPERATION).settings.home == first
-    assert place_of(job.site, "another").settings.home != first
+    first = place_of(job.installation, OPERATION).settings.home
+    assert place_of(job.installation, OPERATION).settings.home == first
+    assert place_of(job.installation, "another").settings.home != first

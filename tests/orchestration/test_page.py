@@ -51,10 +51,10 @@ sign_in("admin")
 plugins = client.get("/flow/api/v2/plugins").json()["plugins"]
 from streamkeeper.operations.installation import Installation
 from streamkeeper.orchestration import page
-site = page._site()
-made = site.id, page._site() is site
+site = page._installation()
+made = site.id, page._installation() is site
 shared = Installation.from_environment(os.environ)
-now = page._site().id
+now = page._installation().id
 page._opened.cache_clear()
 del os.environ["STREAMKEEPER_HOME"]
 unset = client.get("/flow/streamkeeper/")

@@ -68,8 +68,8 @@ def test_what_cannot_be_planned_fails_the_task_after_the_rest_was_done(job: Regi
     """A damaged series is named; the other one is pruned all the same. A dry run fails by it, too."""
     from streamkeeper.orchestration.prunes import PruneIncomplete
 
-    other = Catalogue(job.site.snapshots, "other/query")
-    job.site.snapshots.create(other.index_key(1), b"not a snapshot")
+    other = Catalogue(job.installation.snapshots, "other/query")
+    job.installation.snapshots.create(other.index_key(1), b"not a snapshot")
     assert "cannot plan other/query: " in plan(keep=ONLY_THE_LAST)
     with pytest.raises(PruneIncomplete, match="cannot plan other/query"):
         plan(keep=ONLY_THE_LAST, dry_run=True)

@@ -99,7 +99,7 @@ def test_a_diagnosis_is_the_runs_report_and_ends_it(job: Registered) -> None:
     assert "is missing" in diagnose(run, action="diagnose")
     assert "checkpoint-lost" in run.pushed["report"]
     assert decide(run, action="diagnose") == "finish"
-    assert job.site.journal(JOB, "test").state().open_operation is None
+    assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
 def test_a_dry_run_tells_the_price_of_its_action_and_ends(job: Registered) -> None:
@@ -109,7 +109,7 @@ def test_a_dry_run_tells_the_price_of_its_action_and_ends(job: Registered) -> No
     assert "LOSES" in run.pushed["report"]
     assert decide(run, dry_run=True) == "finish"
     assert decide(run) == "accept"
-    assert job.site.journal(JOB, "test").state().open_operation is None
+    assert job.installation.journal(JOB, "test").state().open_operation is None
     with pytest.raises(OperationRefused, match="restart of sales is not possible"):
         diagnose(Run(), action="restart", dry_run=True)
 
@@ -121,7 +121,7 @@ def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered)
     assert decide(run) == "accept"
     said(run, "Approve")
     start(run)
-    request = job.site.journal(JOB, "test").state().operations[OPERATION].request
+    request = job.installation.journal(JOB, "test").state().operations[OPERATION].request
     assert request.recover is not None
     assert (request.recover.accepted_by, request.reason) == ("ada", "kept for a year")
     assert request.recover.announced == tuple(run.pushed["announced"])
@@ -140,7 +140,7 @@ def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[
         said(run, option, user)
     with pytest.raises(OperationRefused, match="a person must accept the effects of"):
         start(run)
-    assert OPERATION not in job.site.journal(JOB, "test").state().operations
+    assert OPERATION not in job.installation.journal(JOB, "test").state().operations
 
 
 def test_nothing_is_done_by_who_was_not_asked(job: Registered) -> None:
@@ -161,7 +161,7 @@ def test_what_another_task_left_is_no_answer(job: Registered) -> None:
     assert decide(run) == "bundle"
     with pytest.raises(OperationRefused, match="a person must accept the effects of"):
         start(run)
-    assert OPERATION not in job.site.journal(JOB, "test").state().operations
+    assert OPERATION not in job.installation.journal(JOB, "test").state().operations
 
 
 def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,9 +177,9 @@ def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest
     ):
         with task_fails(f"no authorized person has accepted this: {why}"):
             said(run, "Approve", user)
-        assert OPERATION not in job.site.journal(JOB, "test").state().operations
+        assert OPERATION not in job.installation.journal(JOB, "test").state().operations
     said(run, "Approve", {"id": "2", "name": "bob"})
-    recover = job.site.journal(JOB, "test").state().operations[OPERATION].request.recover
+    recover = job.installation.journal(JOB, "test").state().operations[OPERATION].request.recover
     assert recover is not None
     assert recover.accepted_by == "bob"
 
@@ -223,8 +223,8 @@ def test_a_recovery_that_waits_for_a_person_is_seen_outside_airflow(
 
     def told(after_s: float) -> tuple[bool, bool]:
         now = time.time() + after_s
-        row = run_pass(Watch(site=job.site, acts=False, now=lambda: now)).index.rows[0]
-        facts = overview_facts(job_overview(job.site, JOB), beat="")
+        row = run_pass(Watch(installation=job.installation, acts=False, now=lambda: now)).index.rows[0]
+        facts = overview_facts(job_overview(job.installation, JOB), beat="")
         return (
             any(symptom.rule == "recovery-waiting" for symptom in row.symptoms),
             any(fact.name == "waits for a person" for fact in facts),
@@ -251,7 +251,7 @@ def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:
     run.left["diagnose", "announced"] = ["query totals: loses nothing"]
     with task_fails("the effects have changed since they were accepted"):
         said(run, "Approve")
-    assert OPERATION not in job.site.journal(JOB, "test").state().operations
+    assert OPERATION not in job.installation.journal(JOB, "test").state().operations
 
 
 def test_what_loses_nothing_asks_nobody(job: Registered) -> None:
@@ -262,7 +262,7 @@ def test_what_loses_nothing_asks_nobody(job: Registered) -> None:
     diagnose(run)
     assert decide(run) == "bundle"
     start(run)
-    assert OPERATION in job.site.journal(JOB, "test").state().operations
+    assert OPERATION in job.installation.journal(JOB, "test").state().operations
 
 
 def test_a_task_that_runs_again_finds_its_operation(job: Registered) -> None:
@@ -271,10 +271,10 @@ def test_a_task_that_runs_again_finds_its_operation(job: Registered) -> None:
     diagnose(run)
     said(run, "Approve")
     start(run)
-    number = job.site.journal(JOB, "test").state().number
+    number = job.installation.journal(JOB, "test").state().number
     assert "started already" in diagnose(run)
     start(run)
-    assert job.site.journal(JOB, "test").state().number == number
+    assert job.installation.journal(JOB, "test").state().number == number
 
 
 def test_an_action_that_is_not_possible_fails_with_the_reason(job: Registered) -> None:

@@ -44,7 +44,7 @@ def state(**form: Any) -> str:
 
 
 def proof_of(job: Registered) -> str:
-    return job.site.journal(JOB, "test").state().instances[DRIVER].proof
+    return job.installation.journal(JOB, "test").state().instances[DRIVER].proof
 
 
 def test_nothing_is_recorded_without_the_tick(job: Registered) -> None:

@@ -50,7 +50,7 @@ def context() -> Any:
 
 def record(job: Registered, name: str, *records: Record) -> None:
     for each in records:
-        job.site.journal(name, "test").append(lambda _, each=each: each)
+        job.installation.journal(name, "test").append(lambda _, each=each: each)
 
 
 def rebuild(job: Registered, name: str, operation: str, *, began: bool) -> None:
@@ -114,7 +114,7 @@ def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
     from streamkeeper.orchestration.approvals import ApproveOperator
 
     ask(job, OPERATION)
-    answer_approval(job.site, JOB, OPERATION, approved=True, by="cli:eve", reason="looked at it")
+    answer_approval(job.installation, JOB, OPERATION, approved=True, by="cli:eve", reason="looked at it")
     assert ApproveOperator(task_id="approve", step=Step.APPROVE, **CARRIED).work(context())["chosen_options"] == [
         "Approve"
     ]

@@ -69,7 +69,7 @@ def test_a_pass_leaves_the_index_and_the_asset(job: Registered, monkeypatch: pyt
     """The sentence, the index and what travels with the asset's event say the same."""
     monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
     sentence, extra = watch()
-    index = read_index(job.site.store, _installation(job))
+    index = read_index(job.installation.store, _installation(job))
     assert index is not None
     assert "1 jobs in" in sentence
     assert (extra["number"], extra["jobs"]) == (index.number, 1)
@@ -80,7 +80,7 @@ def test_a_pass_leaves_the_index_and_the_asset(job: Registered, monkeypatch: pyt
 def _installation(job: Registered) -> str:
     from streamkeeper.registry.installations import read_installation
 
-    found = read_installation(job.site.store)
+    found = read_installation(job.installation.store)
     return found.id if found is not None else ""
 
 
@@ -148,23 +148,23 @@ def test_a_notifier_that_fails_is_logged_and_tried_again(
     watch()
     assert posted[0]["rule"] == "driver-dead"
     for wrong, told in (("no.such.Notifier", "cannot be loaded"), ("{", "STREAMKEEPER_NOTIFIERS cannot be read")):
-        job.site.store.delete("fleet/index.json")
-        for key in list(job.site.store.list("incidents/")):
-            job.site.store.delete(key)
+        job.installation.store.delete("fleet/index.json")
+        for key in list(job.installation.store.list("incidents/")):
+            job.installation.store.delete(key)
         monkeypatch.setenv("STREAMKEEPER_NOTIFIERS", wrong)
         watch()
-        index = read_index(job.site.store, _installation(job))
+        index = read_index(job.installation.store, _installation(job))
         assert index is not None
         assert any(told in line for line in index.failed), index.failed
 
 
 def test_an_operation_goes_on_only_after_its_run_has_ended(job: Registered) -> None:
     """Airflow is asked for the run that began it: while that may go on the watch leaves it alone."""
-    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0009"))
-    note_carrier(job.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
+    note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
 
     def outcome() -> object:
-        return job.site.journal(JOB, "test").state().operations["op2"].outcome
+        return job.installation.journal(JOB, "test").state().operations["op2"].outcome
 
     watch(Airflow())
     assert outcome() is None
@@ -181,7 +181,7 @@ def test_a_dry_run_writes_nothing(job: Registered) -> None:
     assert f"would be raised page driver-dead of {JOB}" in airflow.pushed["report"]
     assert f"would start {JOB}" in airflow.pushed["report"]
     assert extra == {}
-    assert list(job.site.store.list("incidents/")) == []
+    assert list(job.installation.store.list("incidents/")) == []
 
 
 def test_a_setting_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,7 +85,7 @@ def test_a_share_over_two_machines_does_each_part_where_it_can(job: Registered) 
     """What was done on one machine is not done again on the other."""
     from streamkeeper.orchestration.backups import BackupOperator
 
-    near = add_job_without_commits(job.site, "near")
+    near = add_job_without_commits(job.installation, "near")
 
     def share() -> Any:
         return BackupOperator(task_id="backup", series=f"{JOB}/{QUERY} {near}")
@@ -94,7 +94,7 @@ def test_a_share_over_two_machines_does_each_part_where_it_can(job: Registered) 
     assert event_of(deferred) == {"misses": 1, "finished": [near]}
     again = Registered(job.directory.parents[4] / "again")
     again.directory.rename(job.directory)
-    (Path(job.site.settings.checkpoints) / near / "v0001").rmdir()
+    (Path(job.installation.settings.checkpoints) / near / "v0001").rmdir()
     assert "contains batch 7" in resume(share(), deferred, Instance())
 
 
@@ -125,7 +125,7 @@ class Away:
         self.job = job
         modules = [import_module(f"streamkeeper.orchestration.{name}") for name in ("tasks", "desired", "recoveries")]
         for module in modules:  # each is imported before one is patched: it would keep the patched function for good
-            monkeypatch.setattr(module, "open_site", lambda: job.site)
+            monkeypatch.setattr(module, "load_installation", lambda: job.installation)
         job.runner.elsewhere = AWAY
 
 
@@ -173,7 +173,7 @@ def test_a_persons_answer_is_not_lost(job: Registered, monkeypatch: pytest.Monke
     _, kwargs = deferred.trigger.serialize()
     assert deserialize(serialize(kwargs))["event"] == {**answer, "misses": 1}
     assert event_of(deferred) == {**answer, "misses": 1}
-    assert job.site.journal(JOB, "test").state().open_operation is None
+    assert job.installation.journal(JOB, "test").state().open_operation is None
 
 
 def test_a_pause_counts_as_waited() -> None:
@@ -195,13 +195,13 @@ def test_a_stop_looks_for_the_drivers_machine_first(job: Registered, monkeypatch
     Away(job, monkeypatch)
     form = {"job": JOB, "reason": "maintenance", "drain_s": 0.2}
     put_back(lambda: StopOperator(task_id="stop").execute(context_of(Instance(), **form)))
-    assert job.site.journal(JOB, "test").state().stopped is None
+    assert job.installation.journal(JOB, "test").state().stopped is None
     monkeypatch.setattr(job.runner, "nudge", lambda *_: None)
     task = StopOperator(task_id="stop")
     task.misses = CHANCES
     with task_fails(f"cannot be proven dead from here: it runs on {AWAY}"):
         task.execute(context_of(Instance(), **form))
-    assert job.site.journal(JOB, "test").state().stopped is not None
+    assert job.installation.journal(JOB, "test").state().stopped is not None
 
 
 def test_the_objective_is_judged_where_the_checkpoint_is(job: Registered) -> None:
@@ -210,11 +210,11 @@ def test_the_objective_is_judged_where_the_checkpoint_is(job: Registered) -> Non
     from streamkeeper.runners.machine import this_machine
 
     said: list[str] = []
-    assert list(missed_objectives(job.site, [f"{JOB}/{QUERY}"], said.append)) == []
+    assert list(missed_objectives(job.installation, [f"{JOB}/{QUERY}"], said.append)) == []
     assert AWAY in said[0]
-    job.site.store.delete(f"control/{JOB}/op-candidate/process-0001.json")
+    job.installation.store.delete(f"control/{JOB}/op-candidate/process-0001.json")
     job.write_process(this_machine().host)
-    assert len(list(missed_objectives(job.site, [f"{JOB}/{QUERY}"], said.append))) == 1
+    assert len(list(missed_objectives(job.installation, [f"{JOB}/{QUERY}"], said.append))) == 1
 
 
 def test_a_store_of_its_own_on_each_machine_is_named(job: Registered) -> None:

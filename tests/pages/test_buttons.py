@@ -39,13 +39,13 @@ def carried(
     job: Registered, dag: str = "streaming_deploy", about: About = About.STATE, task: str = "backup.approve"
 ) -> None:
     """A run carries the operation out, and one of its tasks asks."""
-    run, store = "manual__1+00:00", job.site.store
+    run, store = "manual__1+00:00", job.installation.store
     note_carrier(store, JOB, "op2", Carrier(dag=dag, run=run))
     note_asking(store, JOB, "op2", about, dag=dag, run=run, task=task)
 
 
 def of(job: Registered, may: Callable[[Right, str], bool] = everything, name: str = "ada") -> Buttons:
-    return read_buttons(job.site, job.site.journal(JOB, "test").state(), Viewer(name=name, may=may))
+    return read_buttons(job.installation, job.installation.journal(JOB, "test").state(), Viewer(name=name, may=may))
 
 
 def labels(site: Installation, state: JobState, may: Callable[[Right, str], bool], **more: Any) -> list[str]:
@@ -160,10 +160,10 @@ def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
 def test_a_run_whose_task_has_not_asked_yet_gets_no_answer(job: Registered) -> None:
     """It would not be heard. A task of a run that another one has replaced changes nothing."""
     ask(job, "op2")
-    note_carrier(job.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
+    note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
     assert told(job).startswith("which task of streaming_deploy asks is not known yet. Answer from the command line")
     for about, run in ((About.STATE, "manual__1"), (About.OUTPUT, "manual__2")):
-        note_asking(job.site.store, JOB, "op2", about, dag="streaming_deploy", run=run, task="backup.approve")
+        note_asking(job.installation.store, JOB, "op2", about, dag="streaming_deploy", run=run, task="backup.approve")
         assert told(job).startswith("which task of streaming_deploy asks is not known yet")
 
 

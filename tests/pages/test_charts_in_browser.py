@@ -26,7 +26,7 @@ FIGURES = 7
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a job's page, served below a prefix as Airflow does it."""
-    app = Starlette(routes=[Mount(UNDER, make_viewed(WholeJob(tmp_path_factory.mktemp("job")).site))])
+    app = Starlette(routes=[Mount(UNDER, make_viewed(WholeJob(tmp_path_factory.mktemp("job")).installation))])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

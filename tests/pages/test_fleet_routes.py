@@ -145,9 +145,9 @@ def test_a_page_that_is_out_of_date_says_so(tmp_path: Path) -> None:
 
     Negative control: a pass of a minute ago."""
     job = Registered(tmp_path)
-    page = make_viewed(job.site)
+    page = make_viewed(job.installation)
     for age_s, marked in ((60, False), (400, True)):
-        leave_index(job.site, row(job=JOB, seen_at=0.0), started=time.time() - age_s)
+        leave_index(job.installation, row(job=JOB, seen_at=0.0), started=time.time() - age_s)
         for path in ("/", f"/jobs/{JOB}"):
             text = get(page, path).text
             assert ("Out of date:" in text) is marked, (path, age_s)

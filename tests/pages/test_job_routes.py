@@ -36,7 +36,7 @@ def job(tmp_path: Path) -> WholeJob:
 
 @pytest.fixture
 def page(job: WholeJob) -> FastAPI:
-    return make_viewed(job.site)
+    return make_viewed(job.installation)
 
 
 def part(page: FastAPI, name: str) -> str:
@@ -102,8 +102,8 @@ def test_the_whole_page_has_every_part_and_loads_the_heavy_ones_on_demand(page: 
 
 def test_the_heavy_parts_ask_the_store_nothing_until_they_are_wanted(job: WholeJob) -> None:
     """The page is a few requests beside the entries of its timeline; negative control: an open part asks more."""
-    store = CountingStore(job.site.store)
-    site = job.site.__class__(settings=job.site.settings, store=store, runner=job.runner)
+    store = CountingStore(job.installation.store)
+    site = job.installation.__class__(settings=job.installation.settings, store=store, runner=job.runner)
     page = make_viewed(site)
 
     def requests(query: str) -> int:
@@ -118,7 +118,7 @@ def test_the_heavy_parts_ask_the_store_nothing_until_they_are_wanted(job: WholeJ
 
 def test_markup_stays_text_everywhere(tmp_path: Path) -> None:
     """Of whoever wrote a reason, an error, a param, code, a log line, a finding or a drill's message."""
-    page = make_viewed(WholeJob(tmp_path, text=MARKUP).site)
+    page = make_viewed(WholeJob(tmp_path, text=MARKUP).installation)
     for answer in every_answer(page):
         assert answer.status_code == 200
         assert "<img" not in answer.text or answer.headers["Content-Type"] == "application/json"
@@ -129,7 +129,7 @@ def test_markup_stays_text_everywhere(tmp_path: Path) -> None:
 
 def test_nothing_steers_the_order_of_reading(tmp_path: Path) -> None:
     """What would turn a line around is spelled out, in a reason as in a log."""
-    page = make_viewed(WholeJob(tmp_path, text="a\u202eb").site)
+    page = make_viewed(WholeJob(tmp_path, text="a\u202eb").installation)
     for name in ("standing", "timeline", "log", "health"):
         assert "a\\u202eb" in part(page, name)
         assert "\u202e" not in part(page, name)
@@ -141,7 +141,7 @@ def test_no_secret_is_on_any_part(job: WholeJob, page: FastAPI) -> None:
         assert LITERAL not in answer.text
     assert REFERENCE in part(page, "release")
     assert "an error: a word by ***" in part(page, "log")
-    log = job.site.settings.log(JOB, DRIVER).read_text()
+    log = job.installation.settings.log(JOB, DRIVER).read_text()
     assert LITERAL in log, "negative control: it was there to be shown"
 
 
@@ -173,7 +173,7 @@ def test_what_cannot_be_asked_is_said(page: FastAPI, query: str, status: int) ->
 
 def damage(job: WholeJob, key: str) -> None:
     """Let a record of the store be something else."""
-    job.site.store.replace(key, b"{")
+    job.installation.store.replace(key, b"{")
 
 
 def test_a_manifest_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: FastAPI) -> None:
@@ -220,7 +220,7 @@ def test_damage_of_a_part_is_told_in_it(job: WholeJob, page: FastAPI, name: str,
 
 def test_a_driver_whose_log_is_elsewhere_or_gone(job: WholeJob, page: FastAPI) -> None:
     """One sentence that says so; nothing of the machine is read."""
-    job.site.settings.log(JOB, DRIVER).unlink()
+    job.installation.settings.log(JOB, DRIVER).unlink()
     assert f"no machine has recorded that it started {DRIVER}" in part(page, "log")
 
 
@@ -236,8 +236,8 @@ def test_a_journal_that_cannot_be_read_leaves_the_health(job: WholeJob, page: Fa
 
 def test_a_job_whose_journal_is_lost_has_a_page(job: WholeJob, page: FastAPI) -> None:
     """It says so in the place of each part, with the way out; a job that nothing names is still not found."""
-    for key in list(job.site.store.list(f"registry/{JOB}/")):
-        job.site.store.delete(key)
+    for key in list(job.installation.store.list(f"registry/{JOB}/")):
+        job.installation.store.delete(key)
     answer = get(page, f"/jobs/{JOB}")
     assert answer.status_code == 200
     assert f"the journal of job {JOB} is lost" in answer.text
@@ -258,8 +258,8 @@ def test_an_entry_that_is_damaged_behind_a_fold_costs_the_timeline(job: WholeJob
 
 def test_a_store_that_does_not_answer_is_one_sentence(job: WholeJob) -> None:
     """Nothing can be said of any job then; a part that is loaded says it as well."""
-    store = FaultStore(job.site.store, unavailable())
-    site = job.site.__class__(settings=job.site.settings, store=store, runner=job.runner)
+    store = FaultStore(job.installation.store, unavailable())
+    site = job.installation.__class__(settings=job.installation.settings, store=store, runner=job.runner)
     page = make_viewed(site)
     for query in ("", "?part=log", "?part=standing"):
         assert get(page, f"/jobs/{JOB}{query}").status_code == 503
@@ -307,7 +307,7 @@ def test_the_readers_are_links_to_their_jobs(job: WholeJob, page: FastAPI) -> No
 
 def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
     """Who only reads has none; negative control: who may run the DAGs has them, and can go back to a snapshot."""
-    reader = make_viewed(job.site, reads)
+    reader = make_viewed(job.installation, reads)
     for query in ("", "?part=snapshots", "?open=snapshots"):
         assert "<button" not in get(reader, f"/jobs/{JOB}{query}").text
         assert "<button" in get(page, f"/jobs/{JOB}{query}").text
@@ -320,8 +320,8 @@ def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
 
 def test_a_part_that_refreshes_itself_reads_nothing_twice(job: WholeJob) -> None:
     """Of the journal only what is new; negative control: the whole page reads all of it."""
-    store = CountingStore(job.site.store)
-    page = make_viewed(job.site.__class__(settings=job.site.settings, store=store, runner=job.runner))
+    store = CountingStore(job.installation.store)
+    page = make_viewed(job.installation.__class__(settings=job.installation.settings, store=store, runner=job.runner))
     costs = []
     for query in ("?part=standing", "?part=standing", "?part=buttons", ""):
         before = store.requests
@@ -347,7 +347,7 @@ def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
     """What waits for a person, where it is asked, and who may answer; also to who may not."""
     job = Registered(tmp_path)
     ask(job, "op-asks")
-    text = html.unescape(part(make_viewed(job.site, reads), "buttons"))
+    text = html.unescape(part(make_viewed(job.installation, reads), "buttons"))
     assert f"Let r0002 of {JOB} continue with the state of r0001?" in text
     assert "/operations/op-asks" in text
     assert "May answer:" in text

@@ -33,13 +33,13 @@ def job(tmp_path: Path) -> Registered:
     """Its second release waits for a person."""
     made = Registered(tmp_path)
     ask(made, "op2")
-    note_carrier(made.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
+    note_carrier(made.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
     return made
 
 
 @pytest.fixture
 def page(job: Registered) -> FastAPI:
-    return make_viewed(job.site)
+    return make_viewed(job.installation)
 
 
 def test_the_page_tells_steps_question_and_findings(page: FastAPI) -> None:
@@ -82,7 +82,7 @@ def test_rows_that_differ_are_shown(tmp_path: Path) -> None:
     """Of a rebuild whose outputs were compared."""
     job = Registered(tmp_path)
     ask_about_output(job, "op2")
-    text = get(make_viewed(job.site), PAGE).text
+    text = get(make_viewed(job.installation), PAGE).text
     assert "customer=&#39;a|b&#39;" in text
     assert "4 of 4 common rows differ" in text
     assert "no DAG run continues this operation" in text
@@ -110,11 +110,11 @@ def test_code_that_differs_is_shown_without_its_secrets(job: Registered, page: F
     """Markup in code stays text."""
     jobs = tmp_path / "jobs"
     jobs.mkdir()
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     for number, line in ((1, "a = 1"), (2, f'a = "{MARKUP}"\npassword = "hunter22"')):
         (jobs / "sales.py").write_text(f"{line}\n")
         bundle = build_bundle(jobs, JOB)
-        put_object(job.site.store, JOB, "bundles", bundle.data, ".zip")
+        put_object(job.installation.store, JOB, "bundles", bundle.data, ".zip")
         content = replace(state.releases[f"r{number:04d}"].content, bundle=bundle.sha256, entry=bundle.entry)
         job.record(ReleaseRegistered(release=replace(state.releases["r0001"], number=number, content=content)))
     text = get(page, f"{PAGE}?part=code").text
@@ -130,7 +130,7 @@ def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
     job.record(OperationStarted(operation="op2", request=request, steps=("bundle",)))
     job.record(InstanceEnded(operation="op2", instance="op-candidate", proof=MARKUP, exit=MARKUP))
     job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=MARKUP))
-    text = get(make_viewed(job.site), PAGE).text
+    text = get(make_viewed(job.installation), PAGE).text
     assert text.count("&lt;img src=x onerror=alert(1)&gt;") == 7
     assert MARKUP not in text
     assert "\u202e" not in text
@@ -140,13 +140,13 @@ def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
 def test_a_secret_in_a_param_is_on_no_page(tmp_path: Path) -> None:
     """A literal where a reference should stand: neither in an error nor in a dialog. Negative control: a plain one."""
     job = Registered(tmp_path)
-    state = job.site.journal(JOB, "test").state()
+    state = job.installation.journal(JOB, "test").state()
     release = state.releases["r0001"]
     params = {"password": "opensesame", "input": "/data/in"}
     job.record(ReleaseRegistered(release=replace(release, content=replace(release.content, params=params))))
     ask(job, "op2")
     job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence="no login: opensesame, /data/in"))
-    page = make_viewed(job.site)
+    page = make_viewed(job.installation)
     for path in (PAGE, f"/jobs/{JOB}/dialogs/deploy"):
         text = get(page, path).text
         assert "opensesame" not in text, path
@@ -155,7 +155,7 @@ def test_a_secret_in_a_param_is_on_no_page(tmp_path: Path) -> None:
 
 def test_a_viewer_gets_no_button_and_no_dialog(job: Registered) -> None:
     """Who may only read sees everything else. Negative control: an admin."""
-    page, admins = make_viewed(job.site, reads), make_viewed(job.site, everything)
+    page, admins = make_viewed(job.installation, reads), make_viewed(job.installation, everything)
     text = get(page, PAGE).text
     assert "code-in-state-changed" in text
     assert "/dialogs/" not in text
@@ -194,8 +194,8 @@ def test_a_run_leads_to_its_operation(tmp_path: Path) -> None:
     job = Registered(tmp_path)
     name = operation_id("streaming_deploy", RUN)
     ask(job, name)
-    note_carrier(job.site.store, JOB, name, Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
-    page = make_viewed(job.site)
+    note_carrier(job.installation.store, JOB, name, Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
+    page = make_viewed(job.installation)
     query = f"dag=streaming_deploy&run={RUN.replace('+', '%2B')}"
     for more in ("", f"&job={JOB}"):
         answer = get(page, f"/runs?{query}{more}", under="/air/streamkeeper")

@@ -126,7 +126,7 @@ def test_a_question_about_an_output_says_why(tmp_path: Path) -> None:
     """With what was compared, and rows that differ."""
     job = Registered(tmp_path)
     ask_about_output(job, "op2")
-    told = view_operation(read_operation(job.site, JOB, "op2"))
+    told = view_operation(read_operation(job.installation, JOB, "op2"))
     assert told.question is not None
     assert told.question.about is About.OUTPUT
     assert "4 of 4 common rows differ" in told.question.why[0]
@@ -147,10 +147,10 @@ def test_a_report_that_is_gone_is_told_in_its_place(tmp_path: Path) -> None:
     """The rest of the page stands."""
     job = Registered(tmp_path)
     ask(job, "op2")
-    whole = read_operation(job.site, JOB, "op2")
+    whole = read_operation(job.installation, JOB, "op2")
     assert (whole.unreadable, whole.assessment is not None, whole.before) == ("", True, "r0001")
-    job.site.store.delete(f"registry/{JOB}/reports/{whole.operation.report}.json")
-    told = view_operation(read_operation(job.site, JOB, "op2"))
+    job.installation.store.delete(f"registry/{JOB}/reports/{whole.operation.report}.json")
+    told = view_operation(read_operation(job.installation, JOB, "op2"))
     assert "is missing" in told.unreadable
     assert [each.query for each in told.queries] == [QUERY]
 
@@ -159,8 +159,8 @@ def test_what_came_after_an_operation_is_not_told_of_it(tmp_path: Path) -> None:
     """Its entries end with its own end, however long the journal grew; every one of them is read in order."""
     job = Registered(tmp_path)
     ask(job, "op2")
-    record = read_operation(job.site, JOB, "op")
-    state = job.site.journal(JOB, "test").state()
+    record = read_operation(job.installation, JOB, "op")
+    state = job.installation.journal(JOB, "test").state()
     assert record.operation.outcome is Outcome.SUCCEEDED
     numbers = [entry.number for entry in record.entries]
     assert numbers == list(range(record.operation.started, numbers[-1] + 1))

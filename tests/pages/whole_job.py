@@ -73,25 +73,25 @@ class WholeJob(Registered):
         self.give_code("r0001", f"RATE = 1\nPASSWORD = {LITERAL!r}\n", params)
         self.give_code("r0002", f"RATE = 2  # {text}\n", params)
         self.snapshot = self.keep()
-        manifest = stored_manifests(self.site, self.state, "r0001")[QUERY]
+        manifest = stored_manifests(self.installation, self.state, "r0001")[QUERY]
         self.deploy(replace(manifest, plan=f"~Filter ({text} = {LITERAL})\n{manifest.plan}"))
         self.serve()
         self.write_log(f"an error: {text} by {LITERAL}")
-        note_carrier(self.site.store, JOB, OPERATION, Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
+        note_carrier(self.installation.store, JOB, OPERATION, Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
         self.leave_index()
 
     @property
     def state(self) -> JobState:
         """What its journal adds up to."""
-        return self.site.journal(JOB, "test").state()
+        return self.installation.journal(JOB, "test").state()
 
     def give_code(self, release: str, code: str, params: dict[str, ParamValue]) -> None:
         """Register a release of this code; what there is of it beside that stays."""
-        root = Path(self.site.settings.jobs)
+        root = Path(self.installation.settings.jobs)
         root.mkdir(exist_ok=True)
         (root / f"{JOB}.py").write_text(code)
         bundle = build_bundle(root, JOB)
-        put_object(self.site.store, JOB, "bundles", bundle.data, ".zip")
+        put_object(self.installation.store, JOB, "bundles", bundle.data, ".zip")
         before = self.state.releases["r0001"]
         content = replace(
             before.content, bundle=bundle.sha256, entry=bundle.entry, params=params, conf={"spark.app.token": LITERAL}
@@ -112,7 +112,7 @@ class WholeJob(Registered):
             query=QUERY, version="v0002", release="r0002", origin=f"handoff, {self.text}", state_format="f",
             parent="v0001", parent_batch=8, serves=False, operation=OPERATION,
         )  # fmt: skip
-        digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
+        digest = put_object(self.installation.store, JOB, "manifests", to_json(manifest), ".json")
         first = DeployRequest(job=JOB, release="r0001", start=True, reason="all done", requested_by="cli:bob")
         for record in (
             DesiredChanged(serve=False, requested_by="cli:bob", reason=self.text, operation="stop1"),
@@ -126,7 +126,7 @@ class WholeJob(Registered):
             ReleaseDescribed(release="r0002", manifests={QUERY: digest}),
             Assessed(
                 operation=OPERATION, verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence=f"SWITCH: {self.text}",
-                report=put_object(self.site.store, JOB, "reports", report, ".json"), ways={QUERY: way},
+                report=put_object(self.installation.store, JOB, "reports", report, ".json"), ways={QUERY: way},
             ),
             version,
             StepBegun(operation=OPERATION, step="drain"),
@@ -150,7 +150,7 @@ class WholeJob(Registered):
             query=QUERY, version="v0002", epoch=2, triggers=9, committed=4, state_rows=77, signals=signals,
             offsets=('{"logOffset":7}',), error=f"{self.text} {LITERAL}",
         )  # fmt: skip
-        control = Control(self.site.store, JOB, DRIVER)
+        control = Control(self.installation.store, JOB, DRIVER)
         status = DriverStatus(
             instance=DRIVER, release="r0002", generation=1, state=DriverState.SERVING, beat=9,
             at="2026-11-24T10:00:00Z", queries={QUERY: query}, error=f"{self.text} {LITERAL}",
@@ -159,11 +159,11 @@ class WholeJob(Registered):
         self.runner.life = Life.ALIVE
         ring = [HistoryPoint(at=AT + 60 * each, slowest_batch_s=2.5, signals=signals) for each in range(3)]
         control.write_history(History(queries={QUERY: tuple(ring)}))
-        control.write_manifests(stored_manifests(self.site, self.state, "r0002"))
+        control.write_manifests(stored_manifests(self.installation, self.state, "r0002"))
 
     def write_log(self, *lines: str) -> None:
         """Of the driver that serves."""
-        log = self.site.settings.log(JOB, DRIVER)
+        log = self.installation.settings.log(JOB, DRIVER)
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("".join(f"{line}\n" for line in lines))
 
@@ -186,13 +186,15 @@ class WholeJob(Registered):
             restarts=2, restarts_lately=1, silent_s=4.0, unlooked={"checkpoint": self.text},
             memory=JobMemory(incidents=JobIncidents(job=JOB, number=1, open={symptom.key: open_one})),
         )  # fmt: skip
-        leave_index(self.site, row, *others, started=AT)
+        leave_index(self.installation, row, *others, started=AT)
 
 
 def another_job(job: WholeJob, name: str, location: str) -> JobRow:
     """A job of the installation that reads there, by its driver's description; its row in the index."""
     source = {"kind": "file", "location": location, "options": {}, "limits": {}, "schema": "k string"}
-    manifest = stored_manifests(job.site, job.state, "r0001")[QUERY]
+    manifest = stored_manifests(job.installation, job.state, "r0001")[QUERY]
     given = msgspec.convert(source, type(manifest.sources[0]))
-    Control(job.site.store, name, "d").write_manifests({"copy": replace(manifest, query="copy", sources=(given,))})
+    Control(job.installation.store, name, "d").write_manifests(
+        {"copy": replace(manifest, query="copy", sources=(given,))}
+    )
     return JobRow(job=name, standing=Standing.SERVING, release="r0001", instance="d")

@@ -180,7 +180,7 @@ class Attack(Stage):
 
     def word(self) -> DriverStatus:
         """The last word of the driver that serves."""
-        status = Control(self.bed.site.store, JOB, self.state().serving_instance).read_status()
+        status = Control(self.bed.installation.store, JOB, self.state().serving_instance).read_status()
         assert status is not None
         return status
 

@@ -29,7 +29,7 @@ def restore_ahead(at: Attack, chance: random.Random) -> None:
         word, instance = at.word(), at.state().serving_instance
         at.more(chance.uniform(1.5, 4.0))
         at.kill()
-        Control(at.bed.site.store, JOB, instance).write_status(word)
+        Control(at.bed.installation.store, JOB, instance).write_status(word)
         at.did.append(f"a snapshot of {query} behind its output, the driver's last word put back to that")
         series = f"{JOB}/{query}"
         for look in (at.run("snapshot", "restore", series, "--dry-run"), at.run("snapshot", "show", series)):
@@ -77,7 +77,7 @@ def _ends(at: Attack) -> None:
     instance = at.state().serving_instance
 
     def over() -> bool:
-        status = Control(at.bed.site.store, JOB, instance).read_status()
+        status = Control(at.bed.installation.store, JOB, instance).read_status()
         return status is not None and status.state is DriverState.FAILED
 
     try:
@@ -143,7 +143,7 @@ def two_restores(at: Attack, chance: random.Random) -> None:
         at.told.append(" ".join((err or out).split())[:400])
         at.more()
         serving = at.state().serving_instance
-        if at.bed.site.runner.observe(JOB, serving).life is not Life.ALIVE:
+        if at.bed.installation.runner.observe(JOB, serving).life is not Life.ALIVE:
             at.damage.append(f"{serving} does not live any more")
         at.kill()
         at.go_on()

@@ -128,7 +128,7 @@ def _arrive_late(input_: Path, chance: random.Random, count: int) -> Iterator[st
 
 def _counted(at: Attack) -> int:
     """What the driver says of its sources; two queries read the events."""
-    status = Control(at.bed.site.store, JOB, at.state().serving_instance).read_status()
+    status = Control(at.bed.installation.store, JOB, at.state().serving_instance).read_status()
     queries = status.queries if status is not None else {}
     found = {name: sum(each.too_old_files or 0 for each in query.signals.sources) for name, query in queries.items()}
     return found.get("totals", 0) + found.get("copies", 0)

@@ -53,7 +53,7 @@ def copied_home(at: Attack, chance: random.Random) -> None:
         if told_new:
             at.must(at.run("home", "new", "--reason", "staging", extra=extra))
             at.refused("deploy in a new one", at.ask_with(extra), "belongs to the installation", "snapshot restore")
-        life = at.bed.site.runner.observe(JOB, serving).life
+        life = at.bed.installation.runner.observe(JOB, serving).life
         if life is not Life.ALIVE:
             at.damage.append(f"production's {serving} is {life.value}")
         at.more()

@@ -64,7 +64,7 @@ def differing_rebuild(at: Attack, chance: random.Random) -> None:
             else ["Why an answer is needed", "the current output compared", "differ"]
         )
         at.damage += [f"{word!r} is not in the question" for word in words if word not in answer.stdout]
-        if at.bed.site.runner.observe(JOB, serving).life is not Life.ALIVE:
+        if at.bed.installation.runner.observe(JOB, serving).life is not Life.ALIVE:
             at.damage.append(f"{serving} was ended")
         if read_totals(at.output / "warehouse.db", "totals") != before:
             at.damage.append("the table that serves is another one")
@@ -83,7 +83,10 @@ def confs(at: Attack, chance: random.Random) -> None:
         key, value = IN_CODE
         at.did.append(f"{key}={value} in code")
         at.refused("code", at.ask(sets=f"{key}={value}"), f"the job's code sets {key}")
-        if at.state().serving_instance != serving or at.bed.site.runner.observe(JOB, serving).life is not Life.ALIVE:
+        if (
+            at.state().serving_instance != serving
+            or at.bed.installation.runner.observe(JOB, serving).life is not Life.ALIVE
+        ):
             at.damage.append(f"{serving} does not serve any more")
 
 

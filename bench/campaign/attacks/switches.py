@@ -66,7 +66,7 @@ def without_roots() -> None:
     from streamkeeper.operations import registered
 
     replace_in(JobState, root_of=lambda self, query, version, root: root)
-    registered.recorded_findings = lambda site, state: {}
+    registered.recorded_findings = lambda installation, state: {}
 
 
 def without_reservation() -> None:
@@ -77,7 +77,7 @@ def without_reservation() -> None:
     from streamkeeper.snapshots.restore import restore
 
     def fill(
-        site: Installation,
+        installation: Installation,
         state: JobState,
         query: str,
         version: str,
@@ -87,11 +87,11 @@ def without_reservation() -> None:
         show: Show | None = None,
     ) -> None:
         """In the place of what is there."""
-        target = site.checkpoint(state, query, version)
+        target = installation.checkpoint(state, query, version)
         assert isinstance(target, LocalTree)
         if target.root.exists():
             shutil.move(target.root, target.root.with_name(f".{version}.aside"))
-        restore(catalogue or Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
+        restore(catalogue or Catalogue(installation.snapshots, snapshot.series), snapshot, target, show=show)
 
     version_acts.fill_version = fill
 

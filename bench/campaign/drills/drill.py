@@ -158,7 +158,7 @@ class Drill(Attack):
         state = self.state()
         if state.open_operation is not None:
             return False
-        control = Control(self.bed.site.store, JOB, state.serving_instance)
+        control = Control(self.bed.installation.store, JOB, state.serving_instance)
         status = control.read_status()
         if status is None or status.state is not DriverState.SERVING or control.read_exit() is not None:
             return False

@@ -36,8 +36,8 @@ class Kind(msgspec.Struct, frozen=True):
     """``rules``: any of these incidents names the cause, ``causes``: any of these diagnoses; ``mend``: see ``Drill``.
 
     ``snapshots``: whether there is one before it is broken; ``waits_s``: how long after it the first pass is;
-    ``before``: what the site is given before it serves; ``options``: of its deploy; ``site``: what it is played on;
-    ``between_s``: from one pass to the next.
+    ``before``: what the site is given before it serves; ``options``: of its deploy; ``installation``: what it is played
+    on; ``between_s``: from one pass to the next.
     """
 
     breaks: Callable[[Drill, random.Random], None]
@@ -48,7 +48,7 @@ class Kind(msgspec.Struct, frozen=True):
     waits_s: float = 2.0
     before: Callable[[Drill], None] | None = None
     options: tuple[str, ...] = ()
-    site: Callable[[Path, int, str], AbstractContextManager[Drill]] = _on_files
+    installation: Callable[[Path, int, str], AbstractContextManager[Drill]] = _on_files
     between_s: float = BETWEEN_S
 
 
@@ -382,7 +382,12 @@ KINDS = {
         options=("--conf", "spark.driver.memory=640m"),
     ),
     "retention-past": Kind(
-        retention_past, ("source-offset-lost",), ("source-offset-lost",), "pass-over", site=on_a_topic, waits_s=0.0
+        retention_past,
+        ("source-offset-lost",),
+        ("source-offset-lost",),
+        "pass-over",
+        installation=on_a_topic,
+        waits_s=0.0,
     ),
     "two-schedulers": Kind(two_schedulers, ("driver-dead",), ("driver-killed",), "watch"),
     "recovery-killed": Kind(recovery_killed, ("checkpoint-missing",), ("checkpoint-lost",), "itself", snapshots=True),

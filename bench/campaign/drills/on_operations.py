@@ -27,7 +27,7 @@ def two_schedulers(drill: Drill, chance: random.Random) -> None:
     for each in both:
         each.communicate(timeout=300)
     drill.passes, drill.named_s = 1, round(time.monotonic() - began, 1)
-    records = [each.record for each in IncidentLog(drill.bed.site.store, "ledgers").entries()]
+    records = [each.record for each in IncidentLog(drill.bed.installation.store, "ledgers").entries()]
     drill.named = [each.symptom.rule for each in records if isinstance(each, IncidentRaised)]
     drill.did.append("two watches at once over a dead driver")
     begun = [each for each in drill.state().operations if each.startswith(OWN)]

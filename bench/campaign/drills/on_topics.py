@@ -106,7 +106,7 @@ class TopicDrill(Drill):
         opened = self.state().open_operation
         assert opened is not None
         self.must(self.run("question", JOB, opened.operation))
-        report = read_object(self.bed.site.store, JOB, "reports", opened.report, ".json")
+        report = read_object(self.bed.installation.store, JOB, "reports", opened.report, ".json")
         for query, each in from_json(report, Assessment, where="the report").queries.items():
             told = [found.evidence for found in each.findings if found.rule == "source-offsets-passed-over"]
             gone = [tuple(map(int, found)) for found in _GONE.findall("; ".join(told))]

@@ -121,7 +121,7 @@ def make_pass(after_s: float) -> Callable[[Path], Call]:
 
         def call() -> None:
             installation = Installation.from_environment(os.environ)
-            run_pass(Watch(site=installation, senders={"mail": send}, now=clock, acts=False, by="campaign"))
+            run_pass(Watch(installation=installation, senders={"mail": send}, now=clock, acts=False, by="campaign"))
 
         return call
 

@@ -48,12 +48,12 @@ def without_installation_first() -> None:
     from streamkeeper.crash_points import crash_point
     from streamkeeper.registry.installations import take_back
 
-    def record(site: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
+    def record(installation: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
         """The two writes the other way round."""
         for plan in rebuild.plans:
-            site.journal(plan.job, f"rebuild:{by}").append(lambda _, plan=plan: plan.record)  # type: ignore[misc]
+            installation.journal(plan.job, f"rebuild:{by}").append(lambda _, plan=plan: plan.record)  # type: ignore[misc]
         crash_point("rebuild.installation.before")
-        take_back(site.store, site.settings.home, rebuild.installation, by=by, reason=reason)
+        take_back(installation.store, installation.settings.home, rebuild.installation, by=by, reason=reason)
         return [plan.job for plan in rebuild.plans]
 
     replace_in(registries, record_rebuild=record)

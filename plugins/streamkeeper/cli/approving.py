@@ -9,7 +9,7 @@ import typer
 from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import JsonResult, Report, reporting
-from streamkeeper.cli.given import Job, open_site, open_to_look
+from streamkeeper.cli.given import Job, load_installation, load_read_only
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.journal import About
 from streamkeeper.model.names import check_instance
@@ -43,8 +43,8 @@ def question(job: Job, operation: Operation, *, json: JsonResult = False) -> Non
     """Show the question that a waiting operation asks a person: findings, snapshots taken, differing rows, rollback
     cost."""
     with reporting("question", job=job, as_json=json) as report:
-        site = open_to_look()
-        state = read_job(site, job)
+        installation = load_read_only()
+        state = read_job(installation, job)
         report.result.operation = check_instance(operation)
         asked = state.operations.get(operation)
         about = asked_about(asked) if asked is not None else None
@@ -53,7 +53,7 @@ def question(job: Job, operation: Operation, *, json: JsonResult = False) -> Non
                 f"operation {operation} of job {job} has no open question",
                 hint=f"run `streamkeeper status {job}` to see its operations",
             )
-        subject, text = subject_of(state, asked), render_question(site, state, asked, whole=True)
+        subject, text = subject_of(state, asked), render_question(installation, state, asked, whole=True)
         report.describe(subject, about=about.value, release=asked.release, question=text)
         if not json:
             console = report.console()
@@ -98,10 +98,12 @@ def command_line(job: str, operation: str, about: About) -> str:
 def _answer(
     report: Report, job: str, operation: str, *, approved: bool, reason: str, bundle: str, about: About | None
 ) -> None:
-    site, by = open_site(), caller()
-    read_job(site, job)
+    installation, by = load_installation(), caller()
+    read_job(installation, job)
     report.result.operation = check_instance(operation)
-    answer = answer_approval(site, job, operation, approved=approved, by=by, reason=reason, bundle=bundle, about=about)
+    answer = answer_approval(
+        installation, job, operation, approved=approved, by=by, reason=reason, bundle=bundle, about=about
+    )
     answered = "approved" if answer.approved else "declined"
     report.end(
         f"operation {operation} of job {job}: {answered} by {answer.by}: {answer.reason}",

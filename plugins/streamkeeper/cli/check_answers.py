@@ -74,7 +74,7 @@ def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
 
 
 def find_request_differences(
-    site: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
+    open_installation: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[Difference, ...]:
     """Return the differences between the deployed job and the candidate of a check. If the answer lacks a job's
     manifests, a note replaces the differences between the queries.
@@ -83,18 +83,20 @@ def find_request_differences(
     valid without the differences.
     """
     try:
-        return find_differences(*_versions(site, job, request, answer))
+        return find_differences(*_versions(open_installation, job, request, answer))
     except StreamkeeperError as error:
         return (Difference(title="difference", note=f"not shown: {error}"),)
 
 
 def _versions(
-    site: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
+    open_installation: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[JobVersion, JobVersion]:
     deployed, candidate = (answer.evidence.deployed, answer.evidence.candidate) if answer.evidence else (None, None)
     if request.deployed is not None:
         before = file_version("deployed", request.deployed, deployed)
     else:
-        state = site().journal(job, "check").state()
-        before = msgspec.structs.replace(released_version(site(), state, state.serving_release), manifests=deployed)
+        state = open_installation().journal(job, "check").state()
+        before = msgspec.structs.replace(
+            released_version(open_installation(), state, state.serving_release), manifests=deployed
+        )
     return before, file_version("candidate", request.candidate, candidate)

@@ -58,10 +58,10 @@ def read_request(line: str) -> Asked:
         ) from None
 
 
-def request_of(asked: Asked, site: Callable[[], Installation]) -> CheckRequest:
+def request_of(asked: Asked, open_installation: Callable[[], Installation]) -> CheckRequest:
     """Return the request that a driver answers with the check's result; raises InvalidInput or NotFound.
 
-    ``site``: opens the installation; called only for a registered job.
+    ``open_installation``: opens the installation; called only for a registered job.
     """
     if not asked.candidate:
         raise InvalidInput("no candidate is named", hint="add --candidate FILE:NAME")
@@ -70,7 +70,7 @@ def request_of(asked: Asked, site: Callable[[], Installation]) -> CheckRequest:
             raise InvalidInput(
                 "--job replaces --deployed and --checkpoint", hint="leave out --deployed and --checkpoint"
             )
-        return _registered(asked, site())
+        return _registered(asked, open_installation())
     if not asked.deployed or not asked.checkpoint:
         missing = "deployed job" if not asked.deployed else "checkpoint"
         raise InvalidInput(
@@ -85,8 +85,8 @@ def request_of(asked: Asked, site: Callable[[], Installation]) -> CheckRequest:
     )
 
 
-def _registered(asked: Asked, site: Installation) -> CheckRequest:
-    found = deployed_of(site, asked.job)
+def _registered(asked: Asked, installation: Installation) -> CheckRequest:
+    found = deployed_of(installation, asked.job)
     return CheckRequest(
         candidate=_candidate(asked, {**found.params, **asked.params}, {**found.conf, **asked.conf}),
         manifests=found.manifests,

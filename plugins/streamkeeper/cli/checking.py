@@ -14,7 +14,7 @@ from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_re
 from streamkeeper.cli.check_requests import Asked, read_request, request_of
 from streamkeeper.cli.checking_changes import check_changed
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
-from streamkeeper.cli.given import Json, open_to_look, read_conf, read_params
+from streamkeeper.cli.given import Json, load_read_only, read_conf, read_params
 from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import InvalidInput, StreamkeeperError
@@ -152,11 +152,11 @@ def check(
         candidate_conf=read_conf(candidate_conf),
         no_rehearsal=no_rehearsal,
     )
-    site = cache(open_to_look)
-    request = request_of(asked, site)
+    open_installation = cache(load_read_only)
+    request = request_of(asked, open_installation)
     answer = next(ask_check([request], request.candidate.conf))
     if diff or page:
-        differences = find_request_differences(site, job, request, answer)
+        differences = find_request_differences(open_installation, job, request, answer)
         show_differences(f"{request.candidate.name}: deployed -> candidate", differences, shown=diff, file=page)
     if as_json:
         echo_json(json.dumps(answer_json(answer), ensure_ascii=False))
@@ -196,7 +196,7 @@ def _answer_batch(file: Path) -> None:
     prepared: list[CheckRequest | str] = []
     for line in lines:
         try:
-            prepared.append(request_of(read_request(line), open_to_look))
+            prepared.append(request_of(read_request(line), load_read_only))
         except StreamkeeperError as error:
             prepared.append(str(error))
     answers = ask_check([request for request in prepared if isinstance(request, CheckRequest)], {})

@@ -13,7 +13,7 @@ from streamkeeper.cli.change_pages import CheckedJob, changes_json, render_chang
 from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences, secrets_of
 from streamkeeper.cli.check_requests import Asked, request_of
 from streamkeeper.cli.difference_pages import show_differences, write_page
-from streamkeeper.cli.given import open_to_look
+from streamkeeper.cli.given import load_read_only
 from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import told_way
@@ -36,8 +36,12 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
     ``shown``: whether to print the differences.
     ``page``: the file for the differences, None without one.
     """
-    site = open_to_look(empty=True)
-    found = list(_check_all(site, find_changed_jobs(site), rehearse=rehearse, differences=shown or page is not None))
+    installation = load_read_only(empty=True)
+    found = list(
+        _check_all(
+            installation, find_changed_jobs(installation), rehearse=rehearse, differences=shown or page is not None
+        )
+    )
     if comment is not None:
         write_page(comment, render_comment(found, differences=shown))
     differences = [
@@ -57,7 +61,7 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
 
 
 def _check_all(
-    site: Installation, changes: list[JobChange], *, rehearse: bool, differences: bool
+    installation: Installation, changes: list[JobChange], *, rehearse: bool, differences: bool
 ) -> Iterator[CheckedJob]:
     """Yield each job with its result, in order. An error of one job is reported for that job only."""
     requests: dict[str, CheckRequest] = {}
@@ -65,7 +69,7 @@ def _check_all(
     for change in changes:
         if change.kind is ChangeKind.CHANGED:
             try:
-                requests[change.job] = _request(site, change.job, rehearse=rehearse)
+                requests[change.job] = _request(installation, change.job, rehearse=rehearse)
             except StreamkeeperError as error:
                 failed[change.job] = CheckAnswer(error=str(error))
     answers = _ask_together(requests) | failed
@@ -73,19 +77,21 @@ def _check_all(
         checked = CheckedJob(change=change, answer=answers.get(change.job))
         if change.job in requests:
             try:
-                checked = _with_ways(site, checked, requests[change.job])
+                checked = _with_ways(installation, checked, requests[change.job])
             except StreamkeeperError as error:
                 checked = msgspec.structs.replace(checked, refusal=f"unknown: {error}")
             if differences:
-                found = find_request_differences(lambda: site, change.job, requests[change.job], answers[change.job])
+                found = find_request_differences(
+                    lambda: installation, change.job, requests[change.job], answers[change.job]
+                )
                 checked = msgspec.structs.replace(checked, differences=found)
         yield checked
 
 
-def _request(site: Installation, job: str, *, rehearse: bool) -> CheckRequest:
-    checkpoints_must_be_here(site, job)
-    file = Path(site.settings.jobs) / f"{job}.py"
-    request = request_of(Asked(candidate=f"{file}:{job}", job=job, no_rehearsal=not rehearse), lambda: site)
+def _request(installation: Installation, job: str, *, rehearse: bool) -> CheckRequest:
+    checkpoints_must_be_here(installation, job)
+    file = Path(installation.settings.jobs) / f"{job}.py"
+    request = request_of(Asked(candidate=f"{file}:{job}", job=job, no_rehearsal=not rehearse), lambda: installation)
     # A missing secret of one job must not fail the others.
     secrets_of([request])
     return request
@@ -108,17 +114,19 @@ def _ask_together(requests: dict[str, CheckRequest]) -> dict[str, CheckAnswer]:
     return answers
 
 
-def _with_ways(site: Installation, checked: CheckedJob, request: CheckRequest) -> CheckedJob:
+def _with_ways(installation: Installation, checked: CheckedJob, request: CheckRequest) -> CheckedJob:
     """Return the job with the transitions that a deploy with default options would make, and their costs."""
     answer = checked.answer
     if answer is None or answer.assessment is None or answer.evidence is None:
         return checked
     job, deployed, candidate = checked.change.job, answer.evidence.deployed, answer.evidence.candidate
-    state = site.journal(job, writer="check").state()
+    state = installation.journal(job, writer="check").state()
     backward = assess(candidate, deployed)
-    ways, refusal = find_ways(site, state, DeployRequest(job=job), "", deployed, candidate, answer.assessment, backward)
+    ways, refusal = find_ways(
+        installation, state, DeployRequest(job=job), "", deployed, candidate, answer.assessment, backward
+    )
     told = {
-        query: (way.way.value, told_way(way), told_cost(site, state, query, way, request.candidate.conf))
+        query: (way.way.value, told_way(way), told_cost(installation, state, query, way, request.candidate.conf))
         for query, way in ways.items()
     }
     return msgspec.structs.replace(checked, ways=told, refusal=refusal)

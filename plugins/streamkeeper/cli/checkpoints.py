@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.facts import (
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.cli.given import Json, open_to_look
+from streamkeeper.cli.given import Json, load_read_only
 from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import NotFound, StreamkeeperError
 from streamkeeper.model.coding import to_json
@@ -98,7 +98,7 @@ def _recorded_damage(checkpoint: Tree) -> Iterator[Damage]:
     if not os.environ.get("STREAMKEEPER_HOME"):
         return
     try:
-        damage = find_damage(open_to_look(), checkpoint)
+        damage = find_damage(load_read_only(), checkpoint)
     except StreamkeeperError as error:
         echo(f"note: the records about {checkpoint.where('')} cannot be read: {error}", err=True)
         return

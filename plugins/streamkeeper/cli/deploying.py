@@ -17,7 +17,7 @@ from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, Report, reporting
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
-from streamkeeper.cli.given import Job, open_site, read_conf, read_params
+from streamkeeper.cli.given import Job, load_installation, read_conf, read_params
 from streamkeeper.cli.operation_end import report_end
 from streamkeeper.cli.options import asked
 from streamkeeper.cli.terminal import echo
@@ -218,23 +218,23 @@ def _carry_out(
         _show_difference(report, running, shown=diff, file=page)
 
     with reporting(command, job=request.job, as_json=as_json) as report:
-        site, request = open_site(begins=True), replace(request, requested_by=caller())
-        if leaves_nothing(site, request):
+        installation, request = load_installation(begins=True), replace(request, requested_by=caller())
+        if leaves_nothing(installation, request):
             operation = new_operation()
-            with place_to_try_out(site, operation, request.job) as place:
+            with place_to_try_out(installation, operation, request.job) as place:
                 _start_and_finish(report, place, operation, request, on_open, show_difference, stays=False)
             return
-        same = find_same(site, request) if on_open is OnOpen.REFUSE else ""
+        same = find_same(installation, request) if on_open is OnOpen.REFUSE else ""
         if same:
             report.line(f"operation {same} is open and was started by the same command; continuing it")
-            finish(report, site, Deploy.load(site, request.job, same), show_difference)
+            finish(report, installation, Deploy.load(installation, request.job, same), show_difference)
             return
-        _start_and_finish(report, site, new_operation(), request, on_open, show_difference)
+        _start_and_finish(report, installation, new_operation(), request, on_open, show_difference)
 
 
 def _start_and_finish(
     report: Report,
-    site: Installation,
+    installation: Installation,
     operation: str,
     asked: DeployRequest,
     on_open: OnOpen,
@@ -242,12 +242,12 @@ def _start_and_finish(
     *,
     stays: bool = True,
 ) -> None:
-    before = site.journal(asked.job, "reader").state()
+    before = installation.journal(asked.job, "reader").state()
     # In all other cases a refusal reports that the job was forgotten.
     if (asked.revive or not before.versions) and (told := told_forgotten(before)):
         report.line(told)
     try:
-        running = open_deploy(site, operation, asked, on_open=on_open)
+        running = open_deploy(installation, operation, asked, on_open=on_open)
     except OperationOpen as error:
         report.result.operation = error.operation
         hint = "add --on-open continue to continue that operation, or --on-open abort to end it first"
@@ -257,12 +257,12 @@ def _start_and_finish(
     if request.inherited_from and not request.dry_run:
         first = plan_deploy(request, serving=state.predecessor, stopped=state.stopped)[0]
         report.line(f"{first.step.label:{_STEP_WIDTH}} {first.does}")
-    finish(report, site, running, on_followed, stays=stays)
+    finish(report, installation, running, on_followed, stays=stays)
 
 
 def finish(
     report: Report,
-    site: Installation,
+    installation: Installation,
     running: Deploy,
     on_followed: Callable[[Deploy], None] = lambda _: None,
     *,
@@ -272,16 +272,16 @@ def finish(
     Raises typer.Exit(1) after a dry run whose real run would not go ahead.
 
     ``report``: prints the progress and collects the result.
-    ``site``: the installation.
+    ``installation``: the installation.
     ``running``: the operation.
     ``on_followed``: called with the operation after its last step, before the result is printed.
     ``stays``: whether the operation stays open after Ctrl-C.
     """
     report.result.operation = running.operation
-    note_carrier(site.store, running.job, running.operation, this_process())
+    note_carrier(installation.store, running.job, running.operation, this_process())
     progress = follow_operation(report, running, stays=stays)
     on_followed(running)
-    report_end(report, site, running, progress)
+    report_end(report, installation, running, progress)
 
 
 def _show_difference(report: Report, running: Deploy, *, shown: bool, file: Path | None) -> None:
@@ -293,7 +293,9 @@ def _show_difference(report: Report, running: Deploy, *, shown: bool, file: Path
     if not state.serving_release:
         report.line(f"{release} is the first release, so there is no other release to compare it with")
         return
-    before, after = (released_version(running.site, state, number) for number in (state.serving_release, release))
+    before, after = (
+        released_version(running.installation, state, number) for number in (state.serving_release, release)
+    )
     title = f"{running.job}: {before.name} -> {after.name}"
     show_differences(title, find_differences(before, after), shown=shown, file=file)
 
@@ -323,7 +325,7 @@ def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> 
             asked, state = progress.step, running.state
             operation = state.operations[running.operation]
             left = timedelta(seconds=max(0.0, operation.request.approve_s - progress.waited_s))
-            question = render_question(running.site, state, operation, until=clock.now() + left, whole=True)
+            question = render_question(running.installation, state, operation, until=clock.now() + left, whole=True)
             report.console().print_markdown(question)
         if progress.kind is not ProgressKind.DONE:
             say(f"{progress.step.label:{_STEP_WIDTH}} {progress.sentence}{_asks(running, progress)}")
@@ -367,7 +369,7 @@ def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
     Abort this operation if it waits longer than its ``catch_up_s``.
     """
     limit_s, since = running.state.operations[running.operation].request.catch_up_s, clock.monotonic()
-    while (before := dual_run_before(running.site, running.job, running.operation)) is not None:
+    while (before := dual_run_before(running.installation, running.job, running.operation)) is not None:
         if clock.monotonic() - since > limit_s:
             running.abort(requested_by=caller(), reason=never_came(before, limit_s))
             return

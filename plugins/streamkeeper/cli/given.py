@@ -40,14 +40,14 @@ _MISTYPED = (
 _EXAMPLE = 'write them like `--params \'{"input": "/data/sales"}\'`'
 
 
-def open_site(*, begins: bool = False) -> Installation:
+def load_installation(*, begins: bool = False) -> Installation:
     """Open the installation that the environment names; raises OperationRefused if the installation was copied or
     moved.
 
     ``begins``: create the installation and print a note if there is none. Without ``begins``, raise NotFound and create
     nothing.
     """
-    _, none_yet = _look_for_site()
+    _, none_yet = _find_installation()
     if none_yet and not begins:
         raise NotFound(none_yet, hint=_MISTYPED)
     if none_yet:
@@ -55,24 +55,24 @@ def open_site(*, begins: bool = False) -> Installation:
     return Installation.from_environment(os.environ)
 
 
-def open_to_look(*, empty: bool = False) -> Installation:
+def load_read_only(*, empty: bool = False) -> Installation:
     """Open the installation for a command that changes nothing. If the installation was copied or moved, print a
     warning.
 
     ``empty``: if there is no installation, print a warning. Without ``empty``, raise NotFound.
     """
-    site, none_yet = _look_for_site()
+    installation, none_yet = _find_installation()
     if none_yet and not empty:
         raise NotFound(none_yet, hint=_MISTYPED)
     if none_yet:
         echo(f"warning: {none_yet} ({_MISTYPED})", err=True)
-    site = site or Installation.from_environment(os.environ, looking=True)
-    if misplaced := find_misplaced(site.store, site.record, site.settings.home):
+    installation = installation or Installation.from_environment(os.environ, looking=True)
+    if misplaced := find_misplaced(installation.store, installation.record, installation.settings.home):
         echo(f"warning: {misplaced}. Details: run `streamkeeper home show`", err=True)
-    return site
+    return installation
 
 
-def _look_for_site() -> tuple[Installation | None, str]:
+def _find_installation() -> tuple[Installation | None, str]:
     """Return the installation and "", or the reason why there is no installation yet. Creates nothing.
 
     Raises InvalidInput if part of the home's path is a file, because no installation can be created there.
@@ -86,10 +86,10 @@ def _look_for_site() -> tuple[Installation | None, str]:
     if (directory := settings.store_directory) is not None and not directory.exists():
         missing = f"{home}: there is no store at {settings.store}"
         return None, missing if Path(settings.home).exists() else f"{home} does not exist"
-    site = Installation.from_environment(os.environ, looking=True)
-    if site.record is not None or list_jobs(site.store):
-        return site, ""
-    return site, f"{home}: no job was ever deployed or pushed to {site.store.url}"
+    installation = Installation.from_environment(os.environ, looking=True)
+    if installation.record is not None or list_jobs(installation.store):
+        return installation, ""
+    return installation, f"{home}: no job was ever deployed or pushed to {installation.store.url}"
 
 
 def read_params(text: str) -> dict[str, ParamValue]:

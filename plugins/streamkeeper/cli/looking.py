@@ -14,7 +14,7 @@ from rich.text import Text
 
 from streamkeeper import clock
 from streamkeeper.cli.command_results import JsonResult, reporting
-from streamkeeper.cli.given import Job, Json, open_to_look
+from streamkeeper.cli.given import Job, Json, load_read_only
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
 from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.terminal import Console, echo, echo_json
@@ -44,13 +44,13 @@ def jobs(
     json: Json = False,
 ) -> None:
     """List every job: status, lag, newest commit, newest verified backup, and problems."""
-    site = open_to_look()
-    index = None if now else read_index(site.store, site.id)
+    installation = load_read_only()
+    index = None if now else read_index(installation.store, installation.id)
     # The last pass may be older than the first deploy.
     if index is None or not index.rows:
         from streamkeeper.operations.watching import look_now  # loads every check, and the watch's results need none
 
-        index = look_now(site, now=clock.unix())
+        index = look_now(installation, now=clock.unix())
     rows = [row for row in index.rows if not row.forgotten]
     forgotten = ", ".join(row.job for row in index.rows if row.forgotten)
     if json:
@@ -59,9 +59,12 @@ def jobs(
     if rows:
         show_jobs(index, rows, now=clock.unix())
     elif forgotten:
-        echo(f"every job at {site.store.url} was forgotten. Deploy one of them with `--revive`, or deploy a new job")
+        echo(
+            f"every job at {installation.store.url} was forgotten. Deploy one of"
+            " them with `--revive`, or deploy a new job"
+        )
     else:
-        echo(f"no job is registered yet at {site.store.url}. Deploy a job, or push a release")
+        echo(f"no job is registered yet at {installation.store.url}. Deploy a job, or push a release")
     if forgotten:
         echo(f"forgotten: {forgotten}")
 
@@ -73,8 +76,8 @@ def status(
     json: Json = False,
 ) -> None:
     """Show the current release, the driver's last report, and the operation in progress."""
-    site = open_to_look()
-    seen = job_overview(site, job)
+    installation = load_read_only()
+    seen = job_overview(installation, job)
     if json:
         echo_json(to_json(seen))
     elif watch:
@@ -83,7 +86,7 @@ def status(
             while True:
                 show(render_overview(seen, beats.say(seen, clock.monotonic())))
                 clock.sleep(REFRESH_S)
-                seen = job_overview(site, job)
+                seen = job_overview(installation, job)
     else:
         Console().print_table(render_overview(seen, f"{seen.status.beat}" if seen.status else ""))
 
@@ -100,8 +103,8 @@ def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
 
 def old_input(job: Job, *, json: Json = False) -> None:
     """List the input files that Spark never reads because maxFileAge excludes them, one path per line."""
-    site = open_to_look()
-    found = list(list_old_input(site, read_job(site, job)))
+    installation = load_read_only()
+    found = list(list_old_input(installation, read_job(installation, job)))
     if json:
         echo_json(to_json(found))
         return
@@ -122,15 +125,15 @@ def history(
 ) -> None:
     """Print a job's journal, oldest entry first, with times in UTC."""
     with reporting("history", job=job, as_json=json) as report:
-        site = open_to_look()
-        hidden = literals_of(read_job(site, job).releases.values())
-        journal = site.journal(job, "reader")
+        installation = load_read_only()
+        hidden = literals_of(read_job(installation, job).releases.values())
+        journal = installation.journal(job, "reader")
         entries = list(journal.entries())
         shown = entries[-limit:] if limit else entries
         told = [one_line(redact(render_record(entry.record), hidden)) for entry in shown]
         ignored = {
             "not a journal entry": [one_line(key) for key in journal.strays()],
-            "not a command to a driver": [one_line(key) for key in stray_orders(site.store, job)],
+            "not a command to a driver": [one_line(key) for key in stray_orders(installation.store, job)],
         }
         report.describe(
             f"{len(shown)} of {len(entries)} entries",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamkeeper import clock
-from streamkeeper.cli.given import open_to_look
+from streamkeeper.cli.given import load_read_only
 from streamkeeper.cli.terminal import echo
 
 
@@ -29,8 +29,8 @@ def metrics(
     from streamkeeper.metrics import read_listen, render_metrics, serve_metrics
     from streamkeeper.operations.fleet_metrics import RecentFleet, look_at_fleet
 
-    site = open_to_look(empty=True)
-    look = RecentFleet(lambda: look_at_fleet(site, clock.unix()))
+    installation = load_read_only(empty=True)
+    look = RecentFleet(lambda: look_at_fleet(installation, clock.unix()))
     if once:
         echo(render_metrics(look()), nl=False)
         return

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from streamkeeper.cli.given import open_to_look
+from streamkeeper.cli.given import load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
 from streamkeeper.operations.overview import read_job
@@ -42,7 +42,7 @@ def open_(
     """Print the address of a job's page in Airflow."""
     base = read_base_url(os.environ, airflow)
     if job:
-        read_job(open_to_look(), job)
+        read_job(load_read_only(), job)
     echo(page_address(base, page_path(job)))
 
 

@@ -29,14 +29,14 @@ def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
     return table
 
 
-def report_end(report: Report, site: Installation, running: Deploy, progress: Progress) -> None:
+def report_end(report: Report, installation: Installation, running: Deploy, progress: Progress) -> None:
     """Print the findings and the outcome of an operation, and after a dry run the steps of the real run.
 
     Raises DeployFailed unless the operation succeeded or was a dry run.
     """
     state = running.state
     operation = state.operations[running.operation]
-    assessment = read_assessment(site.store, running.job, operation.report) if operation.report else None
+    assessment = read_assessment(installation.store, running.job, operation.report) if operation.report else None
     if assessment is not None:
         findings = _rendered(assessment, operation)
         report.console(whole_lines=True).print(findings, markup=False, end="")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streamkeeper.cli.given import Json, open_site
+from streamkeeper.cli.given import Json, load_installation
 from streamkeeper.cli.snapshot_places import AnySeries, CheckpointOption, StoreOption, read_place
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
@@ -48,17 +48,21 @@ def prune_(
     place = read_place(series, checkpoint, store)
     policy = read_policy(keep) if keep else None
     if place.adopted or store or "/" in series:
-        run, where, site = plan_series(place.catalogues(), policy or place.policy(), grace_s=grace), place.store(), None
+        run, where, installation = (
+            plan_series(place.catalogues(), policy or place.policy(), grace_s=grace),
+            place.store(),
+            None,
+        )
     else:
-        site = open_site()
-        run, where = plan_prune(site, job=series, policy=policy, grace_s=grace), site.snapshots
+        installation = load_installation()
+        run, where = plan_prune(installation, job=series, policy=policy, grace_s=grace), installation.snapshots
     for line in () if json else tell_run(run):
         echo(line)
     if dry_run:
         if json:
             echo_json(to_json(run))
         return
-    report = prune(where, run, site)
+    report = prune(where, run, installation)
     if json:
         echo_json(to_json(report))
     else:

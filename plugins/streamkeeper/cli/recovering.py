@@ -17,7 +17,7 @@ from streamkeeper.cli.deploying import (
     finish,
     new_operation,
 )
-from streamkeeper.cli.given import Job, Json, open_site, open_to_look
+from streamkeeper.cli.given import Job, Json, load_installation, load_read_only
 from streamkeeper.cli.operation_end import render_plan
 from streamkeeper.cli.options import asked as asked_option
 from streamkeeper.cli.terminal import Console, echo_json
@@ -105,8 +105,8 @@ def recover(
         probation_s=probation_s,
     )
     try:
-        site = open_to_look() if action is RecoveryAction.DIAGNOSE or dry_run else open_site()
-        found = diagnose_for(site, asked)
+        installation = load_read_only() if action is RecoveryAction.DIAGNOSE or dry_run else load_installation()
+        found = diagnose_for(installation, asked)
     except StoreUnavailable as error:
         # An unavailable store is a cause that a diagnosis can report; every other action needs the store.
         if action is not RecoveryAction.DIAGNOSE:
@@ -123,18 +123,19 @@ def recover(
     if dry_run:
         must_be_possible(found, action)
         if not json:
-            _show_plan(site, asked, found)
+            _show_plan(installation, asked, found)
         return
     # With --json, stdout has the diagnosis, and the progress goes to stderr.
-    finish(_report(job, as_json=json), site, open_recovery(site, new_operation(), asked, diagnosis=found))
+    running = open_recovery(installation, new_operation(), asked, diagnosis=found)
+    finish(_report(job, as_json=json), installation, running)
 
 
 def _report(job: str, *, as_json: bool) -> Report:
     return Report(CommandResult(command="recover", job=job), as_json=as_json)
 
 
-def _show_plan(site: Installation, asked: Asked, found: Diagnosis) -> None:
-    serving = site.journal(asked.job, "reader").state().serving_release
+def _show_plan(installation: Installation, asked: Asked, found: Diagnosis) -> None:
+    serving = installation.journal(asked.job, "reader").state().serving_release
     Console().print_table(render_plan(plan_recovery(serving, asked, found)))
 
 

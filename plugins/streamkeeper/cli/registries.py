@@ -11,7 +11,7 @@ import typer
 from streamkeeper import clock
 from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
-from streamkeeper.cli.given import open_to_look
+from streamkeeper.cli.given import load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
 from streamkeeper.lifecycle.rebuilding import Asked
@@ -110,7 +110,7 @@ def rebuild(
     by, versions = caller(), _read_versions(version)
     # Checked first, because opening the store creates it: a mistyped home must not be changed.
     checkpoint_root(read_settings(os.environ))
-    site = open_to_look(empty=True)
+    installation = load_read_only(empty=True)
     now = pendulum.instance(clock.now())
     asked = Asked(
         requested_by=by,
@@ -122,7 +122,7 @@ def rebuild(
 
     def look() -> Rebuild:
         return plan_rebuild(
-            site,
+            installation,
             asked,
             job=job,
             outputs=output or (),
@@ -133,11 +133,11 @@ def rebuild(
 
     found = look()
     if end_drivers_ and not dry_run:
-        _end(site, found)
+        _end(installation, found)
         found = look()
     _show(found)
     if not dry_run:
-        for made in record_rebuild(site, found, by=by, reason=reason):
+        for made in record_rebuild(installation, found, by=by, reason=reason):
             echo(
                 f"{made}: rebuilt. No driver runs until you deploy the job: run `streamkeeper deploy {made} --params …`"
             )
@@ -145,8 +145,8 @@ def rebuild(
         raise typer.Exit(1)
 
 
-def _end(site: Installation, found: Rebuild) -> None:
-    for line in end_drivers(site, [plan.job for plan in found.plans]):
+def _end(installation: Installation, found: Rebuild) -> None:
+    for line in end_drivers(installation, [plan.job for plan in found.plans]):
         echo(line)
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import JsonResult, reporting
-from streamkeeper.cli.given import Conf, Job, Json, Params, open_site, open_to_look, read_conf, read_params
+from streamkeeper.cli.given import Conf, Job, Json, Params, load_installation, load_read_only, read_conf, read_params
 from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.errors import NotFound
@@ -36,17 +36,17 @@ def push(job: Job, *, params: Params = "{}", conf: Conf = None, json: JsonResult
     """Register the job's code in the jobs root (STREAMKEEPER_JOBS) as a release, and print its name. If a release with
     equal content exists, none is registered, and the name of that release is printed."""
     with reporting("release push", job=job, as_json=json) as report:
-        site, given, confs = open_site(begins=True), read_params(params), read_conf(conf)
-        check_params(site, job, given)
-        release = push_release(site, job, params=given, conf=confs, writer=caller())
+        installation, given, confs = load_installation(begins=True), read_params(params), read_conf(conf)
+        check_params(installation, job, given)
+        release = push_release(installation, job, params=given, conf=confs, writer=caller())
         report.end(release.name, release=release.name, bundle=release.content.bundle)
 
 
 @app.command("list")
 def list_(job: Job, *, json: Json = False) -> None:
     """List the releases of a job, oldest first, with time, author, reason, verdict and status."""
-    site = open_to_look()
-    found = list_releases(site, read_job(site, job))
+    installation = load_read_only()
+    found = list_releases(installation, read_job(installation, job))
     hidden = literals_of(row.release for row in found)
     listed = [redact_value(row, hidden) for row in found]
     if json:
@@ -103,7 +103,7 @@ def show(
 ) -> None:
     """Print the content of a release, and the hashes of its manifests if a driver has recorded them."""
     release_number(release)
-    state = read_job(open_to_look(), job)
+    state = read_job(load_read_only(), job)
     if release not in state.releases:
         known = ", ".join(sorted(state.releases)) or "none yet"
         raise NotFound(f"job {job} has no release {release}", hint=f"its releases: {known}")

@@ -12,7 +12,7 @@ from streamkeeper import clock
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, reporting
 from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
-from streamkeeper.cli.given import Job, open_site, open_to_look
+from streamkeeper.cli.given import Job, load_installation, load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import NotFound
 from streamkeeper.operations.deaths import state_death
@@ -34,7 +34,7 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResul
     with reporting("stop", job=job, as_json=json) as report:
         try:
             ended = stop_job(
-                open_site(),
+                load_installation(),
                 job,
                 requested_by=caller(),
                 reason=reason,
@@ -57,21 +57,21 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResul
 def start(job: Job, *, reason: Reason = "", json: JsonResult = False) -> None:
     """Start the current release of a job that has no running driver. The release resumes from its checkpoints."""
     with reporting("start", job=job, as_json=json) as report:
-        site = open_site()
+        installation = load_installation()
         running = open_start(
-            site, job, requested_by=caller(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
+            installation, job, requested_by=caller(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
         )
         if running is None:
             report.end(f"job {job} is running already")
             return
-        finish(report, site, running)
+        finish(report, installation, running)
 
 
 def forget(job: Job, *, reason: Reason, json: JsonResult = False) -> None:
     """Retire a stopped job, which is then no longer listed, watched or backed up. Its checkpoints, snapshots, outputs
     and records stay."""
     with reporting("forget", job=job, as_json=json) as report:
-        lines = list(forget_job(open_site(), job, requested_by=caller(), reason=reason))
+        lines = list(forget_job(load_installation(), job, requested_by=caller(), reason=reason))
         report.describe(lines[0] if lines else "", lines=lines)
         for line in () if json else lines:
             echo(line)
@@ -98,7 +98,7 @@ def state_dead(
 ) -> None:
     """State that a driver has terminated, if its machine will not come back and its termination cannot be proven. A
     copy of its checkpoints can then be restored."""
-    for line in state_death(open_site(), job, instance, by=caller(), reason=reason, accept=accept):
+    for line in state_death(load_installation(), job, instance, by=caller(), reason=reason, accept=accept):
         echo(line)
     if not accept:
         echo("nothing is recorded. Add --accept once you are certain that the driver has terminated")
@@ -119,28 +119,30 @@ def logs(
     ] = "",
 ) -> None:
     """Print the log of a job's driver, with secrets masked."""
-    site = open_to_look()
-    place = find_log(site, job, instance)
+    installation = load_read_only()
+    place = find_log(installation, job, instance)
     if place.elsewhere:
         raise NotFound(place.elsewhere)
     path = Path(place.path)
     last, offset = last_lines(path, lines)
-    shown = shown_lines(site, job)
+    shown = shown_lines(installation, job)
     for line in last:
         echo(shown(line))
     if not follow:
         return
     follower = Follower(path, offset)
     try:
-        _follow(site, job, place.instance, follower, shown)
+        _follow(installation, job, place.instance, follower, shown)
     except KeyboardInterrupt:
         return
     finally:
         follower.close()
 
 
-def _follow(site: Installation, job: str, instance: str, follower: Follower, shown: Callable[[str], str]) -> None:
-    control, looked, ended = Control(site.store, job, instance), 0.0, False
+def _follow(
+    installation: Installation, job: str, instance: str, follower: Follower, shown: Callable[[str], str]
+) -> None:
+    control, looked, ended = Control(installation.store, job, instance), 0.0, False
     while True:
         told = False
         for line in follower.read():

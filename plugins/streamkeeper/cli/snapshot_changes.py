@@ -121,14 +121,14 @@ def _restore_version(
     reason: str,
     dry_run: bool,
 ) -> None:
-    site = site_of(catalogue.series)
-    if site is None:
+    installation = site_of(catalogue.series)
+    if installation is None:
         raise InvalidInput(
             f"the snapshots of series {catalogue.series} belong to no job of this installation",
             hint="add --to DIR, with a directory that does not exist yet",
         )
     job, _, query = catalogue.series.partition("/")
-    plan = plan_restore(site, job, query, snapshot)
+    plan = plan_restore(installation, job, query, snapshot)
     report.line(plan.sentence)
     report.describe("", replay=plan.sentence, replayed_batches=plan.replayed)
     if dry_run:
@@ -141,7 +141,7 @@ def _restore_version(
         return
     with progress_bar(snapshot.name) as show:
         done = restore_version(
-            site,
+            installation,
             job,
             query,
             snapshot,
@@ -162,9 +162,9 @@ def _restore_version(
 
 def _must_be_current(series: str) -> None:
     """Raise JournalOutdated before the snapshot is looked up, because an older copy of the store may also lack it."""
-    site, job = site_of(series), series.partition("/")[0]
-    if site is not None and job in list_jobs(site.store):
-        must_not_be_outdated_as_far_as_seen(site, read_job(site, job))
+    installation, job = site_of(series), series.partition("/")[0]
+    if installation is not None and job in list_jobs(installation.store):
+        must_not_be_outdated_as_far_as_seen(installation, read_job(installation, job))
 
 
 def pin(

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from streamkeeper.cli.given import open_site, open_to_look
+from streamkeeper.cli.given import load_installation, load_read_only
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.settings import read_settings
 from streamkeeper.model.snapshot import Snapshot, check_series
@@ -94,7 +94,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             return open_store(self.store_url, begins=self.begins)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
             raise InvalidInput("the location of the snapshots is not given", hint="add --store URL")
-        return (open_to_look() if self.looking else open_site(begins=self.adopted)).snapshots
+        return (load_read_only() if self.looking else load_installation(begins=self.adopted)).snapshots
 
     def policy(self) -> Policy:
         """Return the installation's configured retention policy; raises InvalidInput.
@@ -108,9 +108,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         """Return the checkpoints to take snapshots of."""
         if self.adopted:
             return [adopted_target(self.checkpoint)]
-        site = open_site()
+        installation = load_installation()
         job, _, query = self.series.partition("/")
-        return [query_target(site, job, query)] if query else all_targets(site, job=job)
+        return [query_target(installation, job, query)] if query else all_targets(installation, job=job)
 
     def catalogues(self) -> list[Catalogue]:
         """Return the selected series: the one of a query, those of a job, or all."""
@@ -167,4 +167,4 @@ def site_of(series: str, *, looking: bool = False) -> Installation | None:
     """Return the installation; None for a series named ``adopted/…``, or if STREAMKEEPER_HOME is not set."""
     if series.startswith("adopted/") or not os.environ.get("STREAMKEEPER_HOME"):
         return None
-    return open_to_look() if looking else open_site()
+    return load_read_only() if looking else load_installation()

@@ -115,8 +115,8 @@ def list_(
     elif listed:
         show_snapshots(listed, now=clock.now())
     else:
-        if series and not store and (site := site_of(series, looking=True)) is not None:
-            read_job(site, series.partition("/")[0])
+        if series and not store and (installation := site_of(series, looking=True)) is not None:
+            read_job(installation, series.partition("/")[0])
         about = series or checkpoint
         echo(
             f"there is no snapshot{f' of {about}' if about else ''} yet. To take one, run `{_take(series, checkpoint)}`"
@@ -142,11 +142,11 @@ def show_(
         return
     for line in _told(catalogue, snapshot):
         echo(line)
-    site = site_of(catalogue.series, looking=True)
-    if site is not None:
+    installation = site_of(catalogue.series, looking=True)
+    if installation is not None:
         job, _, query = catalogue.series.partition("/")
         try:
-            echo(f"sink: {plan_restore(site, job, query, snapshot).sentence}")
+            echo(f"sink: {plan_restore(installation, job, query, snapshot).sentence}")
         except StreamkeeperError as error:
             echo(f"sink: {error}")
     for file in snapshot.files if files else ():
@@ -220,19 +220,19 @@ def drill_(
     """Restore a snapshot to scratch space and resume its query there, with its output diverted. The exit code is 1 if
     the drill failed."""
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
-    site = site_of(catalogue.series)
+    installation = site_of(catalogue.series)
     with TemporaryDirectory(prefix="streamkeeper-drill-") as scratch:
         if job_file:
             job = read_job_file(job_file, read_params(params), read_conf(conf))
-            named = query or (catalogue.series.rpartition("/")[2] if site is not None else "")
+            named = query or (catalogue.series.rpartition("/")[2] if installation is not None else "")
             if not named:
                 raise InvalidInput("the query is not named", hint="add --query NAME")
             where = DrillPlace(job=job, query=named, scratch=Path(scratch))
-        elif site is not None:
-            where = released_job(site, snapshot)
+        elif installation is not None:
+            where = released_job(installation, snapshot)
         else:
             raise InvalidInput("the job's code is not recorded here", hint="add --job-file FILE:NAME --query NAME")
-        resolvers = site.resolvers if site is not None else built_in_resolvers(os.environ)
+        resolvers = installation.resolvers if installation is not None else built_in_resolvers(os.environ)
         result = drill(catalogue, snapshot, where, resolvers, timeout_s=timeout)
     if json:
         echo_json(to_json({"snapshot": snapshot.name, "result": result}))

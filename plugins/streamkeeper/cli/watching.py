@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from streamkeeper import clock
-from streamkeeper.cli.given import Json, open_site, open_to_look
+from streamkeeper.cli.given import Json, load_installation, load_read_only
 from streamkeeper.cli.job_list import SEVERITY_STYLES
 from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.terminal import Console, echo, echo_json
@@ -75,11 +75,11 @@ def watch(
     if overdue_s is not None:
         _must_be_recent(overdue_s)
         return
-    site = open_site(begins=True)
+    installation = load_installation(begins=True)
     while True:
         began = clock.monotonic()
         try:
-            _pass(Watch(site=site, dry_run=dry_run))
+            _pass(Watch(installation=installation, dry_run=dry_run))
         except StreamkeeperError as error:
             if once:
                 raise
@@ -95,10 +95,10 @@ def watch(
 def _must_be_recent(overdue_s: float) -> None:
     """Print the age of the last pass; exit with 1 if the pass is older than ``overdue_s`` seconds, or there was
     none."""
-    site = open_to_look()
-    index = read_index(site.store, site.id)
+    installation = load_read_only()
+    index = read_index(installation.store, installation.id)
     if index is None:
-        echo(f"no watch has made a pass over the jobs of {site.store.url}", err=True)
+        echo(f"no watch has made a pass over the jobs of {installation.store.url}", err=True)
         raise typer.Exit(1)
     age_s = index.pass_age_s(now := clock.unix())
     by = "by Airflow" if index.is_behind_airflow(now) else f"by {index.by}"
@@ -120,11 +120,11 @@ def _pass(made: Watch) -> None:
 
 def incidents(job: Name = "", *, json: Json = False) -> None:
     """Show the open incidents of all jobs, or every incident of one job with its actions and its end."""
-    site = open_to_look()
+    installation = load_read_only()
     if job:
         with suppress(JournalLost):
-            read_job(site, job)
-        log = IncidentLog(site.store, job)
+            read_job(installation, job)
+        log = IncidentLog(installation.store, job)
         entries = list(log.entries())
         if json:
             echo_json(to_json(entries))
@@ -139,8 +139,8 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
         return
     found: list[JobIncidents] = []
     passed: list[str] = []
-    for name in sorted({*list_jobs(site.store), *list_job_folders(site.store, "incidents/")}):
-        log = IncidentLog(site.store, name)
+    for name in sorted({*list_jobs(installation.store), *list_job_folders(installation.store, "incidents/")}):
+        log = IncidentLog(installation.store, name)
         found.append(log.state())
         passed += [f"{name}: {why}" for why in log.passed]
     if json:

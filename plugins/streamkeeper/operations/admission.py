@@ -34,7 +34,7 @@ _AGAIN = "check the current release, and deploy again"
 
 
 def open_deploy(
-    site: Installation, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE
+    installation: Installation, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE
 ) -> Deploy:
     """Check the request and start the operation; if ``operation`` was started before, return it.
 
@@ -42,10 +42,10 @@ def open_deploy(
 
     Raises the errors of ``admit`` and ``Deploy.open``.
     """
-    state = site.journal(check_name("job", request.job), "reader").state()
+    state = installation.journal(check_name("job", request.job), "reader").state()
     another = state.open_operation is not None and on_open is not OnOpen.ABORT
     if operation in state.operations or another:
-        return Deploy.open(site, operation, request, on_open=on_open)
+        return Deploy.open(installation, operation, request, on_open=on_open)
     inherits = request.inherit_params or request.inherit_conf
 
     def allowed(now: JobState) -> None:
@@ -56,16 +56,16 @@ def open_deploy(
                 hint=_AGAIN,
             )
 
-    return Deploy.open(site, operation, admit(site, state, request), on_open=on_open, allowed=allowed)
+    return Deploy.open(installation, operation, admit(installation, state, request), on_open=on_open, allowed=allowed)
 
 
-def find_same(site: Installation, request: DeployRequest) -> str:
+def find_same(installation: Installation, request: DeployRequest) -> str:
     """Return the id of the job's open operation if the same person made the same request; empty otherwise.
 
     Raises OperationRefused if the code has changed since that operation started, because that operation deploys the
     earlier code.
     """
-    state = site.journal(check_name("job", request.job), "reader").state()
+    state = installation.journal(check_name("job", request.job), "reader").state()
     found = state.open_operation
     if found is None or found.request.requested_by != request.requested_by:
         return ""
@@ -74,7 +74,7 @@ def find_same(site: Installation, request: DeployRequest) -> str:
     name = found.release
     by_name = request.release is not None or request.rollback
     if not by_name and name in state.releases:
-        now = build_bundle(Path(site.settings.jobs), request.job).sha256
+        now = build_bundle(Path(installation.settings.jobs), request.job).sha256
         if now != state.releases[name].content.bundle:
             raise OperationRefused(
                 f"open operation {found.operation} of job {request.job} deploys {name}, but the code has changed since"
@@ -85,7 +85,7 @@ def find_same(site: Installation, request: DeployRequest) -> str:
     return found.operation
 
 
-def admit(site: Installation, state: JobState, request: DeployRequest) -> DeployRequest:
+def admit(installation: Installation, state: JobState, request: DeployRequest) -> DeployRequest:
     """Check a request and return it with its inherited params and conf. The check takes seconds.
 
     Raises these errors:
@@ -98,29 +98,29 @@ def admit(site: Installation, state: JobState, request: DeployRequest) -> Deploy
     - PermanentError: Java is missing or unsuitable.
     - WrongMachine: the job's drivers or its checkpoint are on another machine.
     """
-    must_be_here(site, state)
+    must_be_here(installation, state)
     if request.strategy is not Strategy.REBUILD:
-        must_not_be_shared(site, state)
+        must_not_be_shared(installation, state)
     if request.release is not None:
         release_number(request.release)
     if request.revive and state.forgotten is None:
         raise OperationRefused(f"job {request.job} was not forgotten", hint="deploy it without --revive")
     if request.rollback:
-        _check_rollback(read_job(site, request.job), request)
-        site.runner.check_place(conf=_conf_of(state, request.release))
+        _check_rollback(read_job(installation, request.job), request)
+        installation.runner.check_place(conf=_conf_of(state, request.release))
         return request
     if request.release is not None:
-        _check_release(site, state, request, request.release)
-        site.runner.check_place(conf=_conf_of(state, request.release))
+        _check_release(installation, state, request, request.release)
+        installation.runner.check_place(conf=_conf_of(state, request.release))
         return request
     request = _with_inherited(state, request)
     references = find_references(request.params, request.conf)
-    check_release_conf(request.conf, site.settings.confs)
-    bundle = build_bundle(Path(site.settings.jobs), request.job)
-    declaration = _ask(site, request.job, bundle.data, bundle.entry)
+    check_release_conf(request.conf, installation.settings.confs)
+    bundle = build_bundle(Path(installation.settings.jobs), request.job)
+    declaration = _ask(installation, request.job, bundle.data, bundle.entry)
     request = _without_undeclared(request, declaration)
-    _check_values(site, request.job, declaration, request.params, request.conf)
-    site.runner.check_place(references, request.conf)
+    _check_values(installation, request.job, declaration, request.params, request.conf)
+    installation.runner.check_place(references, request.conf)
     return request
 
 
@@ -145,7 +145,7 @@ def _check_rollback(state: JobState, request: DeployRequest) -> None:
         )
 
 
-def _check_release(site: Installation, state: JobState, request: DeployRequest, name: str) -> None:
+def _check_release(installation: Installation, state: JobState, request: DeployRequest, name: str) -> None:
     release = state.releases.get(name)
     if release is None:
         listing = f"run `streamkeeper release list {request.job}`"
@@ -157,15 +157,15 @@ def _check_release(site: Installation, state: JobState, request: DeployRequest, 
             hint="push a new release to change params or conf",
         )
     content = release.content
-    bundle = read_object(site.store, request.job, "bundles", content.bundle, ".zip")
-    declaration = _ask(site, request.job, bundle, content.entry)
-    _check_values(site, request.job, declaration, content.params, content.conf)
+    bundle = read_object(installation.store, request.job, "bundles", content.bundle, ".zip")
+    declaration = _ask(installation, request.job, bundle, content.entry)
+    _check_values(installation, request.job, declaration, content.params, content.conf)
 
 
-def check_params(site: Installation, job: str, params: Mapping[str, ParamValue]) -> None:
+def check_params(installation: Installation, job: str, params: Mapping[str, ParamValue]) -> None:
     """Check params against the job file's declaration; raises as ``admit`` does. Secrets are not resolved."""
-    bundle = build_bundle(Path(site.settings.jobs), job)
-    _check_declared(job, _ask(site, job, bundle.data, bundle.entry), params)
+    bundle = build_bundle(Path(installation.settings.jobs), job)
+    _check_declared(job, _ask(installation, job, bundle.data, bundle.entry), params)
 
 
 def _check_declared(job: str, declaration: Declaration, params: Mapping[str, ParamValue]) -> None:
@@ -173,18 +173,22 @@ def _check_declared(job: str, declaration: Declaration, params: Mapping[str, Par
         validate_params(declaration.declared, params, job=job)
 
 
-def _ask(site: Installation, job: str, bundle: bytes, entry: str) -> Declaration:
-    declaration = ask_declaration(site.settings, bundle, entry, job)
+def _ask(installation: Installation, job: str, bundle: bytes, entry: str) -> Declaration:
+    declaration = ask_declaration(installation.settings, bundle, entry, job)
     if declaration.error:
         raise JobUnusable(declaration.error)
     return declaration
 
 
 def _check_values(
-    site: Installation, job: str, declaration: Declaration, params: Mapping[str, ParamValue], conf: Mapping[str, str]
+    installation: Installation,
+    job: str,
+    declaration: Declaration,
+    params: Mapping[str, ParamValue],
+    conf: Mapping[str, str],
 ) -> None:
     _check_declared(job, declaration, params)
-    resolve(find_references(params, conf), site.resolvers)
+    resolve(find_references(params, conf), installation.resolvers)
 
 
 def _with_inherited(state: JobState, request: DeployRequest) -> DeployRequest:

@@ -37,34 +37,34 @@ _AGAIN = "deploy again, and answer the new question"
 _WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
 
 
-def back_up_state(site: Installation, state: JobState, operation: OperationState) -> StateKept:
+def back_up_state(installation: Installation, state: JobState, operation: OperationState) -> StateKept:
     """For every query that resumes with an opaque change, take a snapshot with a hold, and export the query's state.
     Idempotent."""
     # If the journal was lost, the current release is not recorded: the candidate's manifests name the state.
     described = state.serving_release or operation.release
-    manifests = stored_manifests(site, state, described)
+    manifests = stored_manifests(installation, state, described)
     kept: dict[str, str] = {}
     for query, way in sorted(operation.ways.items()):
-        if not way.opaque or not way.before or _has_no_batch(site, state, query, way.before):
+        if not way.opaque or not way.before or _has_no_batch(installation, state, query, way.before):
             # A query that starts has no state yet, nor has a version that no driver has started.
             continue
         hold = hold_for(operation.operation, f"the state before {operation.release}")
-        snapshot = back_up(site.snapshots, query_target(site, state.job, query), hold=hold).snapshot
+        snapshot = back_up(installation.snapshots, query_target(installation, state.job, query), hold=hold).snapshot
         crash_point("backup.export.before")
         # The current release may lack a query that an older one had, and that continues in its version.
-        manifest = manifests.get(query) or stored_manifests(site, state, operation.release)[query]
+        manifest = manifests.get(query) or stored_manifests(installation, state, operation.release)[query]
         if manifest.operators:
-            _export(site, snapshot)
+            _export(installation, snapshot)
         crash_point("backup.export.after")
         kept[query] = snapshot.name
     return StateKept(kept)
 
 
-def _has_no_batch(site: Installation, state: JobState, query: str, version: str) -> bool:
+def _has_no_batch(installation: Installation, state: JobState, query: str, version: str) -> bool:
     """Whether a version has committed no batch, as its records and its files agree."""
-    if find_version_loss(site, state, query, version):
+    if find_version_loss(installation, state, query, version):
         return False
-    return last_committed(site.checkpoint(state, query, version)) is None
+    return last_committed(installation.checkpoint(state, query, version)) is None
 
 
 def export_prefix(snapshot: Snapshot) -> str:
@@ -73,7 +73,7 @@ def export_prefix(snapshot: Snapshot) -> str:
 
 
 def answer_approval(
-    site: Installation,
+    installation: Installation,
     job: str,
     operation: str,
     *,
@@ -86,32 +86,33 @@ def answer_approval(
 ) -> ApprovalAnswered:
     """Record a person's answer and return it.
 
-    ``site``, ``job`` and ``operation``: the operation that asks; ``approved``: yes or no; ``by`` and ``reason``: the
-    person who answers, and why; ``user_id``: the person's id in Airflow, empty outside Airflow; ``bundle``: the sha256
-    that the person has seen, empty if not named; ``about``: the subject of the question, None if not named.
+    ``installation``, ``job`` and ``operation``: the operation that asks; ``approved``: yes or no; ``by`` and
+    ``reason``: the person who answers, and why; ``user_id``: the person's id in Airflow, empty outside Airflow;
+    ``bundle``: the sha256 that the person has seen, empty if not named; ``about``: the subject of the question, None if
+    not named.
 
     Raises OperationRefused if no question is open, the person may not answer, the question already has the opposite
     answer or is about another bundle, or the answer does not name which of two questions it is about.
     """
     given = _Given(approved=approved, by=by, reason=reason, bundle=bundle, about=about, user_id=user_id)
-    return _record(site, job, operation, given)
+    return _record(installation, job, operation, given)
 
 
 def decline_for_silence(
-    site: Installation, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
+    installation: Installation, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
 ) -> ApprovalAnswered:
     """Record that no answer arrived in time. Any caller may record this; raises the errors of ``answer_approval``.
 
-    ``site``, ``job`` and ``operation``: the operation that asked; ``reason``: why, for the record; ``bundle``: the
-    sha256 that the question was about, empty if not named; ``about``: the question's subject, None if not named.
+    ``installation``, ``job`` and ``operation``: the operation that asked; ``reason``: why, for the record; ``bundle``:
+    the sha256 that the question was about, empty if not named; ``about``: the question's subject, None if not named.
     """
     given = _Given(approved=False, by=NOBODY, reason=reason, bundle=bundle, about=about, silence=True)
-    return _record(site, job, operation, given)
+    return _record(installation, job, operation, given)
 
 
-def right_of(site: Installation, state: JobState, operation: OperationState) -> RightToAnswer:
+def right_of(installation: Installation, state: JobState, operation: OperationState) -> RightToAnswer:
     """Return the rule for who may answer the operation's question."""
-    return right_to_answer(site.settings, state, operation.request.requested_by)
+    return right_to_answer(installation.settings, state, operation.request.requested_by)
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +134,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this records a missing answer, which needs no right."""
 
 
-def _record(site: Installation, job: str, operation: str, given: _Given) -> ApprovalAnswered:
+def _record(installation: Installation, job: str, operation: str, given: _Given) -> ApprovalAnswered:
     about, bundle = given.about, given.bundle
 
     def decide(state: JobState) -> Record | None:
@@ -152,7 +153,7 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
                 f" {_WHAT[asked]}",
                 hint=f"run `streamkeeper question {job} {operation}`, then answer with `--about {asked.value}`",
             )
-        objection = "" if given.silence else right_of(site, state, at).objection(given.by, given.user_id)
+        objection = "" if given.silence else right_of(installation, state, at).objection(given.by, given.user_id)
         if objection:
             raise OperationRefused(
                 f"the answer to operation {operation} of job {job} does not count: {objection}",
@@ -177,11 +178,11 @@ def _record(site: Installation, job: str, operation: str, given: _Given) -> Appr
             by=given.by,
             reason=given.reason,
             bundle=content.bundle,
-            batches=_batches(site, job, at, asked),
+            batches=_batches(installation, job, at, asked),
             about=asked,
         )
 
-    at = site.journal(job, f"approval:{given.by}").append(decide).operations[operation]
+    at = installation.journal(job, f"approval:{given.by}").append(decide).operations[operation]
     answered = answer_about(at, asked_about(at) or About.STATE)
     assert answered is not None
     return answered
@@ -200,10 +201,10 @@ def asked_about(operation: OperationState) -> About | None:
     return About.STATE if asks else None
 
 
-def _batches(site: Installation, job: str, operation: OperationState, about: About) -> dict[str, str]:
+def _batches(installation: Installation, job: str, operation: OperationState, about: About) -> dict[str, str]:
     """Return query -> the batch that the question was about: of the snapshot, or of the rebuilt output."""
     if about is About.STATE:
-        return {query: str(snapshot.batch) for query, snapshot in _snapshots(site, job, operation).items()}
+        return {query: str(snapshot.batch) for query, snapshot in _snapshots(installation, job, operation).items()}
     return {
         query: str(comparison.new_batch)
         for query, comparison in operation.compared.items()
@@ -211,31 +212,31 @@ def _batches(site: Installation, job: str, operation: OperationState, about: Abo
     }
 
 
-def check_drift(site: Installation, state: JobState, operation: OperationState) -> None:
+def check_drift(installation: Installation, state: JobState, operation: OperationState) -> None:
     """Raise OperationRefused if the bundle, the checkpoint or the findings differ from the approved ones."""
     answer, release = operation.approval, operation.release
     if answer is None or answer.bundle != state.releases[release].content.bundle:
         raise OperationRefused("the approval is void: it was given for another bundle", hint=_AGAIN)
-    for query, snapshot in _snapshots(site, state.job, operation).items():
+    for query, snapshot in _snapshots(installation, state.job, operation).items():
         current = state.current_version(query)
         if current is None or current.version != operation.ways[query].before:
             raise OperationRefused(
                 f"the approval is void: query {query} has a different checkpoint version now", hint=_AGAIN
             )
-        tree = site.checkpoint(state, query, current.version)
+        tree = installation.checkpoint(state, query, current.version)
         committed = last_committed(tree)
         if committed is None or committed < int(answer.batches[query]) or query_id(tree) != snapshot.query_id:
             raise OperationRefused(
                 f"the approval is void: the checkpoint of query {query} does not contain batch {answer.batches[query]}",
                 hint=_AGAIN,
             )
-    _same_findings(site, state, operation, release)
+    _same_findings(installation, state, operation, release)
 
 
-def _same_findings(site: Installation, state: JobState, operation: OperationState, release: str) -> None:
+def _same_findings(installation: Installation, state: JobState, operation: OperationState, release: str) -> None:
     """Raise OperationRefused if the evidence that was gathered after the approval contains new findings or topics."""
-    approved = read_assessment(site.store, state.job, operation.report)
-    evidence = evidence_of(site, state, operation.operation, release)
+    approved = read_assessment(installation.store, state.job, operation.report)
+    evidence = evidence_of(installation, state, operation.operation, release)
     for query, way in operation.ways.items():
         found = evidence.queries.get(query)
         if others := recreated(way.approved_topics, found.topics if found is not None else {}):
@@ -260,19 +261,19 @@ def _causes(assessment: Assessment) -> set[str]:
     }
 
 
-def _snapshots(site: Installation, job: str, operation: OperationState) -> dict[str, Snapshot]:
+def _snapshots(installation: Installation, job: str, operation: OperationState) -> dict[str, Snapshot]:
     return {
-        query: Catalogue(site.snapshots, series_of_query(job, query)).read(snapshot_number(name))
+        query: Catalogue(installation.snapshots, series_of_query(job, query)).read(snapshot_number(name))
         for query, name in operation.kept_state.items()
     }
 
 
-def _export(site: Installation, snapshot: Snapshot) -> None:
+def _export(installation: Installation, snapshot: Snapshot) -> None:
     """Write the snapshot's state as Parquet files into the store of the snapshots."""
     with tempfile.TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
         checkpoint, target = Path(scratch) / "checkpoint", Path(scratch) / "state"
-        restore(Catalogue(site.snapshots, snapshot.series), snapshot, LocalTree(checkpoint, lasting=False))
+        restore(Catalogue(installation.snapshots, snapshot.series), snapshot, LocalTree(checkpoint, lasting=False))
         export_state(checkpoint, target, batch=snapshot.batch)
         for file in sorted(path for path in target.rglob("*") if path.is_file()):
             key = export_prefix(snapshot) + file.relative_to(target).as_posix()
-            site.snapshots.replace(key, file.read_bytes())
+            installation.snapshots.replace(key, file.read_bytes())

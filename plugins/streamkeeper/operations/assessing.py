@@ -45,24 +45,24 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.sources.contract import recreated
 
 
-def assess_candidate(site: Installation, state: JobState, operation: OperationState, release: str) -> Assessed:
+def assess_candidate(installation: Installation, state: JobState, operation: OperationState, release: str) -> Assessed:
     """Assess the candidate, store the report, and return the journal's record of the assessment.
 
     Raises JobUnusable if the candidate may not run.
     """
     serving = state.serving_release
-    candidate = stored_manifests(site, state, release)
+    candidate = stored_manifests(installation, state, release)
     check_described_confs(manifest.confs for manifest in candidate.values())
-    deployed = stored_manifests(site, state, serving) if serving else None
+    deployed = stored_manifests(installation, state, serving) if serving else None
     described = [*candidate.items(), *(deployed or {}).items()]
     columns = {name for query, manifest in described for name in names_of_columns(query, manifest)}
     refuse_unknown("expect_different: column", operation.request.expect_different, columns)
-    evidence = evidence_of(site, state, operation.operation, release)
+    evidence = evidence_of(installation, state, operation.operation, release)
     forward, lacks = judge(evidence, operation.request)
     backward = assess(candidate, deployed) if deployed is not None else forward
     topics = {query: found.topics for query, found in evidence.queries.items()}
     ways, refusal = find_ways(
-        site, state, operation.request, release, deployed or {}, candidate, forward, backward, topics=topics
+        installation, state, operation.request, release, deployed or {}, candidate, forward, backward, topics=topics
     )
     asked = {query: found for query, found in topics.items() if _has_other_topics(forward, query)}
     ways = {
@@ -79,11 +79,11 @@ def assess_candidate(site: Installation, state: JobState, operation: OperationSt
         operation=operation.operation,
         verdict=forward.verdict,
         reverse=backward.verdict,
-        sentence=_sentence(site, state, _word(operation.request, forward, refusal), release, ways, refusal),
-        report=put_object(site.store, state.job, "reports", to_json(forward), ".json"),
+        sentence=_sentence(installation, state, _word(operation.request, forward, refusal), release, ways, refusal),
+        report=put_object(installation.store, state.job, "reports", to_json(forward), ".json"),
         ways=ways,
         refusal=refusal,
-        evidence=put_object(site.store, state.job, "evidence", to_json(evidence), ".json"),
+        evidence=put_object(installation.store, state.job, "evidence", to_json(evidence), ".json"),
     )
 
 
@@ -117,7 +117,7 @@ def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[
 
 
 def find_ways(
-    site: Installation,
+    installation: Installation,
     state: JobState,
     request: DeployRequest,
     release: str,
@@ -130,15 +130,15 @@ def find_ways(
 ) -> tuple[dict[str, QueryWay], str]:
     """Return query -> its transition, and a refusal, which is empty if every query has a transition.
 
-    ``site``: the installation; ``state``: the state of the job; ``request``: the request of the deploy; ``release``:
-    the name of the candidate, which a rollback needs; ``deployed`` and ``candidate``: query -> manifest of the current
-    release and of the candidate; ``forward`` and ``backward``: the assessments of the change and of its reversal;
-    ``topics``: query -> Kafka topic -> its id now, for a rollback and a recovery.
+    ``installation``: the installation; ``state``: the state of the job; ``request``: the request of the deploy;
+    ``release``: the name of the candidate, which a rollback needs; ``deployed`` and ``candidate``: query -> manifest of
+    the current release and of the candidate; ``forward`` and ``backward``: the assessments of the change and of its
+    reversal; ``topics``: query -> Kafka topic -> its id now, for a rollback and a recovery.
     """
-    now = topics or {}
+    now, assessed = topics or {}, (forward, backward)
     facts = {
         query: _facts(
-            site, state, request, release, query, deployed.get(query), manifest, forward, backward, now.get(query, {})
+            installation, state, request, release, query, deployed.get(query), manifest, *assessed, now.get(query, {})
         )
         for query, manifest in candidate.items()
     }
@@ -154,7 +154,7 @@ def _told_other_topics(read: Mapping[str, str], now: Mapping[str, str], place: s
     return f"{topics} deleted and created again since {place}, so its offsets do not belong to the present records"
 
 
-def evidence_of(site: Installation, state: JobState, operation: str, release: str) -> Evidence:
+def evidence_of(installation: Installation, state: JobState, operation: str, release: str) -> Evidence:
     """Return the evidence that the operation's newest instance with this release gathered.
 
     Findings that come from records are replaced by current ones. If the instance gathered no evidence, or compared with
@@ -165,10 +165,10 @@ def evidence_of(site: Installation, state: JobState, operation: str, release: st
         for instance in state.instances.values()
         if instance.operation == operation and instance.release == release
     ]
-    found = Control(site.store, state.job, mine[-1].instance).read_evidence() if mine else None
+    found = Control(installation.store, state.job, mine[-1].instance).read_evidence() if mine else None
     if found is None or found.against != state.serving_release:
-        found = _not_gathered(site, state, release)
-    record = recorded_findings(site, state)
+        found = _not_gathered(installation, state, release)
+    record = recorded_findings(installation, state)
     queries = {
         # A query that the candidate no longer has does not resume.
         query: gathered if gathered.candidate is None else _with_record(gathered, record.get(query, ()))
@@ -181,11 +181,11 @@ def _with_record(query: QueryEvidence, record: tuple[Finding, ...]) -> QueryEvid
     return msgspec.structs.replace(query, found={**query.found, Look.RECORD: record})
 
 
-def _not_gathered(site: Installation, state: JobState, release: str) -> Evidence:
+def _not_gathered(installation: Installation, state: JobState, release: str) -> Evidence:
     """Return evidence that contains only the manifests, and why each inspection of a checkpoint was not made."""
     serving = state.serving_release
-    candidate = stored_manifests(site, state, release)
-    deployed = stored_manifests(site, state, serving) if serving else {}
+    candidate = stored_manifests(installation, state, release)
+    deployed = stored_manifests(installation, state, serving) if serving else {}
     why = "the candidate's driver has left no evidence against the current release"
     looks = [look for look in Look if look is not Look.RECORD]
     queries = {
@@ -200,7 +200,7 @@ def _not_gathered(site: Installation, state: JobState, release: str) -> Evidence
 
 
 def _facts(
-    site: Installation,
+    installation: Installation,
     state: JobState,
     request: DeployRequest,
     release: str,
@@ -218,31 +218,33 @@ def _facts(
         judged=forward.queries[query],
         reverse=backward.queries[query].verdict,
         current=current.version if current is not None else "",
-        next=free_version(site, state, query),
+        next=free_version(installation, state, query),
     )
     if current is None:
         return facts
     if request.rollback:
-        return _ways_to_go_back(site, state, release, query, facts, topics)
+        return _ways_to_go_back(installation, state, release, query, facts, topics)
     recover = request.recover
     if recover is not None and query in recover.snapshots:
         # A person approves the topics that were created again since the current version read them, and no other ones.
         asked = recreated(state.offset_topics(query, current.version), topics)
         others = {topic: identity for topic, identity in topics.items() if topic not in asked}
-        return msgspec.structs.replace(facts, boundary=_named(site, state, query, recover.snapshots[query], others))
+        return msgspec.structs.replace(
+            facts, boundary=_named(installation, state, query, recover.snapshots[query], others)
+        )
     rebuilt = request.strategy is Strategy.REBUILD or (recover is not None and query in recover.rebuilt)
     if facts.judged.verdict is Verdict.SWITCH or rebuilt:
-        return msgspec.structs.replace(facts, gone=gone_of_sources(site, state, query, current.version))
+        return msgspec.structs.replace(facts, gone=gone_of_sources(installation, state, query, current.version))
     return facts
 
 
 def _ways_to_go_back(
-    site: Installation, state: JobState, release: str, query: str, facts: QueryFacts, topics: Mapping[str, str]
+    installation: Installation, state: JobState, release: str, query: str, facts: QueryFacts, topics: Mapping[str, str]
 ) -> QueryFacts:
     """Add the version and the snapshot that a rollback can use, and the loss of each.
 
-    ``site``, ``state`` and ``query``: of which job and query; ``release``: the target of the rollback; ``facts``:
-    without the paths; ``topics``: Kafka topic -> its id now.
+    ``installation``, ``state`` and ``query``: of which job and query; ``release``: the target of the rollback;
+    ``facts``: without the paths; ``topics``: Kafka topic -> its id now.
     """
     if facts.judged.verdict is Verdict.RESUME:
         # The rollback resumes from the last commit.
@@ -250,31 +252,31 @@ def _ways_to_go_back(
     manifest = facts.deployed or facts.candidate
 
     def loses(way: QueryWay) -> str:
-        return missing_for_way(site, state, query, way, manifest).loss
+        return missing_for_way(installation, state, query, way, manifest).loss
 
     kept = state.served.get(release, {}).get(query, "")
-    if kept and kept != facts.current and _is_kept(site, state, query, kept):
+    if kept and kept != facts.current and _is_kept(installation, state, query, kept):
         way = QueryWay(way=Way.RETURN, before=facts.current, version=kept)
         blocked = _told_other_topics(state.offset_topics(query, kept), topics, kept)
         facts = msgspec.structs.replace(facts, kept=kept, kept_loses=loses(way), kept_blocked=blocked)
-    boundary = _boundary_of(site, state, query, release, topics)
+    boundary = _boundary_of(installation, state, query, release, topics)
     if boundary is not None and (not facts.kept or facts.kept_loses or facts.kept_blocked):
         way = QueryWay(way=Way.RESTORE, before=facts.current, snapshot=boundary.snapshot)
         boundary = msgspec.structs.replace(boundary, loses=loses(way))
     return msgspec.structs.replace(facts, boundary=boundary)
 
 
-def _is_kept(site: Installation, state: JobState, query: str, version: str) -> bool:
+def _is_kept(installation: Installation, state: JobState, query: str, version: str) -> bool:
     """Whether a version that was left still exists unchanged."""
-    there = is_published(site.checkpoint(state, query, version))
-    return there and not find_version_loss(site, state, query, version)
+    there = is_published(installation.checkpoint(state, query, version))
+    return there and not find_version_loss(installation, state, query, version)
 
 
-def gone_of_sources(site: Installation, state: JobState, query: str, version: str) -> str:
+def gone_of_sources(installation: Installation, state: JobState, query: str, version: str) -> str:
     """Return why the input that this version of a query has read cannot be read again completely; empty if it can."""
     try:
-        tree = site.checkpoint(state, query, version).fresh()
-        gone, total = missing_files(tree, unseen=unseen_input(site, state, query))
+        tree = installation.checkpoint(state, query, version).fresh()
+        gone, total = missing_files(tree, unseen=unseen_input(installation, state, query))
     except (CheckpointDamaged, CheckpointChanged, Unsupported) as error:
         return f"the input read so far is unknown: {error}"
     if not gone:
@@ -284,10 +286,10 @@ def gone_of_sources(site: Installation, state: JobState, query: str, version: st
 
 
 def _boundary_of(
-    site: Installation, state: JobState, query: str, release: str, topics: Mapping[str, str]
+    installation: Installation, state: JobState, query: str, release: str, topics: Mapping[str, str]
 ) -> Boundary | None:
     """Return the snapshot of a release's last batch; None without one. ``topics``: Kafka topic -> its id now."""
-    catalogue = Catalogue(site.snapshots, series_of_query(state.job, query))
+    catalogue = Catalogue(installation.snapshots, series_of_query(state.job, query))
     found = [snapshot for snapshot in catalogue.snapshots() if snapshot.release == release]
     if not found:
         return None
@@ -295,9 +297,9 @@ def _boundary_of(
     return _as_boundary(state, query, last, topics)
 
 
-def _named(site: Installation, state: JobState, query: str, name: str, topics: Mapping[str, str]) -> Boundary:
+def _named(installation: Installation, state: JobState, query: str, name: str, topics: Mapping[str, str]) -> Boundary:
     """Return the snapshot that a recovery names; raises NotFound, SnapshotDamaged. ``topics``: topic -> its id now."""
-    snapshot = Catalogue(site.snapshots, series_of_query(state.job, query)).read(snapshot_number(name))
+    snapshot = Catalogue(installation.snapshots, series_of_query(state.job, query)).read(snapshot_number(name))
     return _as_boundary(state, query, snapshot, topics)
 
 
@@ -318,12 +320,12 @@ def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
 
 
 def _sentence(
-    site: Installation, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str
+    installation: Installation, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str
 ) -> str:
     """Return one line with the verdict, each query's transition and the replayed data; or with the refusal.
 
-    ``site`` and ``state``: the installation and the job's state; ``word``: the first one; ``release``: the candidate's;
-    ``ways``: query -> transition; ``refusal``: may be empty.
+    ``installation`` and ``state``: the installation and the job's state; ``word``: the first one; ``release``: the
+    candidate's; ``ways``: query -> transition; ``refusal``: may be empty.
     """
     if refusal:
         return f"{word}: {refusal}"
@@ -338,10 +340,10 @@ def _sentence(
         approve = [*_told_opaque(ways)]
         return "; ".join([f"{word}: {release} continues the checkpoint of {state.predecessor}", *approve, *lacks])
     told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(ways.items()))
-    replays = [told_replay(site, state, query, way) for query, way in sorted(ways.items()) if way.way.replays]
+    replays = [told_replay(installation, state, query, way) for query, way in sorted(ways.items()) if way.way.replays]
     rebuilt = [(query, way) for query, way in sorted(ways.items()) if way.way is Way.REBUILD]
     takes = [
-        f"query {query} {told_cost(site, state, query, way, state.releases[release].content.conf)}"
+        f"query {query} {told_cost(installation, state, query, way, state.releases[release].content.conf)}"
         for query, way in rebuilt
     ]
     return "; ".join([f"{word}: {told}", *_told_opaque(ways), *replays, *takes, *lacks])
@@ -359,21 +361,21 @@ def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
         yield f"{', '.join(others)} would continue in a topic that was created again"
 
 
-def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
+def told_cost(installation: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
     """Return the cost of a transition, as a phrase.
 
-    ``site``, ``state`` and ``query``: the query and its job; ``way``: the transition; ``conf``: the Spark conf of the
-    candidate.
+    ``installation``, ``state`` and ``query``: the query and its job; ``way``: the transition; ``conf``: the Spark conf
+    of the candidate.
     """
     match way.way:
         case Way.START:
             return "reads its sources from the beginning"
         case Way.REBUILD:
-            tree, deployed = site.checkpoint(state, query, way.before), state.serving_release
-            manifest = stored_manifests(site, state, deployed)[query]
-            return estimate(tree, conf, beside=told_old_input(tree, manifest, unseen_input(site, state, query)))
+            tree, deployed = installation.checkpoint(state, query, way.before), state.serving_release
+            manifest = stored_manifests(installation, state, deployed)[query]
+            return estimate(tree, conf, beside=told_old_input(tree, manifest, unseen_input(installation, state, query)))
         case Way.RESTORE | Way.RETURN:
-            return told_replay(site, state, query, way)
+            return told_replay(installation, state, query, way)
         case Way.RESUME | Way.HANDOFF:
             asked = "takes a snapshot, exports any state and needs a person's approval; " if way.opaque else ""
             return f"{asked}reads no input again"

@@ -70,12 +70,12 @@ def back_up(
     return captured
 
 
-def lateness_of(site: Installation, target: Target, *, now: datetime | None = None) -> Lateness | None:
+def lateness_of(installation: Installation, target: Target, *, now: datetime | None = None) -> Lateness | None:
     """Return how late a deployed query's backup is; None before the query's first commit.
 
     Raises CheckpointDamaged or CheckpointChanged if the checkpoint cannot be read.
     """
-    return find_lateness(target, Catalogue(site.snapshots, target.series).newest(), now=now)
+    return find_lateness(target, Catalogue(installation.snapshots, target.series).newest(), now=now)
 
 
 def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, now: datetime | None) -> Lateness | None:

@@ -19,19 +19,19 @@ from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.snapshots.catalogue import Catalogue
 
 
-def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
+def told_replay(installation: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """Return one sentence: the data that is read and written again, and how the sink handles repeated rows."""
     try:
-        again = _again(site, state, query, way)
+        again = _again(installation, state, query, way)
     except (CheckpointDamaged, CheckpointChanged, SnapshotDamaged, NotFound) as error:
         again = f"the input to read again cannot be counted ({error})"
-    sink = stored_manifests(site, state, state.serving_release)[query].sink
-    beyond = _beyond_the_checkpoint(site, state, query, way)
+    sink = stored_manifests(installation, state, state.serving_release)[query].sink
+    beyond = _beyond_the_checkpoint(installation, state, query, way)
     told = f"{again} into {sink.output}" if again else "" if beyond else f"no rows are written again into {sink.output}"
     return f"query {query}: {'; '.join(filter(None, (told, beyond)))}; {takes_again(sink.kind)}"
 
 
-def told_going_back(site: Installation, record: OperationRecord) -> dict[str, str]:
+def told_going_back(installation: Installation, record: OperationRecord) -> dict[str, str]:
     """Return query -> the data that a rollback to the previous release would read and write again now.
 
     Empty unless the operation replaced another release, the operation's release is still current, and this release
@@ -44,11 +44,11 @@ def told_going_back(site: Installation, record: OperationRecord) -> dict[str, st
     stands = all(way.version == served_on.get(query) for query, way in operation.ways.items())
     if not (serves and stands and record.before):
         return {}
-    told = {query: _going_back(site, record, query, way) for query, way in sorted(operation.ways.items())}
+    told = {query: _going_back(installation, record, query, way) for query, way in sorted(operation.ways.items())}
     return {query: sentence for query, sentence in told.items() if sentence}
 
 
-def _going_back(site: Installation, record: OperationRecord, query: str, way: QueryWay) -> str:
+def _going_back(installation: Installation, record: OperationRecord, query: str, way: QueryWay) -> str:
     state, operation = record.state, record.operation
     match way.back:
         case Way.RETURN:
@@ -61,23 +61,23 @@ def _going_back(site: Installation, record: OperationRecord, query: str, way: Qu
             back = QueryWay(way=Way.RESTORE, before=way.version, batch=batch, snapshot=name)
         case _:
             return "" if way.way is Way.START else f"query {query}: {told_way_back(way, record.before)}"
-    return told_replay(site, state, query, back)
+    return told_replay(installation, state, query, back)
 
 
-def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
+def _again(installation: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """Return the data between the two positions, according to the checkpoints; empty if the positions are equal."""
-    before = site.checkpoint(state, query, way.before)
-    now, (then, goes_back) = position(before.fresh()), _back_at(site, state, query, way)
+    before = installation.checkpoint(state, query, way.before)
+    now, (then, goes_back) = position(before.fresh()), _back_at(installation, state, query, way)
     reach = compare(now, then)
     if not reach.comparable:
         return f"an unknown number of rows is written again ({reach.why})"
     if reach.equal:
         return ""
-    unseen = unseen_input(site, state, query)
+    unseen = unseen_input(installation, state, query)
     files = missing_since(now, then, unseen=unseen)
     clauses = (clause("of these files") for clause in (files.gone_clause, files.unchecked_clause))
     missing = "".join(f"; {each}" for each in clauses if each)
-    manifest = stored_manifests(site, state, state.serving_release)[query]
+    manifest = stored_manifests(installation, state, state.serving_release)[query]
     reads = f"{reach.lacking}{told_old_input(before, manifest, unseen, then=goes_back)}"
     newest = last_committed(before.fresh())
     if way.way is Way.RESTORE and newest is not None and way.batch is not None:
@@ -86,31 +86,33 @@ def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> st
     return f"{reads} to be read and written again{missing}"
 
 
-def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
+def _beyond_the_checkpoint(installation: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """Return a clause about batches in the output that the checkpoint has not committed; empty if there are none."""
-    sink = stored_manifests(site, state, state.serving_release)[query].sink
-    holds = ask(site, state, state.serving_release, query, sink, way.before)
+    sink = stored_manifests(installation, state, state.serving_release)[query].sink
+    holds = ask(installation, state, state.serving_release, query, sink, way.before)
     if holds.unknown:
         return (
             f"it is unknown which batches beyond its checkpoint {sink.output} contains and receives again"
             f" ({holds.unknown})"
         )
-    newest = last_committed(site.checkpoint(state, query, way.before))
+    newest = last_committed(installation.checkpoint(state, query, way.before))
     if holds.batch is None or (newest is not None and holds.batch <= newest):
         return ""
     committed = "no batch is" if newest is None else f"only batch {newest} is"
     return f"{sink.output} contains batch {holds.batch}, but {committed} committed; later ones are written again, too"
 
 
-def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> tuple[Position, GoesBack | None]:
+def _back_at(
+    installation: Installation, state: JobState, query: str, way: QueryWay
+) -> tuple[Position, GoesBack | None]:
     """Return the position from which the query would continue, and its file lists, None at the beginning."""
-    before = site.checkpoint(state, query, way.before)
+    before = installation.checkpoint(state, query, way.before)
     if way.way is Way.RETURN:
-        kept = site.checkpoint(state, query, way.version)
+        kept = installation.checkpoint(state, query, way.version)
         newest = last_committed(kept.fresh())
         ends = read_offsets(kept.fresh(), newest).ends if newest is not None else {}
         return position(kept), GoesBack(kept, ends)
-    catalogue = Catalogue(site.snapshots, series_of_query(state.job, query))
+    catalogue = Catalogue(installation.snapshots, series_of_query(state.job, query))
     snapshot = catalogue.read(snapshot_number(way.snapshot))
     if snapshot.version != way.before:
         return Position(), None

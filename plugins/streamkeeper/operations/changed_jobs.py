@@ -47,36 +47,36 @@ class JobChange(msgspec.Struct, frozen=True, kw_only=True):
     """Why the kind is UNKNOWN."""
 
 
-def find_changed_jobs(site: Installation) -> list[JobChange]:
+def find_changed_jobs(installation: Installation) -> list[JobChange]:
     """Return the jobs whose file is in the jobs root, and the running jobs without a file, sorted by name.
 
     A job counts as running if it was deployed and not stopped since. A job that cannot be compared has its error in
     ``error``. Raises InvalidInput if there is no jobs root, and StoreUnavailable if the jobs cannot be listed.
     """
-    root = Path(site.settings.jobs)
+    root = Path(installation.settings.jobs)
     if not root.is_dir():
         raise InvalidInput(
             f"the jobs root {root} is not a directory", hint="set STREAMKEEPER_JOBS to the directory with the jobs"
         )
-    return list(_changes(site, root, {*list_jobs(site.store)}))
+    return list(_changes(installation, root, {*list_jobs(installation.store)}))
 
 
-def _changes(site: Installation, root: Path, known: set[str]) -> Iterator[JobChange]:
+def _changes(installation: Installation, root: Path, known: set[str]) -> Iterator[JobChange]:
     for name in sorted({*known, *(path.stem for path in root.glob("*.py"))}):
         try:
-            found = _look(site, root, name, known=name in known)
+            found = _look(installation, root, name, known=name in known)
         except (StreamkeeperError, OSError, UnicodeError) as error:
             found = JobChange(job=visible(name), kind=ChangeKind.UNKNOWN, error=str(error))
         if found is not None:
             yield found
 
 
-def _look(site: Installation, root: Path, job: str, *, known: bool) -> JobChange | None:
+def _look(installation: Installation, root: Path, job: str, *, known: bool) -> JobChange | None:
     """Compare one job; None for a file without a job, and for a stopped or undeployed job without a file."""
     file = root / f"{job}.py"
     if not known and not (file.is_file() and _may_be_job(file, job)):
         return None
-    state = site.journal(check_name("job", job), writer="check").state()
+    state = installation.journal(check_name("job", job), writer="check").state()
     release = state.serving_release
     if not file.is_file():
         return JobChange(job=job, kind=ChangeKind.NO_FILE, release=release) if state.wanted else None
@@ -96,14 +96,14 @@ def _may_be_job(file: Path, job: str) -> bool:
         return b"streaming_job" in source
 
 
-def checkpoints_must_be_here(site: Installation, job: str) -> None:
+def checkpoints_must_be_here(installation: Installation, job: str) -> None:
     """Raise NotFound if this machine lacks the root of a job's checkpoints, without which the job cannot be checked."""
-    state = site.journal(job, writer="check").state()
+    state = installation.journal(job, writer="check").state()
     for query in state.versions:
         current = state.current_version(query)
         if current is None:
             continue
-        root = state.root_of(query, current.version, site.settings.checkpoints)
+        root = state.root_of(query, current.version, installation.settings.checkpoints)
         if tree_at(root).absence():
             hint = "run the check on a machine that has this root; read access is enough"
             raise NotFound(f"this machine has no checkpoint root {root}", hint=hint)

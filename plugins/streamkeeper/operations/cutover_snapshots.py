@@ -19,22 +19,22 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def take_cutover_snapshots(
-    site: Installation, job: str, operation: str, batches: Mapping[str, int]
+    installation: Installation, job: str, operation: str, batches: Mapping[str, int]
 ) -> CutoverSnapshots:
     """Take one snapshot of each query, at its batch in ``batches``; the result also contains failures. Idempotent.
 
     The operation holds each snapshot until the next deploy of the job takes its own cutover snapshot of the query.
     """
-    state = read_job(site, job)
+    state = read_job(installation, job)
     earlier = set(state.operations) - {operation}
     taken: dict[str, str] = {}
     failed: dict[str, str] = {}
     for query, batch in batches.items():
         try:
-            target = target_left(site, state, query, operation)
+            target = target_left(installation, state, query, operation)
             hold = hold_for(operation, f"the last batch of {target.origin.release}")
-            captured = back_up(site.snapshots, target, batch=batch, hold=hold)
-            Catalogue(site.snapshots, target.series).release_all(earlier)
+            captured = back_up(installation.snapshots, target, batch=batch, hold=hold)
+            Catalogue(installation.snapshots, target.series).release_all(earlier)
             taken[query] = captured.snapshot.name
         except (StreamkeeperError, OSError) as error:
             failed[query] = str(error)

@@ -105,19 +105,18 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 class Deploy:
     """One deploy of one job; its whole state is in the journal, so any process may continue it."""
 
-    def __init__(self, site: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> None:
-        self.site = site
-        self.job = job
-        self.operation = operation
-        self._journal = site.journal(job, f"operation:{operation}")
-        self._acts = DeployActs(site, self._journal, job, operation)
-        self._on = on
-        self._since = clock.monotonic() - waited_s
+    def __init__(
+        self, installation: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0
+    ) -> None:
+        self.installation, self.job, self.operation = installation, job, operation
+        self._journal = installation.journal(job, f"operation:{operation}")
+        self._acts = DeployActs(installation, self._journal, job, operation)
+        self._on, self._since = on, clock.monotonic() - waited_s
 
     @classmethod
     def open(
         cls,
-        site: Installation,
+        installation: Installation,
         operation: str,
         request: DeployRequest,
         *,
@@ -126,9 +125,9 @@ class Deploy:
     ) -> Deploy:
         """Start the operation and return it, or return it if it was started before.
 
-        ``site``: the installation; ``operation``: a new id; ``request``: what to deploy; ``on_open``: what to do about
-        another open operation (REFUSE raises OperationOpen, CONTINUE returns that operation, ABORT ends it first);
-        ``allowed``: is given the job's state, and raises if the operation must not start in it.
+        ``installation``: the installation; ``operation``: a new id; ``request``: what to deploy; ``on_open``: what to
+        do about another open operation (REFUSE raises OperationOpen, CONTINUE returns that operation, ABORT ends it
+        first); ``allowed``: is given the job's state, and raises if the operation must not start in it.
 
         Raises OperationOpen, InvalidInput, JournalOutdated and JournalLost. Raises OperationRefused if the id belongs
         to an operation with another request, or if the request answers a question in advance that its author may not
@@ -141,31 +140,33 @@ class Deploy:
             raise InvalidInput(f"a dry run cannot {on_open.value} an open operation", hint="omit on_open")
         if request.release is not None:
             release_number(request.release)
-        deploy = cls(site, request.job, operation)
+        deploy = cls(installation, request.job, operation)
         state = deploy.state
-        must_not_be_outdated_as_far_as_seen(site, state)
+        must_not_be_outdated_as_far_as_seen(installation, state)
         if state.number == 0:
-            must_not_be_lost(site, request.job)
+            must_not_be_lost(installation, request.job)
         if state.open_operation is None and operation not in state.operations:
             # Checked before the record: without the commits no operation could continue or fall back.
-            must_know_commits(site, state)
+            must_know_commits(installation, state)
         other = deploy._start(request, on_open, allowed)
         if other is None:
             return deploy
-        deploy = cls(site, request.job, other)
+        deploy = cls(installation, request.job, other)
         if on_open is OnOpen.CONTINUE:
             return deploy
         deploy.abort(requested_by=request.requested_by, reason=f"superseded by {operation}: {request.reason}")
         deploy.run(until=Step.FALL_BACK)
-        return cls.open(site, operation, request, on_open=OnOpen.REFUSE, allowed=allowed)
+        return cls.open(installation, operation, request, on_open=OnOpen.REFUSE, allowed=allowed)
 
     @classmethod
-    def load(cls, site: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> Deploy:
+    def load(
+        cls, installation: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0
+    ) -> Deploy:
         """Return a started deploy; raises NotFound.
 
-        ``site``, ``job`` and ``operation`` identify the deploy; ``on`` and ``waited_s``: as in its last ``Progress``.
+        ``on`` and ``waited_s``: as in the deploy's last ``Progress``.
         """
-        deploy = cls(site, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
+        deploy = cls(installation, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
         if operation not in deploy.state.operations:
             raise unknown_operation(job, operation)
         return deploy
@@ -252,7 +253,7 @@ class Deploy:
             if self.operation in state.operations:
                 must_be_the_same(state.operations[self.operation], request)
                 return None
-            must_have_right(self.site.settings, state, request)
+            must_have_right(self.installation.settings, state, request)
             other = state.open_operation
             if other is None:
                 must_not_be_forgotten(state, request)
@@ -299,7 +300,7 @@ class Deploy:
     def _objection(self, state: JobState, operation: OperationState) -> str:
         about = ABOUT.get(current_step(operation))
         answer = answer_about(operation, about) if about is not None else None
-        return right_of(self.site, state, operation).objection(answer.by) if answer is not None else ""
+        return right_of(self.installation, state, operation).objection(answer.by) if answer is not None else ""
 
     def _reached(self, state: JobState, operation: OperationState) -> dict[str, Reached]:
         """Return query -> how far the dual run has caught up; empty in steps that do not need this."""
@@ -309,8 +310,8 @@ class Deploy:
         reached: dict[str, Reached] = {}
         for query, way in operation.ways.items():
             if way.way is Way.REBUILD:
-                old = self.site.checkpoint(state, query, way.before)
-                new = self.site.checkpoint(state, query, way.version)
+                old = self.installation.checkpoint(state, query, way.before)
+                new = self.installation.checkpoint(state, query, way.version)
                 until = self._last_written(state, query, old) if step is Step.CATCH_UP_AFTER_DRAIN else None
                 reached[query] = how_far(old, new, until=until)
         return reached
@@ -321,17 +322,17 @@ class Deploy:
         went = operation.fall_back and any(instance.appointed for instance in candidates)
         if operation.outcome is not None or not went or state.owners:
             return {}
-        return missing_to_fall_back(self.site, state, operation)
+        return missing_to_fall_back(self.installation, state, operation)
 
     def _last_written(self, state: JobState, query: str, old: Tree) -> int | None:
         epoch = state.epochs.get(query)
-        status = Control(self.site.store, self.job, epoch.instance).find_status() if epoch is not None else None
+        status = Control(self.installation.store, self.job, epoch.instance).find_status() if epoch is not None else None
         return last_written(old, epoch, status)
 
     def _look(self, state: JobState, instance: str) -> Seen:
-        control = Control(self.site.store, self.job, instance)
+        control = Control(self.installation.store, self.job, instance)
         # In this order, because a supervisor records the end of its driver before it ends itself.
-        liveness = observe(self.site, state, instance)
+        liveness = observe(self.installation, state, instance)
         status, records = control.find_status(), control.records()
         commands = control.commands(0) if any(name.startswith("commands/") for name in records) else ()
         return Seen(

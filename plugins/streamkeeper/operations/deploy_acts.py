@@ -97,12 +97,12 @@ from streamkeeper.registry.objects import put_object
 class DeployActs:
     """Carries out decisions of one deploy."""
 
-    def __init__(self, site: Installation, journal: Journal, job: str, operation: str) -> None:
-        self._site = site
+    def __init__(self, installation: Installation, journal: Journal, job: str, operation: str) -> None:
+        self._installation = installation
         self._journal = journal
         self._job = job
         self._operation = operation
-        self._versions = VersionActs(site, journal, job, operation)
+        self._versions = VersionActs(installation, journal, job, operation)
 
     def carry_out(self, decision: Decision) -> None:
         """Carry out a decision. Raises PermanentError if this can never succeed, TemporaryError if it cannot succeed
@@ -116,7 +116,7 @@ class DeployActs:
             case Launch(instance=instance, mode=mode):
                 self._launch(instance, mode)
             case GiveUpStarting(instance=instance):
-                self._record_end(instance, give_up(self._site, self._job, instance, decision.reason))
+                self._record_end(instance, give_up(self._installation, self._job, instance, decision.reason))
             case RecordDescription(instance=instance):
                 self._record_description(instance)
             case Assess():
@@ -124,16 +124,16 @@ class DeployActs:
             case Send(instance=instance, kind=kind):
                 self._send(instance, kind)
             case Kill(instance=instance):
-                self._site.runner.kill(self._job, instance)
+                self._installation.runner.kill(self._job, instance)
             case RecordEnd(instance=instance, proof=proof, exit=exit_, fault=fault, unclaimed=unclaimed):
-                if not unclaimed or make_unclaimable(self._site, self._job, instance):
+                if not unclaimed or make_unclaimable(self._installation, self._job, instance):
                     self._record_end(instance, proof or "never started", exit_, fault)
             case Appoint(instance=instance, versions=versions):
                 self._versions.appoint(instance, versions)
             case BackUp():
-                self._done(decision.step, back_up_state(self._site, self._journal.state(), self._current()))
+                self._done(decision.step, back_up_state(self._installation, self._journal.state(), self._current()))
             case CheckDrift():
-                check_drift(self._site, self._journal.state(), self._current())
+                check_drift(self._installation, self._journal.state(), self._current())
                 self._done(decision.step)
             case Shadow(instance=instance):
                 self._versions.shadow(instance)
@@ -147,7 +147,7 @@ class DeployActs:
             case MarkDone(result=result):
                 self._done(decision.step, result)
             case RecordLastBatches():
-                must_still_be_there(self._site, self._journal.state(), self._current())
+                must_still_be_there(self._installation, self._journal.state(), self._current())
                 self._done(decision.step, self._last_batches())
             case TakeCutoverSnapshots():
                 self._done(decision.step, self._take_cutover_snapshots(self._current().last_batches))
@@ -166,10 +166,10 @@ class DeployActs:
             operation=self._operation, instance=instance, proof=proof, exit=last, stated_by="", fault=fault
         )
         self._record(end)
-        bury(self._site, self._job, instance)
+        bury(self._installation, self._job, instance)
 
     def _finish(self, outcome: Outcome, sentence: str) -> None:
-        fault = fault_of_operation(self._site, self._journal.state(), self._current(), outcome)
+        fault = fault_of_operation(self._installation, self._journal.state(), self._current(), outcome)
         self._record(OperationFinished(operation=self._operation, outcome=outcome, sentence=sentence, fault=fault))
 
     def _record(self, record: Record, *, forward: bool = False) -> JobState:
@@ -200,7 +200,8 @@ class DeployActs:
         self._check_checkpoint_root()
         wanted = request.release or (release_before(self._journal.state()) if request.rollback else None)
         if wanted is None:
-            name = push_release(self._site, self._job, params=dict(request.params), conf=dict(request.conf)).name
+            params, confs = dict(request.params), dict(request.conf)
+            name = push_release(self._installation, self._job, params=params, conf=confs).name
         elif wanted in self._journal.state().releases:
             name = wanted
             if request.params or request.conf:
@@ -215,11 +216,11 @@ class DeployActs:
             raise NotFound(
                 f"job {self._job} has no release {wanted}", hint=f"run `streamkeeper release list {self._job}`"
             )
-        may_change_approvers(self._site.settings, self._journal.state(), request, name)
+        may_change_approvers(self._installation.settings, self._journal.state(), request, name)
         self._done(Step.BUNDLE, Bundled(name))
 
     def _check_checkpoint_root(self) -> None:
-        settings = self._site.settings
+        settings = self._installation.settings
         if scheme_of(settings.checkpoints) == "s3a":
             jars = installed_jars(settings.jars, settings.checkpoints)
             if not any(Path(jar).name.startswith("hadoop-aws") for jar in jars):
@@ -227,7 +228,7 @@ class DeployActs:
                 what = "checkpoints on S3 need the s3a jars, and hadoop-aws is not among the installed jars"
                 raise InvalidInput(what, hint=hint)
         try:
-            self._site.checkpoints.must_take_files()
+            self._installation.checkpoints.must_take_files()
         except (InvalidInput, StoreUnavailable) as error:
             hint = error.hint or "set STREAMKEEPER_CHECKPOINTS"
             raise InvalidInput(f"checkpoint root {error.message}", hint=hint) from error
@@ -239,7 +240,7 @@ class DeployActs:
         kept_here = self._lies_here(state)
         # Remote executors, or a driver on another node, would write the state of such a version to their own disks.
         conf = {
-            **({MASTER: own_threads(content.conf)} if kept_here and self._site.settings.master else {}),
+            **({MASTER: own_threads(content.conf)} if kept_here and self._installation.settings.master else {}),
             **content.conf,
         }
         spec = LaunchSpec(
@@ -251,25 +252,27 @@ class DeployActs:
             entry=content.entry,
             params=content.params,
             conf=conf,
-            checkpoints=self._site.settings.checkpoints,
-            rehearse_on=live_checkpoints(self._site, state),
+            checkpoints=self._installation.settings.checkpoints,
+            rehearse_on=live_checkpoints(self._installation, state),
             expected_manifests=state.described.get(release.name, {}),
-            installation=self._site.id,
+            installation=self._installation.id,
             gather=self._gather(state),
-            python=choose_interpreter(self._site.store, state, release),
-            archive=find_archive(self._site.settings, content.environment.archive) if MASTER not in conf else "",
-            runner=LOCAL if kept_here else self._site.settings.drivers,
+            python=choose_interpreter(self._installation.store, state, release),
+            archive=find_archive(self._installation.settings, content.environment.archive)
+            if MASTER not in conf
+            else "",
+            runner=LOCAL if kept_here else self._installation.settings.drivers,
         )
-        secrets = resolve(find_references(content.params, content.conf), self._site.resolvers)
-        self._site.runner.launch(spec, secrets)
+        secrets = resolve(find_references(content.params, content.conf), self._installation.resolvers)
+        self._installation.runner.launch(spec, secrets)
 
     def _lies_here(self, state: JobState) -> bool:
         """Whether a driver may open a version in a local directory, although new checkpoints are stored elsewhere."""
-        settings = self._site.settings
+        settings = self._installation.settings
         if not settings.master and settings.drivers == LOCAL:
             return False
         versions = [version for query in state.versions.values() for version in query]
-        places = [self._site.checkpoint(state, version.query, version.version) for version in versions]
+        places = [self._installation.checkpoint(state, version.query, version.version) for version in versions]
         return any(isinstance(place, LocalTree) and not place.absence() for place in places)
 
     def _gather(self, state: JobState) -> Gather | None:
@@ -282,23 +285,23 @@ class DeployActs:
         return Gather(
             release=serving,
             deployed=state.described[serving] if serving else {},
-            record=recorded_findings(self._site, state),
-            served=is_served(self._site, state),
+            record=recorded_findings(self._installation, state),
+            served=is_served(self._installation, state),
             histories=output_histories(state),
             topics=offset_topics(state),
             first_topics=first_topics(state),
         )
 
     def _record_description(self, instance: str) -> None:
-        manifests = Control(self._site.store, self._job, instance).read_manifests() or {}
+        manifests = Control(self._installation.store, self._job, instance).read_manifests() or {}
         hashes = {
-            query: put_object(self._site.store, self._job, "manifests", to_json(manifest), ".json")
+            query: put_object(self._installation.store, self._job, "manifests", to_json(manifest), ".json")
             for query, manifest in manifests.items()
         }
         self._record(ReleaseDescribed(release=self._release().name, manifests=hashes))
 
     def _assess(self) -> None:
-        self._record(assess_candidate(self._site, self._journal.state(), self._current(), self._release().name))
+        self._record(assess_candidate(self._installation, self._journal.state(), self._current(), self._release().name))
 
     def _send(self, instance: str, kind: CommandKind) -> None:
         versions: dict[str, str] = {}
@@ -318,14 +321,14 @@ class DeployActs:
             versions = {query: way.version for query, way in ways.items() if way.way is Way.REBUILD}
         elif kind is CommandKind.COMPARE:
             may_differ = self._may_differ(state)
-        control = Control(self._site.store, self._job, instance)
+        control = Control(self._installation.store, self._job, instance)
         control.send(kind, self._operation, versions, may_differ=may_differ, output_losses=losses, other_topics=others)
-        self._site.runner.nudge(self._job, instance)
+        self._installation.runner.nudge(self._job, instance)
 
     def _may_differ(self, state: JobState) -> dict[str, tuple[str, ...]]:
         """Return query -> columns in which its rebuilt output may differ from the current output."""
-        old = stored_manifests(self._site, state, state.serving_release) if state.serving_release else {}
-        new = stored_manifests(self._site, state, self._release().name)
+        old = stored_manifests(self._installation, state, state.serving_release) if state.serving_release else {}
+        new = stored_manifests(self._installation, state, self._release().name)
         declared = self._current().request.expect_different
         rebuilt = [query for query, way in self._current().ways.items() if way.way is Way.REBUILD]
         return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
@@ -335,14 +338,14 @@ class DeployActs:
 
         Damaged checkpoints that a recovery leaves behind are omitted, so that no snapshot of them is taken.
         """
-        found, recover = live_checkpoints(self._site, self._journal.state()), self._current().request.recover
+        found, recover = live_checkpoints(self._installation, self._journal.state()), self._current().request.recover
         left = {*recover.snapshots, *recover.rebuilt} if recover is not None else set()
         found = {query: directory for query, directory in found.items() if query not in left}
         batches = {query: last_committed(tree_at(directory)) for query, directory in found.items()}
         return LastBatches({query: batch for query, batch in batches.items() if batch is not None})
 
     def _take_cutover_snapshots(self, batches: dict[str, int]) -> CutoverSnapshots:
-        return take_cutover_snapshots(self._site, self._job, self._operation, batches)
+        return take_cutover_snapshots(self._installation, self._job, self._operation, batches)
 
     def _restore_versions(self, step: Step) -> None:
         """Restore the versions of transitions that need it, or for a rollback the last batch before the cutover."""
@@ -350,7 +353,7 @@ class DeployActs:
         made: dict[str, str] = {}
         if step is Step.RESTORE:
             if operation.request.recover is not None:
-                must_not_hold(self._site, self._journal.state(), operation.request.recover.replans)
+                must_not_hold(self._installation, self._journal.state(), operation.request.recover.replans)
             for query, way in operation.ways.items():
                 if way.way is Way.RESTORE:
                     snapshot = self._versions.snapshot_named(query, way.snapshot)

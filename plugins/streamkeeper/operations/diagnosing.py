@@ -58,14 +58,14 @@ LEAST_FREE_BYTES = 64 * 2**20
 
 
 def diagnose_job(
-    site: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
+    installation: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> Diagnosis:
     """Observe a job and diagnose it; raises NotFound for an unknown job, InvalidInput for an unknown query.
 
     ``chosen``: the queries to restore or rebuild, in place of the damaged ones.
     ``snapshots``: query -> the snapshot to use.
     """
-    return diagnose(look_at_job(site, job, chosen=chosen, snapshots=snapshots), chosen=chosen)
+    return diagnose(look_at_job(installation, job, chosen=chosen, snapshots=snapshots), chosen=chosen)
 
 
 def diagnose_without_store(job: str, error: StoreUnavailable) -> Diagnosis:
@@ -74,24 +74,26 @@ def diagnose_without_store(job: str, error: StoreUnavailable) -> Diagnosis:
 
 
 def look_at_job(
-    site: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
+    installation: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> RecoveryLook:
     """Return all observations for a diagnosis; a store that does not answer is an observation, not an error."""
     try:
-        return _look(site, read_job(site, job), chosen, snapshots or {})
+        return _look(installation, read_job(installation, job), chosen, snapshots or {})
     except StoreUnavailable as error:
         return RecoveryLook(job=job, store=error.message)
     except JournalLost as error:
         return RecoveryLook(job=job, lost=error.message)
 
 
-def _look(site: Installation, state: JobState, chosen: Collection[str], snapshots: Mapping[str, str]) -> RecoveryLook:
+def _look(
+    installation: Installation, state: JobState, chosen: Collection[str], snapshots: Mapping[str, str]
+) -> RecoveryLook:
     release, instance, opened = state.serving_release, state.appointed, state.open_operation
-    if outdated := find_outdated(site, state):
+    if outdated := find_outdated(installation, state):
         return RecoveryLook(job=state.job, outdated=outdated, release=release, instance=instance)
-    manifests = stored_manifests(site, state, release) if release in state.described else {}
+    manifests = stored_manifests(installation, state, release) if release in state.described else {}
     refuse_unknown("query", dict.fromkeys([*chosen, *snapshots]), manifests)
-    seen = RecoveryLook(job=state.job, release=release, instance=instance, full=_full(site))
+    seen = RecoveryLook(job=state.job, release=release, instance=instance, full=_full(installation))
     if state.stopped is not None:
         by, reason = state.stopped.requested_by or "an unknown user", state.stopped.reason or "no reason given"
         seen = msgspec.structs.replace(seen, stopped=f"{by}: {reason}")
@@ -100,8 +102,8 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
         seen = msgspec.structs.replace(seen, open_operation=at, waits=asked_about(opened) is not None)
     if not instance:
         return seen
-    control = Control(site.store, state.job, instance)
-    status, exit_, liveness = control.read_status(), control.read_exit(), observe(site, state, instance)
+    control = Control(installation.store, state.job, instance)
+    status, exit_, liveness = control.read_status(), control.read_exit(), observe(installation, state, instance)
     error = (exit_.error if exit_ is not None else "") or (status.error if status is not None else "")
     recorded = exit_.fault if exit_ is not None and exit_.error else status.fault if status is not None else ""
     told = _told(status, error, recorded)
@@ -123,7 +125,14 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
         broke=_broke(status, manifests),
         queries=tuple(
             _look_at_query(
-                site, state, query, manifest, status, wanted=wanted, named=snapshots.get(query, ""), life=liveness.life
+                installation,
+                state,
+                query,
+                manifest,
+                status,
+                wanted=wanted,
+                named=snapshots.get(query, ""),
+                life=liveness.life,
             )
             for query, manifest in sorted(manifests.items())
             if state.current_version(query) is not None
@@ -132,7 +141,7 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
 
 
 def _look_at_query(
-    site: Installation,
+    installation: Installation,
     state: JobState,
     query: str,
     manifest: Manifest,
@@ -144,15 +153,15 @@ def _look_at_query(
 ) -> QueryLook:
     current = state.current_version(query)
     assert current is not None
-    version, directory = current.version, site.checkpoint(state, query, current.version)
-    lost = find_version_loss(site, state, query, version)
-    known = known_version(site, state, query, version)
+    version, directory = current.version, installation.checkpoint(state, query, current.version)
+    lost = find_version_loss(installation, state, query, version)
+    known = known_version(installation, state, query, version)
     opened = OpenInput()
     if not lost and life is not Life.ALIVE:
-        opened = find_open_input(directory.fresh(), lambda: unseen_input(site, state, query))
+        opened = find_open_input(directory.fresh(), lambda: unseen_input(installation, state, query))
     # Read before the output: a running driver writes a batch before it commits it.
     committed = None if lost else last_committed(directory.fresh())
-    holds = ask(site, state, state.serving_release, query, manifest.sink, version)
+    holds = ask(installation, state, state.serving_release, query, manifest.sink, version)
     seen = QueryLook(
         query=query,
         version=version,
@@ -174,10 +183,10 @@ def _look_at_query(
     )
     if not seen.damaged and query not in wanted:
         return seen
-    seen = msgspec.structs.replace(seen, replan=look_at_replan(site, state, seen, directory))
+    seen = msgspec.structs.replace(seen, replan=look_at_replan(installation, state, seen, directory))
     left = Left(query=seen, manifest=manifest, committed=known.committed, query_id=known.query_id)
-    replay, no_restore, passed_over = choose_replay(site, state, left, named=named)
-    reads, no_rebuild = _rebuild(site, state, seen, manifest)
+    replay, no_restore, passed_over = choose_replay(installation, state, left, named=named)
+    reads, no_rebuild = _rebuild(installation, state, seen, manifest)
     return msgspec.structs.replace(
         seen, replay=replay, no_restore=no_restore, passed_over=passed_over, rebuild=reads, no_rebuild=no_rebuild
     )
@@ -237,7 +246,7 @@ def _failing(status: DriverStatus | None, query: str) -> str:
     return told.error if told.failures >= (FAILURES if status.generation == 1 else 1) else ""
 
 
-def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Manifest) -> tuple[str, str]:
+def _rebuild(installation: Installation, state: JobState, seen: QueryLook, manifest: Manifest) -> tuple[str, str]:
     """Return the input of a rebuild, and why no rebuild is possible; one of the two is empty."""
     if not capabilities_of(manifest.sink.kind).shadows:
         return "", f"its {manifest.sink.kind} output cannot be written without readers seeing it"
@@ -245,19 +254,19 @@ def _rebuild(site: Installation, state: JobState, seen: QueryLook, manifest: Man
         return "", "an availableNow query ends before a cutover is possible"
     if seen.lost:
         return "", f"the end of the rebuild cannot be determined: {seen.lost}"
-    if gone := gone_of_sources(site, state, seen.query, seen.version):
+    if gone := gone_of_sources(installation, state, seen.query, seen.version):
         return "", gone
-    directory = site.checkpoint(state, seen.query, seen.version)
+    directory = installation.checkpoint(state, seen.query, seen.version)
     try:
         lacking = compare(position(directory.fresh()), Position()).lacking
-        return f"{lacking}{told_old_input(directory, manifest, unseen_input(site, state, seen.query))}", ""
+        return f"{lacking}{told_old_input(directory, manifest, unseen_input(installation, state, seen.query))}", ""
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return "", f"the end of the rebuild cannot be determined: {error.message}"
 
 
-def _full(site: Installation) -> str:
+def _full(installation: Installation) -> str:
     """Return a clause about the first of the installation's disks that is full; empty if none is."""
-    settings = site.settings
+    settings = installation.settings
     places = [
         ("store", settings.store_directory),
         ("checkpoints", settings.checkpoint_directory),

@@ -42,7 +42,7 @@ class Readers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_readers(
-    site: Installation, index: FleetIndex | None, job: str, outputs: Mapping[str, SinkDescription]
+    installation: Installation, index: FleetIndex | None, job: str, outputs: Mapping[str, SinkDescription]
 ) -> Readers:
     """Return the readers of a job's outputs, at the cost of one request for each other job with a driver.
 
@@ -59,7 +59,7 @@ def find_readers(
     if len(others) > MOST_JOBS:
         unknown.append(f"only the first {MOST_JOBS} of {len(others):,} other jobs were checked")
     with ThreadPoolExecutor(_READERS) as pool:
-        looked = list(pool.map(lambda row: _described(site, row), others[:MOST_JOBS]))
+        looked = list(pool.map(lambda row: _described(installation, row), others[:MOST_JOBS]))
     found: list[Reader] = []
     for row, manifests in zip(others, looked, strict=False):
         if isinstance(manifests, str):
@@ -80,10 +80,10 @@ def _unreadable(query: str, sink: SinkDescription) -> str:
     return ""
 
 
-def _described(site: Installation, row: JobRow) -> dict[str, Manifest] | str:
+def _described(installation: Installation, row: JobRow) -> dict[str, Manifest] | str:
     """Return the manifests of a job's driver, or why they are unknown."""
     try:
-        found = Control(site.store, row.job, row.instance).read_manifests()
+        found = Control(installation.store, row.job, row.instance).read_manifests()
     except StreamkeeperError as error:
         return str(error)
     return found if found is not None else "the description by its driver no longer exists"

@@ -37,21 +37,21 @@ class DrillPlace(msgspec.Struct, frozen=True, kw_only=True):
     scratch: Path
 
 
-def released_job(site: Installation, snapshot: Snapshot) -> DrillPlace:
+def released_job(installation: Installation, snapshot: Snapshot) -> DrillPlace:
     """Unpack the release that wrote a snapshot, and return the inputs for the snapshot's drill.
 
     Raises NotFound or RegistryDamaged.
     """
     job, _, query = snapshot.series.partition("/")
-    state = read_job(site, job)
+    state = read_job(installation, job)
     if snapshot.release not in state.releases:
         missing = f"job {job} has no release {snapshot.release}"
         unnamed = f"snapshot {snapshot.name} of {snapshot.series} does not record a release"
         raise NotFound(missing if snapshot.release else unnamed, hint="name the job's file with `--job-file`")
     content = state.releases[snapshot.release].content
-    root = unpack_job(site.store, job, content.bundle, site.settings)
+    root = unpack_job(installation.store, job, content.bundle, installation.settings)
     file = JobFile(root=str(root), entry=content.entry, name=job, params=content.params, conf=content.conf)
-    return DrillPlace(job=file, query=query, scratch=site.settings.scratch)
+    return DrillPlace(job=file, query=query, scratch=installation.settings.scratch)
 
 
 def drill(

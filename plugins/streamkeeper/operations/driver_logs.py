@@ -30,12 +30,12 @@ class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence that names the machine, if the log cannot be read from here; else empty."""
 
 
-def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
+def find_log(installation: Installation, job: str, instance: str = "") -> LogPlace:
     """Return the location of an instance's log; raises NotFound.
 
     ``instance``: by default the current instance, or the job's newest instance if none is current.
     """
-    state = read_job(site, job)
+    state = read_job(installation, job)
     known = list(state.instances)
     wanted = instance or state.serving_instance or (known[-1] if known else "")
     if wanted not in state.instances:
@@ -45,13 +45,13 @@ def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
                 f"job {job} has no instance {instance}", hint=f"name one of the newest: {', '.join(known[-3:])}"
             )
         raise NotFound(f"job {job} has started no driver yet", hint="deploy the job")
-    path = site.settings.log(job, wanted)
+    path = installation.settings.log(job, wanted)
     place = LogPlace(job=job, instance=wanted, path=str(path))
     if path.is_file():
         return place
-    if told := site.runner.where_log_is(job, wanted):
+    if told := installation.runner.where_log_is(job, wanted):
         return msgspec.structs.replace(place, elsewhere=told)
-    records = Control(site.store, job, wanted).processes()
+    records = Control(installation.store, job, wanted).processes()
     if not records:
         return msgspec.structs.replace(place, elsewhere=f"no machine has recorded that it started {wanted}")
     hosts = ", ".join(sorted({record.host for record in records}))
@@ -59,27 +59,27 @@ def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
     return msgspec.structs.replace(place, elsewhere=told)
 
 
-def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 20) -> list[str]:
+def tail_log(installation: Installation, job: str, instance: str = "", *, count: int = 20) -> list[str]:
     """Return a line with the log's path, then the log's last lines, redacted.
 
     If the log cannot be read here, return only one line with the reason, such as the machine that has the log.
     """
     try:
-        place = find_log(site, job, instance)
+        place = find_log(installation, job, instance)
     except NotFound as error:
         return [error.message]
     if place.elsewhere:
         return [place.elsewhere]
     lines, _ = last_lines(Path(place.path), count)
-    shown = shown_lines(site, job)
+    shown = shown_lines(installation, job)
     return [f"the last {len(lines)} lines of {place.path}:", *map(shown, lines)]
 
 
-def shown_lines(site: Installation, job: str) -> Callable[[str], str]:
+def shown_lines(installation: Installation, job: str) -> Callable[[str], str]:
     """Return a function that redacts a line of a job's log for display.
 
     Supervisors mask the secrets in a log when they write it. This function also masks secrets written in params or
     confs, which the supervisors of earlier versions of Streamkeeper left unmasked.
     """
-    hidden = literals_of(read_job(site, job).releases.values())
+    hidden = literals_of(read_job(installation, job).releases.values())
     return lambda line: visible(redact(line, hidden))

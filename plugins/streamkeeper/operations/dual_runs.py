@@ -32,13 +32,13 @@ class DualRun(msgspec.Struct, frozen=True, kw_only=True):
         return f"job {self.job} is in a dual run (operation {self.operation})"
 
 
-def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | None:
+def dual_run_before(installation: Installation, job: str, operation: str) -> DualRun | None:
     """Return another job's dual run that must end before this operation starts its own; None if it need not wait."""
-    state = site.journal(job, f"operation:{operation}").state()
+    state = installation.journal(job, f"operation:{operation}").state()
     if not _is_to_begin(state, state.operations[operation]):
         return None
-    others = (other for other in list_jobs(site.store) if other != job)
-    return next((found for found in (_dual_run_of(site, other) for other in others) if found is not None), None)
+    others = (other for other in list_jobs(installation.store) if other != job)
+    return next((found for found in (_dual_run_of(installation, other) for other in others) if found is not None), None)
 
 
 def never_came(before: DualRun, limit_s: float) -> str:
@@ -53,13 +53,13 @@ def _is_to_begin(state: JobState, operation: OperationState) -> bool:
     return not _shadows(state, operation)
 
 
-def _dual_run_of(site: Installation, job: str) -> DualRun | None:
+def _dual_run_of(installation: Installation, job: str) -> DualRun | None:
     """Return the dual run of a job; None once the new driver was ordered to go, because the old one has ended by then.
 
     A dual run that waits for a person does not count, because an answer may take a day.
     """
     try:
-        state = site.journal(job, "reader").state()
+        state = installation.journal(job, "reader").state()
     except PermanentError:
         # Damaged records of another job must not delay this one.
         return None

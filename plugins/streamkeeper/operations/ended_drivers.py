@@ -76,35 +76,40 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
     """Failed removals, one sentence each."""
 
 
-def sharing_instances(site: Installation) -> set[str]:
+def sharing_instances(installation: Installation) -> set[str]:
     """Return the instances, of any job, that left data in the space shared with remote executors."""
-    return set(tree_at(scratch_location(site.settings.checkpoints)).folders(""))
+    return set(tree_at(scratch_location(installation.settings.checkpoints)).folders(""))
 
 
 def plan_ended(
-    site: Installation, state: JobState, now: datetime, sharing: Collection[str] = ()
+    installation: Installation, state: JobState, now: datetime, sharing: Collection[str] = ()
 ) -> Iterator[EndedDriver]:
     """Yield the leftovers of terminated instances that can be removed: scratch space at once, records and logs after
     ``ended_days``.
 
     The days count from the instance's last report. ``sharing``: the result of ``sharing_instances``.
     """
-    recorded = set(site.store.folders(control_key(state.job, "")))
-    for driver in _dead(site, state):
+    recorded = set(installation.store.folders(control_key(state.job, "")))
+    for driver in _dead(installation, state):
         if driver.instance in _needed(state):
             continue
-        log = site.settings.log(state.job, driver.instance)
+        log = installation.settings.log(state.job, driver.instance)
         logs = tuple(str(path) for path in (log, log.with_name(f"{log.name}.1")) if path.is_file())
-        scratch = site.settings.scratch / driver.instance
+        scratch = installation.settings.scratch / driver.instance
         left = (str(scratch),) if scratch.is_dir() and not scratch.is_symlink() else ()
-        shared = scratch_location(site.settings.checkpoints, driver.instance) if driver.instance in sharing else ""
+        shared = (
+            scratch_location(installation.settings.checkpoints, driver.instance) if driver.instance in sharing else ""
+        )
         if not (logs or left or shared or driver.instance in recorded):
             continue
-        last = _last_sign(site, state, driver)
-        if now.timestamp() - last > site.settings.ended_days * _DAY_S:
-            keys = tuple(sorted(site.store.list(control_key(state.job, driver.instance, "")), key=_going))
+        last = _last_sign(installation, state, driver)
+        if now.timestamp() - last > installation.settings.ended_days * _DAY_S:
+            keys = tuple(sorted(installation.store.list(control_key(state.job, driver.instance, "")), key=_going))
             day = datetime.fromtimestamp(last, UTC).date()
-            reason = f"it has terminated, and its last report ({day}) is older than {site.settings.ended_days:g} days"
+            reason = (
+                f"it has terminated, and its last report ({day}) is older than"
+                f" {installation.settings.ended_days:g} days"
+            )
             files = (*logs, *left)
         elif left or shared:
             keys, files, reason = (), left, "scratch space of a terminated driver"
@@ -113,24 +118,26 @@ def plan_ended(
         yield EndedDriver(job=state.job, instance=driver.instance, keys=keys, files=files, shared=shared, reason=reason)
 
 
-def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
+def plan_unused(installation: Installation, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
     """Yield unpacked bundles on this machine that were not used for ``ended_days``.
 
     Also yield two kinds of leftovers once they are older than a day: bundles whose unpacking or removal was
     interrupted, and scratch space of drills and dry runs. ``states``: of all jobs.
     """
-    needed = _bundles(site, states)
-    for bundle in _folders(site.settings.bundles):
+    needed = _bundles(installation, states)
+    for bundle in _folders(installation.settings.bundles):
         unfinished = bool(_REMOVED.fullmatch(bundle.name)) or bundle.name.startswith(_UNPACKING)
         reason = "its unpacking or removal was interrupted" if unfinished else "no driver runs it"
-        if bundle.name not in needed and _age_s(bundle, now) > _DAY_S * (1 if unfinished else site.settings.ended_days):
+        if bundle.name not in needed and _age_s(bundle, now) > _DAY_S * (
+            1 if unfinished else installation.settings.ended_days
+        ):
             yield Unused(directory=str(bundle), used=_used(bundle), reason=reason)
-    for folder in _folders(site.settings.scratch):
+    for folder in _folders(installation.settings.scratch):
         if _CUT_OFF.fullmatch(folder.name) and _age_s(folder, now) > _DAY_S:
             yield Unused(directory=str(folder), used=_used(folder), reason="a drill or a dry run was interrupted")
 
 
-def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:
+def remove_ended(installation: Installation, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:
     """Remove the planned leftovers that are still not needed. An interruption at any point does no harm.
 
     ``drivers`` and ``unused``: from ``plan_ended`` and ``plan_unused``. Raises StoreUnavailable.
@@ -139,23 +146,23 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
     failed: list[str] = []
     folders: list[Path] = []
     for driver in drivers:
-        if driver.instance in _needed(read_job(site, driver.job)):
+        if driver.instance in _needed(read_job(installation, driver.job)):
             continue
         try:
             if driver.keys:
-                site.runner.bury(driver.job, driver.instance, with_log=True)
+                installation.runner.bury(driver.job, driver.instance, with_log=True)
         except StreamkeeperError as error:
             failed.append(f"driver {driver.instance} of {driver.job}: {error}")
             continue
         for key in driver.keys:
             crash_point("prune.record.before")
-            site.store.delete(key)
+            installation.store.delete(key)
             records += 1
         folders += map(Path, driver.files)
         if driver.shared:
             gone = tree_at(driver.shared).empty().values()
             files, size = files + len(gone), size + sum(stamp.size for stamp in gone)
-    for path in (*folders, *_set_aside(site, unused)):
+    for path in (*folders, *_set_aside(installation, unused)):
         found = [path.lstat().st_size] if path.is_file() else [at.size for at in LocalTree(path).look().files.values()]
         try:
             path.unlink() if path.is_file() else shutil.rmtree(path)
@@ -169,7 +176,7 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
     return Removed(records=records, files=files, bytes=size, failed=tuple(failed))
 
 
-def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
+def bury_ended(installation: Installation, jobs: Iterable[str]) -> list[str]:
     """Free resources that were not freed when their instance ended, and return failures, one sentence each.
 
     Such resources are left if freeing them was interrupted, or had to wait for a proof of the end. This function covers
@@ -178,11 +185,11 @@ def bury_ended(site: Installation, jobs: Iterable[str]) -> list[str]:
     """
     failed = []
     for job in jobs:
-        state = read_job(site, job)
+        state = read_job(installation, job)
         for name in sorted(_needed(state) & state.instances.keys()):
             try:
                 if state.instances[name].ended:
-                    site.runner.bury(job, name)
+                    installation.runner.bury(job, name)
             except StreamkeeperError as error:
                 failed.append(f"driver {name} of {job}: {error}")
     return failed
@@ -214,20 +221,20 @@ def _needed(state: JobState) -> set[str]:
     }
 
 
-def _dead(site: Installation, state: JobState) -> list[InstanceState]:
+def _dead(installation: Installation, state: JobState) -> list[InstanceState]:
     """Return the instances whose end is recorded, and those whose end is proven now."""
     open_ends = [(state.job, instance.instance) for instance in state.instances.values() if not instance.ended]
-    seen = site.runner.observe_many(open_ends)
+    seen = installation.runner.observe_many(open_ends)
     gone = {name for (_, name), liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
     return [instance for instance in state.instances.values() if instance.ended or instance.instance in gone]
 
 
-def _last_sign(site: Installation, state: JobState, instance: InstanceState) -> float:
+def _last_sign(installation: Installation, state: JobState, instance: InstanceState) -> float:
     """Return the time of an instance's last status, else of its operation's start, in seconds since 1970."""
-    status = Control(site.store, state.job, instance.instance).read_status()
+    status = Control(installation.store, state.job, instance.instance).read_status()
     if status is not None and status.at:
         return datetime.fromisoformat(status.at).timestamp()
-    began = site.journal(state.job, "prune").entry(state.operations[instance.operation].started)
+    began = installation.journal(state.job, "prune").entry(state.operations[instance.operation].started)
     return datetime.fromisoformat(began.at).timestamp()
 
 
@@ -237,11 +244,11 @@ def _going(key: str) -> tuple[bool, bool, str]:
     return name != "launch.json", name.startswith("process-"), key
 
 
-def _bundles(site: Installation, states: Iterable[JobState]) -> set[str]:
+def _bundles(installation: Installation, states: Iterable[JobState]) -> set[str]:
     """Return the bundles of current releases, of releases in deployment, and of processes that may be running."""
     needed: set[str] = set()
     for state in states:
-        dead = {instance.instance for instance in _dead(site, state)} - _needed(state)
+        dead = {instance.instance for instance in _dead(installation, state)} - _needed(state)
         releases = {instance.release for instance in state.instances.values() if instance.instance not in dead}
         needed |= {
             state.releases[release].content.bundle for release in {state.serving_release, *releases} & {*state.releases}
@@ -249,14 +256,18 @@ def _bundles(site: Installation, states: Iterable[JobState]) -> set[str]:
     return needed
 
 
-def _set_aside(site: Installation, unused: Iterable[Unused]) -> Iterator[Path]:
+def _set_aside(installation: Installation, unused: Iterable[Unused]) -> Iterator[Path]:
     """Yield directories that are still unused, renamed so that no driver finds them.
 
     A driver is recorded long before it unpacks its bundle, and it marks an existing bundle as used. A bundle that is
     marked during the renaming is renamed back.
     """
     planned = list(unused)
-    needed = _bundles(site, [read_job(site, job) for job in recorded_jobs(site)]) if planned else set()
+    needed = (
+        _bundles(installation, [read_job(installation, job) for job in recorded_jobs(installation)])
+        if planned
+        else set()
+    )
     for entry in planned:
         path = Path(entry.directory)
         target = path.with_name(f".removed-{path.name.lstrip('.')}-{uuid.uuid4().hex}")

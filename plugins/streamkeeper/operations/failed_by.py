@@ -22,19 +22,19 @@ _BY_RULE = {
 _FAILED = frozenset({Outcome.FAILED, Outcome.FELL_BACK})
 
 
-def fault_of_operation(site: Installation, state: JobState, operation: OperationState, outcome: Outcome) -> str:
+def fault_of_operation(installation: Installation, state: JobState, operation: OperationState, outcome: Outcome) -> str:
     """Return the value of the ``Fault`` that ended an operation; empty for an operation that did not fail."""
     if outcome not in _FAILED:
         return ""
-    found = None if operation.has_begun(Step.DRAIN) else _of_findings(site, state.job, operation)
-    return (found or _of_drivers(site, state, operation) or Fault.UNCLASSIFIED).value
+    found = None if operation.has_begun(Step.DRAIN) else _of_findings(installation, state.job, operation)
+    return (found or _of_drivers(installation, state, operation) or Fault.UNCLASSIFIED).value
 
 
-def _of_findings(site: Installation, job: str, operation: OperationState) -> Fault | None:
+def _of_findings(installation: Installation, job: str, operation: OperationState) -> Fault | None:
     if not operation.report:
         return None
     try:
-        assessment = read_assessment(site.store, job, operation.report)
+        assessment = read_assessment(installation.store, job, operation.report)
     except StreamkeeperError:
         return None
     fatal = (
@@ -46,10 +46,10 @@ def _of_findings(site: Installation, job: str, operation: OperationState) -> Fau
     return next((_BY_RULE[rule] for rule in fatal if rule in _BY_RULE), None)
 
 
-def _of_drivers(site: Installation, state: JobState, operation: OperationState) -> Fault | None:
+def _of_drivers(installation: Installation, state: JobState, operation: OperationState) -> Fault | None:
     mine = [each for each in state.instances.values() if each.operation == operation.operation]
     for instance in reversed(mine):
-        control = Control(site.store, state.job, instance.instance)
+        control = Control(installation.store, state.job, instance.instance)
         end, status = control.read_exit(), control.find_status()
         for stored in (end.fault if end is not None else "", status.fault if status is not None else ""):
             if (found := read_fault(stored)) not in (None, Fault.UNCLASSIFIED):

@@ -46,24 +46,26 @@ def last_assessed(state: JobState) -> OperationState | None:
     return max(assessed, key=lambda operation: operation.started, default=None)
 
 
-def read_findings(site: Installation, state: JobState, operation: OperationState) -> OperationFindings:
+def read_findings(installation: Installation, state: JobState, operation: OperationState) -> OperationFindings:
     """Return the findings of an assessed operation; raises RegistryDamaged, FormatTooNew, StoreUnavailable."""
     before = served_before(state, operation)
-    differences, undiffered = _differences(site, state, before, release_of(operation))
+    differences, undiffered = _differences(installation, state, before, release_of(operation))
     return OperationFindings(
         operation=operation.operation,
         release=release_of(operation),
         before=before,
         decision=operation.verdict_sentence,
         refusal=operation.refusal,
-        assessment=read_assessment(site.store, state.job, operation.report),
+        assessment=read_assessment(installation.store, state.job, operation.report),
         ways=dict(operation.ways),
         differences=differences,
         undiffered=undiffered,
     )
 
 
-def _differences(site: Installation, state: JobState, before: str, after: str) -> tuple[tuple[Difference, ...], str]:
+def _differences(
+    installation: Installation, state: JobState, before: str, after: str
+) -> tuple[tuple[Difference, ...], str]:
     if not before:
         return (), f"{after or 'it'} was the first release, so there is no earlier one to compare with"
     if before == after:
@@ -72,7 +74,7 @@ def _differences(site: Installation, state: JobState, before: str, after: str) -
         missing = before if before not in state.releases else after or "its release"
         return (), f"the difference is unknown: {missing} is not recorded"
     try:
-        versions = [released_version(site, state, name) for name in (before, after)]
+        versions = [released_version(installation, state, name) for name in (before, after)]
     except StreamkeeperError as error:
         return (), f"the difference is unknown: {error}"
     return find_differences(*versions), ""

@@ -118,7 +118,7 @@ class Seen:
 
 
 def look_at_fleet(
-    site: Installation,
+    installation: Installation,
     before: FleetIndex | None,
     *,
     now: float,
@@ -128,36 +128,36 @@ def look_at_fleet(
 ) -> list[Seen]:
     """Observe every job, or only ``job``.
 
-    ``site``: the installation; ``before``: the last index; ``now``: seconds since 1970; ``run_is_over``: whether a DAG
-    run has ended; ``whole``: False for statuses and snapshots only; ``job``: empty for all.
+    ``installation``: the installation; ``before``: the last index; ``now``: seconds since 1970; ``run_is_over``:
+    whether a DAG run has ended; ``whole``: False for statuses and snapshots only; ``job``: empty for all.
 
     Raises StoreUnavailable if not even the jobs can be listed.
     """
     remembered = {row.job: row.memory for row in before.rows} if before is not None else {}
-    jobs = [job] if job else _known_jobs(site, remembered)
-    lost = {} if job else find_lost_jobs(site, jobs, remembered)
+    jobs = [job] if job else _known_jobs(installation, remembered)
+    lost = {} if job else find_lost_jobs(installation, jobs, remembered)
     fleet = [
         Seen(job=name, memory=remembered.get(name, JobMemory()), lost=lost.get(name, ""))
         for name in sorted({*jobs, *lost})
     ]
     with ThreadPoolExecutor(WORKERS) as pool:
-        _all(pool, fleet, lambda seen: _read_records(site, seen))
-        asked = jobs_asked(site.store)
-        _all(pool, [seen for seen in fleet if seen.job in asked], lambda seen: _read_asked(site, seen, now))
-        _observe(site, fleet)
-        _all(pool, fleet, lambda seen: _read_end(site, seen))
+        _all(pool, fleet, lambda seen: _read_records(installation, seen))
+        asked = jobs_asked(installation.store)
+        _all(pool, [seen for seen in fleet if seen.job in asked], lambda seen: _read_asked(installation, seen, now))
+        _observe(installation, fleet)
+        _all(pool, fleet, lambda seen: _read_end(installation, seen))
         if whole:
-            _all(pool, fleet, lambda seen: _look_deeper(site, seen, now, run_is_over))
+            _all(pool, fleet, lambda seen: _look_deeper(installation, seen, now, run_is_over))
         else:
-            _look_for_snapshots(pool, site, fleet, now)
+            _look_for_snapshots(pool, installation, fleet, now)
     return fleet
 
 
-def _known_jobs(site: Installation, remembered: dict[str, JobMemory]) -> list[str]:
+def _known_jobs(installation: Installation, remembered: dict[str, JobMemory]) -> list[str]:
     """Return the names of all jobs; jobs that an earlier pass observed are not checked for a journal."""
     if not remembered:
-        return recorded_jobs(site)
-    return [job for job in list_jobs(site.store) if job in remembered or has_journal(site.store, job)]
+        return recorded_jobs(installation)
+    return [job for job in list_jobs(installation.store) if job in remembered or has_journal(installation.store, job)]
 
 
 def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None]) -> None:
@@ -171,45 +171,45 @@ def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None
         pass
 
 
-def _read_records(site: Installation, seen: Seen) -> None:
+def _read_records(installation: Installation, seen: Seen) -> None:
     with seen.looking(RECORDS):
-        facts = None if seen.lost else read_facts(site, seen.job, seen.memory.facts)
+        facts = None if seen.lost else read_facts(installation, seen.job, seen.memory.facts)
         if facts is None or facts.number == 0:
             # Its folder may exist without a journal.
-            seen.lost = seen.lost or find_lost(site, seen.job)
+            seen.lost = seen.lost or find_lost(installation, seen.job)
         seen.facts = seen.memory.facts if seen.lost else facts
     if seen.unreadable:
         # The driver's state counts even if newer entries of the journal are unknown.
         seen.facts = seen.memory.facts
     if seen.instance:
         with seen.looking("status"):
-            seen.status = Control(site.store, seen.job, seen.instance).read_status()
+            seen.status = Control(installation.store, seen.job, seen.instance).read_status()
 
 
-def _read_asked(site: Installation, seen: Seen, now: float) -> None:
+def _read_asked(installation: Installation, seen: Seen, now: float) -> None:
     with seen.looking("questions"):
-        seen.asked = asked_person(site.store, seen.job, now=now)
+        seen.asked = asked_person(installation.store, seen.job, now=now)
 
 
-def _observe(site: Installation, fleet: list[Seen]) -> None:
+def _observe(installation: Installation, fleet: list[Seen]) -> None:
     """Observe all drivers at once; a recorded end, including a stated one, takes precedence."""
     for seen in fleet:
         if seen.facts is not None and seen.facts.ended:
             seen.liveness = Liveness(life=Life.DEAD, why=seen.facts.ended, fault=read_fault(seen.facts.ended_fault))
     known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance and seen.liveness is None}
-    for driver, liveness in site.runner.observe_many(list(known)).items():
+    for driver, liveness in installation.runner.observe_many(list(known)).items():
         known[driver].liveness = liveness
         known[driver].elsewhere = liveness.elsewhere
 
 
-def _read_end(site: Installation, seen: Seen) -> None:
+def _read_end(installation: Installation, seen: Seen) -> None:
     """Read the exit record of a driver that is not alive."""
     if seen.liveness is not None and seen.liveness.life is not Life.ALIVE:
         with seen.looking("exit"):
-            seen.exit = Control(site.store, seen.job, seen.instance).read_exit()
+            seen.exit = Control(installation.store, seen.job, seen.instance).read_exit()
 
 
-def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
+def _look_deeper(installation: Installation, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
     facts = seen.facts
     if facts is None or facts.forgotten or seen.elsewhere or seen.lost or seen.unreadable:
         return
@@ -217,25 +217,25 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
     if seen.liveness is None or seen.liveness.life is not Life.ALIVE:
         # A running driver checks the store itself, before each batch.
         with seen.looking("claims of its epochs"):
-            seen.outdated = _find_outdated(site, seen.job, facts) or facts.went_back
+            seen.outdated = _find_outdated(installation, seen.job, facts) or facts.went_back
     if facts.operation is not None and not facts.operation.operation.startswith(OWN):
         with seen.looking("operation"):
-            seen.abandoned = is_abandoned(site.store, seen.job, facts.operation.operation, run_is_over)
+            seen.abandoned = is_abandoned(installation.store, seen.job, facts.operation.operation, run_is_over)
     statuses = {seen.instance: seen.status}
     for query, version in sorted(facts.versions.items()):
         location = checkpoint_location(version.root, seen.job, query, version.version)
         with seen.looking(f"checkpoint of {query}"):
             by = version.claimed_by
             if by and by not in statuses:
-                statuses[by] = Control(site.store, seen.job, by).read_status()
+                statuses[by] = Control(installation.store, seen.job, by).read_status()
             known = known_checkpoint(seen.job, version, commits_of(statuses.get(by)))
             directory = tree_at(location)
-            if host := find_disk(site, seen.job, version, directory):
+            if host := find_disk(installation, seen.job, version, directory):
                 seen.elsewhere = host
                 return
             lost = find_loss(directory, known)
             gone = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
-            opened = find_open_input(directory, _unseen_input(site, seen.job, query)) if gone else OpenInput()
+            opened = find_open_input(directory, _unseen_input(installation, seen.job, query)) if gone else OpenInput()
             seen.checkpoints[query] = CheckpointLook(
                 version=version.version,
                 directory=directory.where(""),
@@ -247,20 +247,22 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
             )
             if not lost:
                 with seen.looking(f"snapshots of {query}"):
-                    told = look_at_snapshots(site, known, location, facts, query, seen.memory.snapshots.get(query), now)
+                    told = look_at_snapshots(
+                        installation, known, location, facts, query, seen.memory.snapshots.get(query), now
+                    )
                     seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: told})
     with seen.looking("history"):
-        _read_history(site, seen)
+        _read_history(installation, seen)
 
 
-def _unseen_input(site: Installation, job: str, query: str) -> Callable[[], Mapping[str, str]]:
-    return lambda: unseen_input(site, site.journal(job, "watch").state(), query)
+def _unseen_input(installation: Installation, job: str, query: str) -> Callable[[], Mapping[str, str]]:
+    return lambda: unseen_input(installation, installation.journal(job, "watch").state(), query)
 
 
-def _look_for_snapshots(pool: ThreadPoolExecutor, site: Installation, fleet: list[Seen], now: float) -> None:
+def _look_for_snapshots(pool: ThreadPoolExecutor, installation: Installation, fleet: list[Seen], now: float) -> None:
     """Read the current ages of all snapshots, whether due or not; remembered facts save requests."""
     try:
-        store = site.snapshots
+        store = installation.snapshots
     except StreamkeeperError as error:
         for seen in fleet:
             seen.unlooked["snapshots"] = str(error)
@@ -278,9 +280,9 @@ def _read_snapshots(store: Store, seen: Seen, now: float) -> None:
             seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: found})
 
 
-def _find_outdated(site: Installation, job: str, facts: JobFacts) -> str:
-    roots = {query: version.root or site.settings.checkpoints for query, version in facts.versions.items()}
-    return find_outdated_epochs(site, job, facts.epochs or {}, roots)
+def _find_outdated(installation: Installation, job: str, facts: JobFacts) -> str:
+    roots = {query: version.root or installation.settings.checkpoints for query, version in facts.versions.items()}
+    return find_outdated_epochs(installation, job, facts.epochs or {}, roots)
 
 
 def _damage(directory: Tree) -> str:
@@ -295,7 +297,7 @@ def _unproven(facts: JobFacts, query: str, directory: Tree) -> str:
     return owner if owner and last_committed(directory) is not None else ""
 
 
-def _read_history(site: Installation, seen: Seen) -> None:
+def _read_history(installation: Installation, seen: Seen) -> None:
     """Read the history only of a job with a lag or a large state: otherwise no rule uses it."""
     queries = seen.status.queries.values() if seen.status is not None else ()
     worth = any(
@@ -306,5 +308,5 @@ def _read_history(site: Installation, seen: Seen) -> None:
         for query in queries
     )
     if worth and seen.liveness is not None and seen.liveness.life is Life.ALIVE:
-        history = Control(site.store, seen.job, seen.instance).read_history()
+        history = Control(installation.store, seen.job, seen.instance).read_history()
         seen.history = dict(history.queries) if history is not None else {}

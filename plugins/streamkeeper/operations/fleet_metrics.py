@@ -30,19 +30,19 @@ _SERVES = frozenset({Standing.SERVING, Standing.DRAINING})
 _NOT_KNOWN = frozenset({Standing.UNKNOWN, Standing.NOT_DEPLOYED})
 
 
-def look_at_fleet(site: Installation, now: float) -> Fleet:
+def look_at_fleet(installation: Installation, now: float) -> Fleet:
     """Return every job at ``now``, seconds since 1970; for a job that cannot be read, only its name.
 
     A store that does not answer is reported in the result, not raised.
     """
     try:
-        index = read_index(site.store, site.id)
+        index = read_index(installation.store, installation.id)
         watch_pass = _last_pass(index, now) if index is not None else None
         if index is None or now - index.started - index.seconds > FRESH_S:
-            jobs = tuple(_look(site, job) for job in recorded_jobs(site))
+            jobs = tuple(_look(installation, job) for job in recorded_jobs(installation))
             return Fleet(jobs=jobs, watch_pass=watch_pass, store_up=True)
         return Fleet(
-            jobs=_of_index(site, index, now),
+            jobs=_of_index(installation, index, now),
             symptoms=tuple(symptom for row in index.rows for symptom in row.symptoms),
             watch_pass=watch_pass,
             store_up=True,
@@ -73,10 +73,10 @@ class RecentFleet:
             return self._seen[1]
 
 
-def _of_index(site: Installation, index: FleetIndex, now: float) -> tuple[JobSample, ...]:
+def _of_index(installation: Installation, index: FleetIndex, now: float) -> tuple[JobSample, ...]:
     with ThreadPoolExecutor(_READERS) as readers:
         rows = [row for row in index.rows if not row.forgotten]
-        statuses = readers.map(lambda row: _status(site, row), rows)
+        statuses = readers.map(lambda row: _status(installation, row), rows)
         return tuple(_of_row(row, status, now) for row, status in zip(rows, statuses, strict=True))
 
 
@@ -95,21 +95,21 @@ def _ages(facts: SnapshotFacts, now: float) -> BackupLook:
     return BackupLook(age_s=newest, verified_age_s=verified)
 
 
-def _status(site: Installation, row: JobRow) -> DriverStatus | None:
+def _status(installation: Installation, row: JobRow) -> DriverStatus | None:
     if not row.instance:
         return None
     try:
-        return Control(site.store, row.job, row.instance).read_status()
+        return Control(installation.store, row.job, row.instance).read_status()
     except StoreUnavailable:
         raise
     except StreamkeeperError:
         return None
 
 
-def _look(site: Installation, job: str) -> JobSample:
+def _look(installation: Installation, job: str) -> JobSample:
     """Return one job if there is no watch; its snapshots are not read."""
     try:
-        seen = job_overview(site, job)
+        seen = job_overview(installation, job)
         return JobSample(job=job, release=seen.release, serving=_serves(seen.standing), status=seen.status)
     except StoreUnavailable:
         raise

@@ -52,14 +52,14 @@ def told_forgotten(state: JobState) -> str:
     return f"{told}; its old checkpoint still exists: {', '.join(left)}" if left else told
 
 
-def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) -> list[str]:
+def forget_job(installation: Installation, job: str, *, requested_by: str, reason: str) -> list[str]:
     """Record that the job is retired. Return one line for each item that is kept. Idempotent.
 
     Raises NotFound for an unknown job, OperationOpen if an operation is open, and OperationRefused if the job is not
     stopped or one of its drivers is not proven terminated.
     """
-    if not has_journal(site.store, check_name("job", job)):
-        raise NotFound(f"job {job} is not known to {site.settings.store}", hint="run `streamkeeper jobs`")
+    if not has_journal(installation.store, check_name("job", job)):
+        raise NotFound(f"job {job} is not known to {installation.settings.store}", hint="run `streamkeeper jobs`")
 
     def wanted(state: JobState) -> Record | None:
         if state.open_operation is not None:
@@ -78,31 +78,32 @@ def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) 
             return None
         return JobForgotten(requested_by=requested_by, reason=reason)
 
-    state = site.journal(job, "forget").append(wanted)
+    state = installation.journal(job, "forget").append(wanted)
     assert state.forgotten is not None
-    return [told_forgotten(state), *_what_stays(site, state)]
+    return [told_forgotten(state), *_what_stays(installation, state)]
 
 
-def _what_stays(site: Installation, state: JobState) -> Iterator[str]:
+def _what_stays(installation: Installation, state: JobState) -> Iterator[str]:
     for query, versions in sorted(state.versions.items()):
         for version in versions:
-            yield f"kept: checkpoint {site.checkpoint(state, query, version.version)}"
-        yield f"kept: {_snapshots(site, series_of_query(state.job, query))}"
+            yield f"kept: checkpoint {installation.checkpoint(state, query, version.version)}"
+        yield f"kept: {_snapshots(installation, series_of_query(state.job, query))}"
     if state.serving_release in state.described:
         try:
             outputs = {
-                manifest.sink.output for manifest in stored_manifests(site, state, state.serving_release).values()
+                manifest.sink.output
+                for manifest in stored_manifests(installation, state, state.serving_release).values()
             }
         except StreamkeeperError as error:
             yield f"kept: the job's outputs, which cannot be listed ({error})"
         else:
             yield from (f"kept: output {output}" for output in sorted(outputs))
-    yield f"kept: the job's records and releases in {site.store.url} (run `streamkeeper history {state.job}`)"
+    yield f"kept: the job's records and releases in {installation.store.url} (run `streamkeeper history {state.job}`)"
 
 
-def _snapshots(site: Installation, series: str) -> str:
+def _snapshots(installation: Installation, series: str) -> str:
     try:
-        found = len(Catalogue(site.snapshots, series).numbers())
+        found = len(Catalogue(installation.snapshots, series).numbers())
     except StreamkeeperError as error:
         return f"snapshots of {series}, which cannot be counted ({error})"
     return f"{found} snapshots of {series}; prunes still apply to them"

@@ -12,7 +12,7 @@ from streamkeeper.registry.control import Control
 from streamkeeper.runners.machine import this_machine
 
 
-def unseen_input(site: Installation, state: JobState, query: str) -> dict[str, str]:
+def unseen_input(installation: Installation, state: JobState, query: str) -> dict[str, str]:
     """Return scheme -> why this process cannot check a query's input files of that scheme, such as ``file``.
 
     Only files on another machine's disk and on another S3 server are considered. Raises StoreUnavailable.
@@ -20,10 +20,10 @@ def unseen_input(site: Installation, state: JobState, query: str) -> dict[str, s
     A plain path names a file on the machine of the driver that owns the checkpoint version.
     """
     release, current = state.serving_release, state.current_version(query)
-    manifests = stored_manifests(site, state, release) if release in state.described else {}
+    manifests = stored_manifests(installation, state, release) if release in state.described else {}
     unseen = other_s3(manifests[query].confs if query in manifests else {}, os.environ)
     if current is not None and current.claimed_by:
-        records = Control(site.store, state.job, current.claimed_by).processes()
+        records = Control(installation.store, state.job, current.claimed_by).processes()
         if records and not this_machine().shares_disk(records[-1].machine, records[-1].host):
             unseen["file"] = f"local files of {records[-1].host} are not accessible from {this_machine().host}"
     return unseen

@@ -30,17 +30,17 @@ from streamkeeper.registry.journal import newest_number
 _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 
 
-def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts:
+def read_facts(installation: Installation, job: str, known: JobFacts | None) -> JobFacts:
     """Return the facts of the current journal.
 
     The cost is one listing if the journal has not grown since ``known``.
     """
     if known is None:
-        return make_facts(site, site.journal(job, "watch").state())
+        return make_facts(installation, installation.journal(job, "watch").state())
     whole = known.owner is not None and known.unproven is not None and known.epochs is not None
-    if whole and newest_number(site.store, job, known.number) == known.number:
+    if whole and newest_number(installation.store, job, known.number) == known.number:
         return known
-    facts = make_facts(site, site.journal(job, "watch").state())
+    facts = make_facts(installation, installation.journal(job, "watch").state())
     # A rebuilt journal starts from the beginning, and an earlier pass may have remembered a higher number.
     if facts.number >= known.number or facts.rebuilt:
         return facts
@@ -48,12 +48,12 @@ def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts
     return replace(facts, went_back=f"{told}: the store was replaced by an older copy")
 
 
-def make_facts(site: Installation, state: JobState) -> JobFacts:
+def make_facts(installation: Installation, state: JobState) -> JobFacts:
     """Return the facts of a job's state."""
     release = state.releases.get(state.serving_release)
     operation = state.open_operation
     failed = failed_last(state)
-    versions = _serving_versions(site, state)
+    versions = _serving_versions(installation, state)
     hidden = literals_of(state.releases.values())
     stopped = "" if state.stopped is None else f"by {state.stopped.requested_by}: {state.stopped.reason}"
     serving = state.instances.get(state.serving_instance)
@@ -70,7 +70,7 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
         last_fault=failed.fault if failed is not None else "",
         versions=versions,
         thresholds=dict(release.content.health) if release is not None else {},
-        operation=_facts_of(site, state.job, operation) if operation is not None else None,
+        operation=_facts_of(installation, state.job, operation) if operation is not None else None,
         operations=len(state.operations),
         secrets=_secrets(release),
         owner=_owner(state),
@@ -96,14 +96,14 @@ def _secrets(release: Release | None) -> tuple[str, ...]:
     return tuple(sorted({split_reference(reference)[0] for reference in references}))
 
 
-def _serving_versions(site: Installation, state: JobState) -> dict[str, CheckpointVersion]:
+def _serving_versions(installation: Installation, state: JobState) -> dict[str, CheckpointVersion]:
     """Return query -> its current version with its root, for the queries of the current release."""
     queries = state.described.get(state.serving_release, {})
     found: dict[str, CheckpointVersion] = {}
     for query in queries:
         version = state.current_version(query)
-        if version is not None and site.is_mine(version.installation):
-            root = state.root_of(query, version.version, site.settings.checkpoints)
+        if version is not None and installation.is_mine(version.installation):
+            root = state.root_of(query, version.version, installation.settings.checkpoints)
             began = None if version.start_offsets is None else ()
             found[query] = replace(version, root=root, start_offsets=began)
     return found
@@ -137,24 +137,24 @@ def release_of(operation: OperationState) -> str:
     return operation.release or operation.request.release or ""
 
 
-def _facts_of(site: Installation, job: str, operation: OperationState) -> OperationFacts:
+def _facts_of(installation: Installation, job: str, operation: OperationState) -> OperationFacts:
     step = current_step(operation)
     asked = (step is Step.APPROVE and operation.approval is None) or (step is Step.REVIEW and operation.review is None)
     return OperationFacts(
         operation=operation.operation,
         kind="rollback" if operation.request.rollback else "deploy",
         step=step.tag,
-        began_at=_moment_of(site, job, operation.started),
+        began_at=_moment_of(installation, job, operation.started),
         waits_for_person=asked,
         mends=operation.request.start or operation.request.recover is not None,
     )
 
 
-def _moment_of(site: Installation, job: str, number: int) -> float:
+def _moment_of(installation: Installation, job: str, number: int) -> float:
     """Return when an entry was written, by its writer's clock; the current time if the entry cannot be read."""
     key = entry_key(job, number)
     try:
-        written = from_json(site.store.read(key), Entry, where=key).moment
+        written = from_json(installation.store.read(key), Entry, where=key).moment
     except (KeyMissing, StreamkeeperError):
         written = None
     return clock.now().timestamp() if written is None else written

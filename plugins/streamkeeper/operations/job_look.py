@@ -17,7 +17,9 @@ FORGET_S = 3600.0
 """Age in seconds beyond which restarts and actions are dropped."""
 
 
-def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
+def compose_look(
+    installation: Installation, seen: Seen, now: float, prune: PruneRecord | None
+) -> tuple[JobLook, JobMemory]:
     """Return the health rules' input for one job, and the memory for the next pass. ``now``: seconds since 1970."""
     memory = _remember(seen, now)
     facts, liveness = seen.facts, seen.liveness
@@ -52,7 +54,7 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
         last_fault=facts.last_fault,
         checkpoints=seen.checkpoints,
         backups=_backups(seen, now),
-        objective_s=site.settings.objective_s,
+        objective_s=installation.settings.objective_s,
         prune_age_s=now - prune.at if prune is not None else None,
         prune_failed=_unpruned(seen.job, prune),
         history=seen.history,
@@ -64,10 +66,10 @@ def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord 
     return look, memory
 
 
-def find_prune(site: Installation) -> PruneRecord | None:
+def find_prune(installation: Installation) -> PruneRecord | None:
     """Return the last full prune; None if there was none or the store of the snapshots cannot be read."""
     try:
-        return read_prune(site.snapshots)
+        return read_prune(installation.snapshots)
     except StreamkeeperError:
         return None
 

@@ -15,20 +15,20 @@ from streamkeeper.registry.bundles import read_bundle, read_code
 from streamkeeper.registry.objects import read_object
 
 
-def released_version(site: Installation, state: JobState, release: str) -> JobVersion:
+def released_version(installation: Installation, state: JobState, release: str) -> JobVersion:
     """Return a release as a JobVersion, with the code from its bundle.
 
     Raises RegistryDamaged if the bundle is missing or was changed.
     """
     content = state.releases[release].content
-    bundle = read_object(site.store, state.job, "bundles", content.bundle, ".zip")
+    bundle = read_object(installation.store, state.job, "bundles", content.bundle, ".zip")
     return JobVersion(
         name=release,
         entry=content.entry,
         files=read_bundle(bundle, content.bundle),
         params=content.params,
         conf=content.conf,
-        manifests=stored_manifests(site, state, release) if release in state.described else None,
+        manifests=stored_manifests(installation, state, release) if release in state.described else None,
     )
 
 

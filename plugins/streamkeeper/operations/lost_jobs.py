@@ -20,35 +20,37 @@ _FOLDERS = {"control": "records of its drivers", "incidents": "incidents", "carr
 
 
 def find_lost_jobs(
-    site: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
+    installation: Installation, recorded: Collection[str], remembered: Mapping[str, JobMemory]
 ) -> dict[str, str]:
     """Return every lost job, with a sentence that lists the records in which the job is still named.
 
     ``recorded``: jobs with a journal; ``remembered``: job -> the watch's memory of the job in its last index.
     """
-    there = {folder: set(list_job_folders(site.store, f"{folder}/")) for folder in _FOLDERS}
+    there = {folder: set(list_job_folders(installation.store, f"{folder}/")) for folder in _FOLDERS}
     named = set().union(*there.values()) | {job for job, memory in remembered.items() if _was_seen(memory)}
     found = {
-        job: _tell(site.store, job, [folder for folder, jobs in there.items() if job in jobs], remembered.get(job))
+        job: _tell(
+            installation.store, job, [folder for folder, jobs in there.items() if job in jobs], remembered.get(job)
+        )
         for job in sorted(named - set(recorded))
         # It may have been deployed since the jobs were listed.
-        if not has_journal(site.store, job)
+        if not has_journal(installation.store, job)
     }
     return {job: told for job, told in found.items() if told}
 
 
-def find_lost(site: Installation, job: str) -> str:
+def find_lost(installation: Installation, job: str) -> str:
     """Return a sentence with the records that name a lost job; empty if its journal exists or the job is unknown."""
-    if has_journal(site.store, job):
+    if has_journal(installation.store, job):
         return ""
-    index = read_index(site.store, site.id)
+    index = read_index(installation.store, installation.id)
     row = index.row(job) if index is not None else None
-    return _tell(site.store, job, _FOLDERS, row.memory if row is not None else None)
+    return _tell(installation.store, job, _FOLDERS, row.memory if row is not None else None)
 
 
-def must_not_be_lost(site: Installation, job: str) -> None:
+def must_not_be_lost(installation: Installation, job: str) -> None:
     """Raise JournalLost if a job's journal is lost: a deploy would ignore the job's data and start from scratch."""
-    if told := find_lost(site, job):
+    if told := find_lost(installation, job):
         raise JournalLost(told, hint=way_out(job))
 
 

@@ -56,7 +56,7 @@ class Rebuild(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_rebuild(
-    site: Installation,
+    installation: Installation,
     asked: Asked,
     *,
     job: str = "",
@@ -67,17 +67,17 @@ def plan_rebuild(
 ) -> Rebuild:
     """Inspect every place and return the plan for rebuilding the journals; nothing is changed.
 
-    ``site``: the installation; ``asked``: the person's statements; ``job``: the only job to plan, empty for all;
-    ``outputs``: URLs of databases, references to such URLs, and directories; ``unfenced``: queries that write with a
-    user's function; ``gone``: queries that the job no longer has; ``versions``: query -> current version. Queries are
+    ``installation``: the installation; ``asked``: the person's statements; ``job``: the only job to plan, empty for
+    all; ``outputs``: URLs of databases, references to such URLs, and directories; ``unfenced``: queries that write with
+    a user's function; ``gone``: queries that the job no longer has; ``versions``: query -> current version. Queries are
     written ``<job>/<query>``.
 
     Raises InvalidInput or NotFound for an invalid place, StoreUnavailable for a place that does not answer, and
     OperationRefused if the installation cannot be determined.
     """
-    root = checkpoint_root(site.settings)
-    present = read_installation(site.store)
-    if misplaced := find_misplaced(site.store, present, site.settings.home):
+    root = checkpoint_root(installation.settings)
+    present = read_installation(installation.store)
+    if misplaced := find_misplaced(installation.store, present, installation.settings.home):
         raise OperationRefused(
             misplaced,
             hint="if the original still exists, do not rebuild here: a copy must not take over the outputs of its"
@@ -86,17 +86,19 @@ def plan_rebuild(
         )
     # Keyed by output: if a place is named twice, each output counts once.
     fences = {
-        (fence.output, fence.server): fence for place in outputs for fence in read_fences(_filled_in(site, place))
+        (fence.output, fence.server): fence
+        for place in outputs
+        for fence in read_fences(_filled_in(installation, place))
     }.values()
     owners = {fence.owner.partition("/")[0] for fence in fences}
     found = sorted({check_name("job", job)} if job else {*_folders(root, ""), *owners})
-    seen = [_look(site, name, root, fences, site.unclaimed_snapshots) for name in found]
+    seen = [_look(installation, name, root, fences, installation.unclaimed_snapshots) for name in found]
     # An empty folder is not a job.
     lost = [lost_job for lost_job in seen if job or lost_job.journal or lost_job.queries]
     ids = {fence.installation for of in lost for every in of.fences.values() for fence in every}
-    ids |= {driver.installation for of in lost for driver in of.drivers} | {_owner_of(site.unclaimed_snapshots)}
+    ids |= {driver.installation for of in lost for driver in of.drivers} | {_owner_of(installation.unclaimed_snapshots)}
     ids = ids - {""} or _ids_of_claims(lost, present.id if present is not None else "")
-    others = tuple(other for other in list_jobs(site.store) if has_journal(site.store, other))
+    others = tuple(other for other in list_jobs(installation.store) if has_journal(installation.store, other))
     id, refusal = decide_installation(frozenset(ids), present.id if present is not None else "", others)
     if refusal:
         raise OperationRefused(refusal)
@@ -120,19 +122,19 @@ def checkpoint_root(settings: Settings) -> Tree:
     return root
 
 
-def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
+def end_drivers(installation: Installation, jobs: Collection[str]) -> list[str]:
     """End every driver of these jobs on this machine. Return one line per ended driver. Raises OperationRefused for a
     driver that cannot be ended."""
     told = []
     for job in jobs:
-        for leftover in find_leftovers(job, site.settings):
+        for leftover in find_leftovers(job, installation.settings):
             told.append(f"driver {leftover.instance} of {job} was stopped ({leftover.sentence})")
-        if left := end_leftovers(job, site.settings):
+        if left := end_leftovers(job, installation.settings):
             raise OperationRefused(f"driver {left[0].instance} of {job} cannot be stopped: {left[0].sentence}")
     return told
 
 
-def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
+def record_rebuild(installation: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
     """Record the planned journals and return their jobs. A job with a journal by now is not changed.
 
     ``by`` and ``reason``: who requests the rebuild, and why. Raises OperationRefused if a driver has started since the
@@ -142,32 +144,32 @@ def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str
     if not planned:
         return []
     crash_point("rebuild.installation.before")
-    installation = take_back(site.store, site.settings.home, rebuild.installation, by=by, reason=reason)
+    recorded = take_back(installation.store, installation.settings.home, rebuild.installation, by=by, reason=reason)
     crash_point("rebuild.installation.after")
     # The index of the watch contains the lost journals, so the watch would wait for their next entries.
-    site.store.delete(INDEX_KEY)
+    installation.store.delete(INDEX_KEY)
     made = []
     for job_plan in planned:
-        if left := find_leftovers(job_plan.job, site.settings, [installation.id]):
+        if left := find_leftovers(job_plan.job, installation.settings, [recorded.id]):
             raise OperationRefused(f"driver {left[0].instance} of {job_plan.job} is running again: {left[0].sentence}")
 
         def first(state: JobState, plan: RebuildPlan = job_plan) -> Record | None:
             return plan.record if state.number == 0 else None
 
         crash_point("rebuild.journal.before")
-        state = site.journal(job_plan.job, f"rebuild:{by}").append(first)
+        state = installation.journal(job_plan.job, f"rebuild:{by}").append(first)
         crash_point("rebuild.journal.after")
         if state.rebuilt is not None:
             made.append(job_plan.job)
     return made
 
 
-def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], snapshots: Store) -> LostJob:
-    """Return all evidence of one job. ``site`` and ``job``: the installation and the job.
+def _look(installation: Installation, job: str, root: Tree, fences: Iterable[Fence], snapshots: Store) -> LostJob:
+    """Return all evidence of one job. ``installation`` and ``job``: the installation and the job.
 
     ``root``: the root of the checkpoints; ``fences``: those of all outputs; ``snapshots``: the store of the snapshots.
     """
-    why = _journal_there(site, job)
+    why = _journal_there(installation, job)
     if why:
         return LostJob(job=job, journal=why)
     mine: dict[str, tuple[Fence, ...]] = {}
@@ -195,25 +197,25 @@ def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], sna
         claims={query: found for query, found in claimed.items() if found},
         fences=mine,
         snapshots={query: seen for query, seen in kept.items() if seen is not None},
-        drivers=(*_recorded(site, job), *_living(site, job, ids)),
+        drivers=(*_recorded(installation, job), *_living(installation, job, ids)),
         unseen=why_unseen(directories or [root.spark_path]),
         host=this_machine().host,
     )
 
 
-def _journal_there(site: Installation, job: str) -> str:
+def _journal_there(installation: Installation, job: str) -> str:
     """Return why a job's journal must not be recreated; empty without a journal."""
     try:
-        state = site.journal(job, "reader").state()
+        state = installation.journal(job, "reader").state()
     except RegistryDamaged as error:
         return (
             f"the journal of job {job} is not lost but damaged: {error.message}. Put the journal back from the store's"
-            f" version history, or move {site.store.url}/registry/{job} away and rebuild it"
+            f" version history, or move {installation.store.url}/registry/{job} away and rebuild it"
         )
     if state.number == 0:
         return ""
-    if outdated := find_outdated(site, state):
-        return f"{outdated}; {way_out(site.store.url, job)}"
+    if outdated := find_outdated(installation, state):
+        return f"{outdated}; {way_out(installation.store.url, job)}"
     if state.rebuilt is not None:
         return f"job {job} was {state.rebuilt.sentence}; deploy it"
     return (
@@ -272,10 +274,10 @@ def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
     )
 
 
-def _recorded(site: Installation, job: str) -> Iterator[SeenDriver]:
+def _recorded(installation: Installation, job: str) -> Iterator[SeenDriver]:
     """Yield the drivers whose records exist: if only the journal was lost, or a running driver rewrote its own."""
-    for instance in instances(site.store, job):
-        control = Control(site.store, job, instance)
+    for instance in instances(installation.store, job):
+        control = Control(installation.store, job, instance)
         with suppress(StreamkeeperError):
             launch, status = control.read_launch(), control.find_status()
             release = launch.release if launch is not None else status.release if status is not None else ""
@@ -288,8 +290,8 @@ def _recorded(site: Installation, job: str) -> Iterator[SeenDriver]:
             )
 
 
-def _living(site: Installation, job: str, installations: Collection[str]) -> Iterator[SeenDriver]:
-    for leftover in find_leftovers(job, site.settings, [id for id in installations if id]):
+def _living(installation: Installation, job: str, installations: Collection[str]) -> Iterator[SeenDriver]:
+    for leftover in find_leftovers(job, installation.settings, [id for id in installations if id]):
         yield SeenDriver(instance=leftover.instance, alive=leftover.sentence, installation=leftover.installation)
 
 
@@ -301,9 +303,9 @@ def _owner_of(snapshots: Store) -> str:
         return ""
 
 
-def _filled_in(site: Installation, place: str) -> str:
+def _filled_in(installation: Installation, place: str) -> str:
     """Return the place with its secret resolved; like a job's params, it may be a reference to a database's URL."""
-    secrets = resolve(find_references({"output": place}, {}), site.resolvers)
+    secrets = resolve(find_references({"output": place}, {}), installation.resolvers)
     return secrets.get(place, place)
 
 

@@ -120,57 +120,64 @@ def last_batches_of(spans: tuple[Span, ...]) -> dict[str, int | None]:
 
 
 def missing_for_restore(
-    site: Installation, state: JobState, query: str, snapshot: Snapshot, manifest: Manifest, holds: OutputAnswer
+    installation: Installation, state: JobState, query: str, snapshot: Snapshot, manifest: Manifest, holds: OutputAnswer
 ) -> MissingInput:
     """Return the input that a restore of the snapshot would lose.
 
-    ``site``: the installation; ``state``: the job's state; ``query`` and ``snapshot``: what to restore; ``manifest``:
-    the manifest of the release that read the input; ``holds``: the batches that the snapshot's checkpoint version wrote
-    and that the output still contains.
+    ``installation``: the installation; ``state``: the job's state; ``query`` and ``snapshot``: what to restore;
+    ``manifest``: the manifest of the release that read the input; ``holds``: the batches that the snapshot's checkpoint
+    version wrote and that the output still contains.
     """
     current = state.current_version(query)
-    if current is None or find_foreign(site, state, query, current.version):
+    if current is None or find_foreign(installation, state, query, current.version):
         # Rows that another installation has written do not belong to this one.
         return MissingInput()
-    tree, lost = site.checkpoint(state, query, current.version), find_version_loss(site, state, query, current.version)
+    tree, lost = (
+        installation.checkpoint(state, query, current.version),
+        find_version_loss(installation, state, query, current.version),
+    )
     try:
         if lost:
             raise CheckpointDamaged(lost)
-        now, then = _since_snapshot(site, state, query, snapshot, current.version)
+        now, then = _since_snapshot(installation, state, query, snapshot, current.version)
     except _UNREADABLE as error:
-        recorded = known_version(site, state, query, current.version).committed
+        recorded = known_version(installation, state, query, current.version).committed
         committed = [
             batch
             for batch in (recorded, None if lost else last_committed(tree.fresh()), holds.batch)
             if batch is not None
         ]
-        carried_on = _carries_on(site, state, query, snapshot, current.version)
+        carried_on = _carries_on(installation, state, query, snapshot, current.version)
         if carried_on and max(committed, default=-1) <= snapshot.batch and not holds.down:
             return MissingInput()
         return not_known(manifest, error.message)
-    return find_missing(now, then, unseen=unseen_input(site, state, query))
+    return find_missing(now, then, unseen=unseen_input(installation, state, query))
 
 
-def missing_for_way(site: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest) -> MissingInput:
+def missing_for_way(
+    installation: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest
+) -> MissingInput:
     """Return the input that ``way.before`` has read and that the transition, a RETURN or a RESTORE, would lose.
 
-    ``site``: the installation; ``state``: the job's state; ``query`` and ``way``: the transition; ``manifest``: from
-    the release that read the input.
+    ``installation``: the installation; ``state``: the job's state; ``query`` and ``way``: the transition; ``manifest``:
+    from the release that read the input.
     """
     try:
-        if not _has_read(site, state, query, way.before):
+        if not _has_read(installation, state, query, way.before):
             return MissingInput()
         if way.way is Way.RETURN:
-            now = newest_position(site.checkpoint(state, query, way.before))
-            then = position(site.checkpoint(state, query, way.version))
+            now = newest_position(installation.checkpoint(state, query, way.before))
+            then = position(installation.checkpoint(state, query, way.version))
         else:
-            now, then = _since_snapshot(site, state, query, _snapshot(site, state, query, way.snapshot), way.before)
+            now, then = _since_snapshot(
+                installation, state, query, _snapshot(installation, state, query, way.snapshot), way.before
+            )
     except _UNREADABLE as error:
         return not_known(manifest, error.message)
-    return find_missing(now, then, unseen=unseen_input(site, state, query))
+    return find_missing(now, then, unseen=unseen_input(installation, state, query))
 
 
-def must_still_be_there(site: Installation, state: JobState, operation: OperationState) -> None:
+def must_still_be_there(installation: Installation, state: JobState, operation: OperationState) -> None:
     """Raise OperationRefused if files that a restore or a rollback would read again were deleted since it was opened.
 
     The job reads on until its driver has ended, and its cleaner, or a person, may delete what it has read. Call this
@@ -183,30 +190,30 @@ def must_still_be_there(site: Installation, state: JobState, operation: Operatio
         for query, way in sorted(operation.ways.items())
         if way.way in (Way.RETURN, Way.RESTORE) and not operation.request.accept_loss and query not in accepted
     }
-    manifests = stored_manifests(site, state, operation.release) if back else {}
+    manifests = stored_manifests(installation, state, operation.release) if back else {}
     for query, way in back.items():
-        if gone := missing_for_way(site, state, query, way, manifests[query]).gone:
+        if gone := missing_for_way(installation, state, query, way, manifests[query]).gone:
             raise OperationRefused(
                 f"query {query} would lose rows, because files were deleted since this was checked: {gone}",
                 hint="put the files back, or request the operation again and accept the loss",
             )
 
 
-def missing_to_fall_back(site: Installation, state: JobState, operation: OperationState) -> dict[str, str]:
+def missing_to_fall_back(installation: Installation, state: JobState, operation: OperationState) -> dict[str, str]:
     """Return, by query, the loss that a rollback would cause; only queries that lose or may lose rows are included.
 
     Each value is a predicate, such as ``going back to v0001 loses rows: …``. Call this only after the candidate has
     ended, because the candidate reads input until then.
     """
     found: dict[str, str] = {}
-    manifests = stored_manifests(site, state, operation.release)
+    manifests = stored_manifests(installation, state, operation.release)
     for query, way in operation.ways.items():
         match way.back:
             case Way.RETURN:
                 back = QueryWay(way=Way.RETURN, before=way.version, version=way.before)
-                missing = missing_for_way(site, state, query, back, manifests[query])
+                missing = missing_for_way(installation, state, query, back, manifests[query])
             case Way.RESTORE:
-                missing = _missing_since_cutover(site, state, operation, query, manifests[query])
+                missing = _missing_since_cutover(installation, state, operation, query, manifests[query])
             case _:
                 continue
         if missing.loss:
@@ -215,47 +222,47 @@ def missing_to_fall_back(site: Installation, state: JobState, operation: Operati
 
 
 def _missing_since_cutover(
-    site: Installation, state: JobState, operation: OperationState, query: str, manifest: Manifest
+    installation: Installation, state: JobState, operation: OperationState, query: str, manifest: Manifest
 ) -> MissingInput:
     """Return the input that a rollback to the last batch before the cutover would lose, in the version of both.
 
-    ``site``: the installation; ``state``: the job's; ``operation``: the deploy; ``query``: the query; ``manifest``: the
-    candidate's.
+    ``installation``: the installation; ``state``: the job's; ``operation``: the deploy; ``query``: the query;
+    ``manifest``: the candidate's.
     """
     version, batch = operation.ways[query].version, operation.last_batches.get(query)
     name = operation.cutover_snapshots.taken.get(query, "")
-    tree = site.checkpoint(state, query, version)
+    tree = installation.checkpoint(state, query, version)
     try:
-        if not _has_read(site, state, query, version):
+        if not _has_read(installation, state, query, version):
             return MissingInput()
         if name:
-            now, then = positions_since(tree, _snapshot(site, state, query, name).offsets)
+            now, then = positions_since(tree, _snapshot(installation, state, query, name).offsets)
         else:
             now, then = newest_position(tree), position(tree, batch) if batch is not None else Position()
     except _UNREADABLE as error:
         return not_known(manifest, error.message)
-    return find_missing(now, then, unseen=unseen_input(site, state, query))
+    return find_missing(now, then, unseen=unseen_input(installation, state, query))
 
 
-def _has_read(site: Installation, state: JobState, query: str, version: str) -> bool:
+def _has_read(installation: Installation, state: JobState, query: str, version: str) -> bool:
     """Whether a version has ever planned a batch. Raises CheckpointDamaged for a lost version."""
-    if lost := find_version_loss(site, state, query, version):
+    if lost := find_version_loss(installation, state, query, version):
         raise CheckpointDamaged(lost)
-    return last_planned(site.checkpoint(state, query, version).fresh()) is not None
+    return last_planned(installation.checkpoint(state, query, version).fresh()) is not None
 
 
 def _since_snapshot(
-    site: Installation, state: JobState, query: str, snapshot: Snapshot, current: str
+    installation: Installation, state: JobState, query: str, snapshot: Snapshot, current: str
 ) -> tuple[Position, Position]:
     """Return the positions of the current version and of the snapshot. The snapshot's position comes from the current
     version's file lists if that version continues the snapshot's batch, else from the snapshot's own version.
 
-    ``site``, ``state`` and ``query``: of which job and query; ``current``: the version that is left.
+    ``installation``, ``state`` and ``query``: of which job and query; ``current``: the version that is left.
 
     A version that was handed over, or that branched off earlier, numbers its file lists from the beginning.
     """
-    tree = site.checkpoint(state, query, current)
-    if _carries_on(site, state, query, snapshot, current):
+    tree = installation.checkpoint(state, query, current)
+    if _carries_on(installation, state, query, snapshot, current):
         return positions_since(tree, snapshot.offsets)
     now = newest_position(tree)
     if state.version(query, snapshot.version) is None:
@@ -263,24 +270,26 @@ def _since_snapshot(
         raise CheckpointDamaged(
             f"the journal does not record {version}, so the files that this version has read are unknown"
         )
-    if lost := find_version_loss(site, state, query, snapshot.version):
+    if lost := find_version_loss(installation, state, query, snapshot.version):
         raise CheckpointDamaged(lost)
-    own = site.checkpoint(state, query, snapshot.version)
+    own = installation.checkpoint(state, query, snapshot.version)
     return now, until_unchanged(lambda: _newest(own)[0].position_of(snapshot.offsets))
 
 
-def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, version: str) -> bool:
+def _carries_on(installation: Installation, state: JobState, query: str, snapshot: Snapshot, version: str) -> bool:
     """Whether a version's own file lists contain the snapshot's batch, under the same number.
 
-    ``site``, ``state`` and ``query``: of which job and query.
+    ``installation``, ``state`` and ``query``: of which job and query.
     """
     spans = last_batches_of(state.spans(query, version))
-    same = snapshot.version == version or snapshot.query_id == known_version(site, state, query, version).query_id
+    same = (
+        snapshot.version == version or snapshot.query_id == known_version(installation, state, query, version).query_id
+    )
     return same and holds_lists_of(spans, snapshot)
 
 
-def _snapshot(site: Installation, state: JobState, query: str, name: str) -> Snapshot:
-    return Catalogue(site.snapshots, series_of_query(state.job, query)).read(snapshot_number(name))
+def _snapshot(installation: Installation, state: JobState, query: str, name: str) -> Snapshot:
+    return Catalogue(installation.snapshots, series_of_query(state.job, query)).read(snapshot_number(name))
 
 
 def _newest(tree: Tree) -> tuple[History, int]:

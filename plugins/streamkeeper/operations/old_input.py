@@ -35,7 +35,7 @@ class OldInput(msgspec.Struct, frozen=True, kw_only=True):
     """Path -> another query that has read the file, and would reread it after a change of its modification time."""
 
 
-def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
+def list_old_input(installation: Installation, state: JobState) -> Iterator[OldInput]:
     """Yield every file source of the current release, with the files in it that are too old to be read.
 
     A source without such files is yielded too. A query that has not planned a batch yet is left out.
@@ -43,11 +43,11 @@ def list_old_input(site: Installation, state: JobState) -> Iterator[OldInput]:
     Raises StoreUnavailable, CheckpointDamaged and CheckpointChanged.
     """
     looks: list[tuple[str, _Look]] = []
-    for query, manifest in sorted(stored_manifests(site, state, state.serving_release).items()):
+    for query, manifest in sorted(stored_manifests(installation, state, state.serving_release).items()):
         current = state.current_version(query)
         if current is not None:
-            tree = site.checkpoint(state, query, current.version)
-            looks += [(query, look) for look in _looks(tree, manifest, unseen_input(site, state, query))]
+            tree = installation.checkpoint(state, query, current.version)
+            looks += [(query, look) for look in _looks(tree, manifest, unseen_input(installation, state, query))]
     for query, look in looks:
         files = tuple(sorted(look.old)) if look.old is not None else None
         others = [(other, each.source) for other, each in looks if other != query]

@@ -42,29 +42,29 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The newest carrier; None without a record of it."""
 
 
-def read_operation(site: Installation, job: str, name: str, *, again: bool = False) -> OperationRecord:
+def read_operation(installation: Installation, job: str, name: str, *, again: bool = False) -> OperationRecord:
     """Return the records of an operation; raises NotFound (job or operation), StoreUnavailable, FormatTooNew.
 
     ``again``: read the job from a cache, as ``read_job_again`` does, for a view that refreshes periodically.
     """
-    state = read_job_again(site, job) if again else read_job(site, job)
+    state = read_job_again(installation, job) if again else read_job(installation, job)
     operation = state.operations.get(check_instance(name))
     if operation is None:
         raise NotFound(f"job {job} has no operation {name}")
     assessment, unreadable = None, ""
     if operation.report:
         try:
-            assessment = read_assessment(site.store, job, operation.report)
+            assessment = read_assessment(installation.store, job, operation.report)
         except RegistryDamaged as error:
             unreadable = str(error)
     return OperationRecord(
         state=state,
         operation=operation,
-        entries=tuple(_entries_of(site.journal(job, "reader"), operation, state.number)),
+        entries=tuple(_entries_of(installation.journal(job, "reader"), operation, state.number)),
         before=served_before(state, operation),
         assessment=assessment,
         unreadable=unreadable,
-        carrier=read_carrier(site.store, job, name),
+        carrier=read_carrier(installation.store, job, name),
     )
 
 

@@ -18,25 +18,25 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.installation import Installation
 
 
-def must_not_be_outdated(site: Installation, state: JobState) -> None:
+def must_not_be_outdated(installation: Installation, state: JobState) -> None:
     """Raise JournalOutdated if an epoch claim next to a checkpoint of the job is newer than the job's journal."""
-    if told := find_outdated(site, state):
-        raise JournalOutdated(told, hint=way_out(site.store.url, state.job))
+    if told := find_outdated(installation, state):
+        raise JournalOutdated(told, hint=way_out(installation.store.url, state.job))
 
 
-def must_not_be_outdated_as_far_as_seen(site: Installation, state: JobState) -> None:
+def must_not_be_outdated_as_far_as_seen(installation: Installation, state: JobState) -> None:
     """Do the check of ``must_not_be_outdated``, but end it without an error if a checkpoint does not answer.
 
     The job's remaining checkpoints are then not checked. An operation or a driver that needs such a checkpoint checks
     that checkpoint itself.
     """
     with suppress(StoreUnavailable, InvalidInput, OSError):
-        must_not_be_outdated(site, state)
+        must_not_be_outdated(installation, state)
 
 
-def find_outdated(site: Installation, state: JobState) -> str:
+def find_outdated(installation: Installation, state: JobState) -> str:
     """Return a sentence about an epoch claim that is newer than the journal; empty without such a claim."""
-    return find_outdated_epochs(site, state.job, known_epochs(state), serving_roots(site, state))
+    return find_outdated_epochs(installation, state.job, known_epochs(state), serving_roots(installation, state))
 
 
 def known_epochs(state: JobState) -> dict[str, KnownEpoch]:
@@ -44,14 +44,16 @@ def known_epochs(state: JobState) -> dict[str, KnownEpoch]:
     return {query: known_epoch(state, query) for query in {*state.versions, *state.epochs}}
 
 
-def serving_roots(site: Installation, state: JobState) -> dict[str, str]:
+def serving_roots(installation: Installation, state: JobState) -> dict[str, str]:
     """Return, by query, the root of its current checkpoint version; without one, the installation's root."""
     current = {query: state.current_version(query) for query in state.versions}
-    return {query: (version and version.root) or site.settings.checkpoints for query, version in current.items()}
+    return {
+        query: (version and version.root) or installation.settings.checkpoints for query, version in current.items()
+    }
 
 
 def find_outdated_epochs(
-    site: Installation, job: str, epochs: Mapping[str, KnownEpoch], roots: Mapping[str, str]
+    installation: Installation, job: str, epochs: Mapping[str, KnownEpoch], roots: Mapping[str, str]
 ) -> str:
     """Return the sentence that ``find_outdated`` returns, from cached facts of the journal.
 
@@ -60,24 +62,24 @@ def find_outdated_epochs(
     Claims are read below the installation's root and below the root of the current version. Queries that the journal
     lacks are checked too, because an older copy of the journal may predate the deploy of a query.
     """
-    root = site.settings.checkpoints
+    root = installation.settings.checkpoints
     for query in sorted({*tree_at(checkpoint_location(root, job)).folders(""), *epochs, *roots}):
         known = epochs.get(query, KnownEpoch())
         for each in sorted({root, roots.get(query, root)}):
-            claims = list(_claims(site, f"{checkpoint_location(each, job, query)}/{FOLDER}"))
+            claims = list(_claims(installation, f"{checkpoint_location(each, job, query)}/{FOLDER}"))
             if not find_newer(known, claims):
                 continue
             # A driver may have claimed since the journal was read. It writes its claim into the journal first.
-            now = known_epoch(site.journal(job, "reader").state(), query)
+            now = known_epoch(installation.journal(job, "reader").state(), query)
             if newer := find_newer(now, claims):
                 return told_outdated(job, query, newer)
     return ""
 
 
-def _claims(site: Installation, place: str) -> Iterator[SeenClaim]:
+def _claims(installation: Installation, place: str) -> Iterator[SeenClaim]:
     folder = tree_at(place)
     for claim in read_all_newest(folder):
-        if not claim.installation or site.is_mine(claim.installation):
+        if not claim.installation or installation.is_mine(claim.installation):
             yield SeenClaim(
                 where=f"checkpoint {folder.where('').rpartition('/')[0]}",
                 epoch=claim.epoch,

@@ -22,19 +22,19 @@ def takes_again(kind: str) -> str:
 
 
 def ask(
-    site: Installation, state: JobState, release: str, query: str, sink: SinkDescription, version: str
+    installation: Installation, state: JobState, release: str, query: str, sink: SinkDescription, version: str
 ) -> OutputAnswer:
     """Return the newest batch of a checkpoint version that the output contains, or why that batch is unknown.
 
-    ``site``: the installation; ``state``: the job's state; ``release``: the release whose params contain the output's
-    URL or directory, possibly as a secret; ``query``: the query that writes the output; ``sink``: the output;
+    ``installation``: the installation; ``state``: the job's state; ``release``: the release whose params contain the
+    output's URL or directory, possibly as a secret; ``query``: the query that writes the output; ``sink``: the output;
     ``version``: the checkpoint version.
     """
     content = state.releases[release].content
     try:
         # A database needs its password; a directory needs a secret only if its path is masked.
         asked = capabilities_of(sink.kind).one_place or MASK in sink.output
-        secrets = resolve(find_references(content.params, content.conf), site.resolvers) if asked else {}
+        secrets = resolve(find_references(content.params, content.conf), installation.resolvers) if asked else {}
     except StreamkeeperError as error:
         return OutputAnswer(unknown=f"the secret of the output cannot be resolved here: {error.message}")
     places = [value for value in substitute(content.params, secrets).values() if isinstance(value, str)]

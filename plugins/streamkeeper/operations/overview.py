@@ -63,16 +63,16 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     """Open questions to a person that were asked before an operation was recorded."""
 
 
-def job_overview(site: Installation, job: str) -> JobOverview:
+def job_overview(installation: Installation, job: str) -> JobOverview:
     """Return the overview of one job; raises NotFound for a job without a record in the store."""
-    return overview_of(site, read_job(site, job))
+    return overview_of(installation, read_job(installation, job))
 
 
-def overview_of(site: Installation, state: JobState) -> JobOverview:
+def overview_of(installation: Installation, state: JobState) -> JobOverview:
     """Return the overview of a job's state; secrets that are written in a release as literals are redacted."""
     instance = state.serving_instance
-    exit, liveness = _look(site, state, instance) if instance else (None, None)
-    status, unread = _read_status(site, state, instance) if instance else (None, "")
+    exit, liveness = _look(installation, state, instance) if instance else (None, None)
+    status, unread = _read_status(installation, state, instance) if instance else (None, "")
     found = JobOverview(
         job=state.job,
         entry=state.number,
@@ -90,37 +90,37 @@ def overview_of(site: Installation, state: JobState) -> JobOverview:
         forgotten=state.forgotten,
         rebuilt=state.rebuilt.sentence if state.rebuilt is not None else "",
         unread=unread,
-        asked=tuple(questions_of(site.store, state.job, now=clock.unix())),
+        asked=tuple(questions_of(installation.store, state.job, now=clock.unix())),
     )
     return redact_value(found, literals_of(state.releases.values()))
 
 
-def recorded_jobs(site: Installation) -> list[str]:
+def recorded_jobs(installation: Installation) -> list[str]:
     """Return the names of all jobs with a journal, in order; a job with only a pushed bundle is left out."""
-    return [job for job in list_jobs(site.store) if has_journal(site.store, job)]
+    return [job for job in list_jobs(installation.store) if has_journal(installation.store, job)]
 
 
-def read_job(site: Installation, job: str) -> JobState:
+def read_job(installation: Installation, job: str) -> JobState:
     """Return a job's state; raises NotFound for a job without a journal."""
-    return on_record(site, Journal(site.store, check_name("job", job), writer="reader").state())
+    return on_record(installation, Journal(installation.store, check_name("job", job), writer="reader").state())
 
 
-def read_job_again(site: Installation, job: str) -> JobState:
+def read_job_again(installation: Installation, job: str) -> JobState:
     """Return what ``read_job`` returns; journal entries that this process has already read come from a cache."""
-    return on_record(site, site.known_jobs.read(check_name("job", job)))
+    return on_record(installation, installation.known_jobs.read(check_name("job", job)))
 
 
-def on_record(site: Installation, state: JobState) -> JobState:
+def on_record(installation: Installation, state: JobState) -> JobState:
     """Return the state of a job that has a journal; raises NotFound for one without."""
     if state.number == 0:
-        must_not_be_lost(site, state.job)
-        known = ", ".join(list_jobs(site.store))
+        must_not_be_lost(installation, state.job)
+        known = ", ".join(list_jobs(installation.store))
         hint = f"name one of the known jobs: {known}" if known else "deploy a job first"
-        raise NotFound(f"job {state.job} is not known to {site.settings.store}", hint=hint)
+        raise NotFound(f"job {state.job} is not known to {installation.settings.store}", hint=hint)
     return state
 
 
-def observe(site: Installation, state: JobState, instance: str) -> Liveness:
+def observe(installation: Installation, state: JobState, instance: str) -> Liveness:
     """Return whether an instance is alive.
 
     An instance is dead if the journal records its end, even an end that a person stated. Without such a record, the
@@ -129,17 +129,17 @@ def observe(site: Installation, state: JobState, instance: str) -> Liveness:
     known = state.instances.get(instance)
     if known is not None and known.ended:
         return Liveness(life=Life.DEAD, why=known.proof, fault=read_fault(known.fault))
-    return site.runner.observe(state.job, instance)
+    return installation.runner.observe(state.job, instance)
 
 
-def _look(site: Installation, state: JobState, instance: str) -> tuple[DriverExit | None, Liveness]:
-    return Control(site.store, state.job, instance).read_exit(), observe(site, state, instance)
+def _look(installation: Installation, state: JobState, instance: str) -> tuple[DriverExit | None, Liveness]:
+    return Control(installation.store, state.job, instance).read_exit(), observe(installation, state, instance)
 
 
-def _read_status(site: Installation, state: JobState, instance: str) -> tuple[DriverStatus | None, str]:
+def _read_status(installation: Installation, state: JobState, instance: str) -> tuple[DriverStatus | None, str]:
     """Return the last status, and why it cannot be read; the overview is then shown without a status."""
     try:
-        return Control(site.store, state.job, instance).read_status(), ""
+        return Control(installation.store, state.job, instance).read_status(), ""
     except (FormatTooNew, RegistryDamaged) as error:
         return None, str(error)
 

@@ -127,7 +127,7 @@ def read_policy(text: str) -> Policy:
 
 
 def plan_prune(
-    site: Installation,
+    installation: Installation,
     *,
     job: str = "",
     policy: Policy | None = None,
@@ -136,12 +136,12 @@ def plan_prune(
 ) -> PruneRun:
     """Plan the prune of one job, or of everything in the stores; removes no file.
 
-    ``site``: the installation; ``job``: empty for all; ``policy``: the retention policy of snapshots, None for the
-    installation's;
+    ``installation``: the installation; ``job``: empty for all; ``policy``: the retention policy of snapshots, None for
+    the installation's;
     ``grace_s``: minimum age of a removed pack, seconds; ``now``: None for the current time.
     """
     moment = now or clock.now()
-    chosen = policy or read_policy(site.settings.keep)
+    chosen = policy or read_policy(installation.settings.keep)
     sweeps: list[SweepPlan] = []
     directories: list[PrunePlan] = []
     untold: list[str] = []
@@ -149,29 +149,31 @@ def plan_prune(
     drivers: list[EndedDriver] = []
     unused: list[Unused] = []
     states: list[JobState] = []
-    for series in list_series(site.snapshots):
+    for series in list_series(installation.snapshots):
         if not job or series.startswith(f"{job}/"):
             with _telling(untold, series):
-                sweeps.append(plan_sweep(Catalogue(site.snapshots, series), chosen, now=moment, grace_s=grace_s))
+                sweeps.append(
+                    plan_sweep(Catalogue(installation.snapshots, series), chosen, now=moment, grace_s=grace_s)
+                )
     sharing: set[str] = set()
     with _telling(untold, "scratch space"):
-        sharing = sharing_instances(site)
-    for name in [job] if job else recorded_jobs(site):
+        sharing = sharing_instances(installation)
+    for name in [job] if job else recorded_jobs(installation):
         with _telling(untold, name):
-            state = read_job(site, name)
-            must_not_be_outdated(site, state)
+            state = read_job(installation, name)
+            must_not_be_outdated(installation, state)
             states.append(state)
-            drivers += plan_ended(site, state, moment, sharing)
+            drivers += plan_ended(installation, state, moment, sharing)
             for query in sorted(state.versions):
-                growth += _sink_logs(site, state, query)
-                for tree, plan in _versions(site, state, query, moment):
+                growth += _sink_logs(installation, state, query)
+                for tree, plan in _versions(installation, state, query, moment):
                     if is_published(tree):
                         growth.append(CheckpointGrowth(directory=tree.where(""), growth=checkpoint_growth(tree)))
                     directories.append(plan)
     # The needed bundles are known only if every job could be read.
-    if not job and len(states) == len(recorded_jobs(site)):
+    if not job and len(states) == len(recorded_jobs(installation)):
         with _telling(untold, "bundles"):
-            unused += plan_unused(site, states, moment)
+            unused += plan_unused(installation, states, moment)
     return PruneRun(
         sweeps=tuple(sweeps),
         directories=tuple(directories),
@@ -190,11 +192,11 @@ def plan_series(catalogues: Iterable[Catalogue], policy: Policy, *, grace_s: flo
     return PruneRun(sweeps=tuple(plan_sweep(catalogue, policy, now=now, grace_s=grace_s) for catalogue in catalogues))
 
 
-def prune(store: Store, run: PruneRun, site: Installation | None = None) -> PruneReport:
+def prune(store: Store, run: PruneRun, installation: Installation | None = None) -> PruneReport:
     """Carry out a plan. After an interruption, plan and prune again. Raises StoreUnavailable.
 
-    ``store``: contains the snapshots; ``site``: the installation of the drivers in the plan, None if the plan has no
-    drivers.
+    ``store``: contains the snapshots; ``installation``: the installation of the drivers in the plan, None if the plan
+    has no drivers.
     """
     now = clock.now()
     snapshots = packs = files = size = 0
@@ -211,9 +213,9 @@ def prune(store: Store, run: PruneRun, site: Installation | None = None) -> Prun
         size += pruned.bytes
         failed += pruned.failed
         failed += pruned.left if directory.extent is not Extent.LEFTOVERS else ()
-    ended = remove_ended(site, run.drivers, run.unused) if site is not None else Removed()
-    if site is not None:
-        failed += bury_ended(site, run.jobs)
+    ended = remove_ended(installation, run.drivers, run.unused) if installation is not None else Removed()
+    if installation is not None:
+        failed += bury_ended(installation, run.jobs)
     failed += ended.failed
     if run.everything:
         write_prune(store, PruneRecord(at=now.timestamp(), failed=tuple(failed)))
@@ -257,10 +259,10 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
         told.append(f"{about}: {error}")
 
 
-def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
+def _sink_logs(installation: Installation, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
     """Yield the logs of a file sink, one for each version that it wrote. Spark compacts them, but drops no line."""
     release = state.serving_release
-    manifest = stored_manifests(site, state, release).get(query) if release in state.described else None
+    manifest = stored_manifests(installation, state, release).get(query) if release in state.described else None
     folder = capabilities_of(manifest.sink.kind).log_folder if manifest is not None else ""
     if manifest is None or not folder:
         return
@@ -270,21 +272,23 @@ def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[Chec
             yield CheckpointGrowth(directory=str(log), growth=sink_log_growth(LocalTree(log)))
 
 
-def _versions(site: Installation, state: JobState, query: str, now: datetime) -> Iterator[tuple[Tree, PrunePlan]]:
+def _versions(
+    installation: Installation, state: JobState, query: str, now: datetime
+) -> Iterator[tuple[Tree, PrunePlan]]:
     """Yield the plans for the existing checkpoint versions of a query.
 
     The age of a retired version counts up to the last commit of the current version. If it counted up to now, a clock
     that is ahead, or an idle job, would remove the rollback path.
     """
     current = state.current_version(query)
-    serving = site.checkpoint(state, query, current.version) if current is not None else None
+    serving = installation.checkpoint(state, query, current.version) if current is not None else None
     epoch = state.epochs.get(query)
     for version in state.versions[query]:
-        if find_foreign(site, state, query, version.version):
+        if find_foreign(installation, state, query, version.version):
             continue
-        tree = site.checkpoint(state, query, version.version)
+        tree = installation.checkpoint(state, query, version.version)
         if tree.absence():
-            if host := find_disk(site, state.job, version, tree):
+            if host := find_disk(installation, state.job, version, tree):
                 kept = f"{told_disk(tree, host)}; a prune on that machine covers it"
                 yield tree, PrunePlan(directory=tree.where(""), extent=Extent.LEFTOVERS, kept_whole=kept)
             continue
@@ -294,7 +298,7 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
         # A restore records its batch before it creates files; until a driver opens the version, no data can be lost.
         never_opened = unpublished and not (version.serves or version.claimed_by)
         inherited = version.committed if never_opened else None
-        loss = "" if goes_on or never_opened else find_version_loss(site, state, query, version.version)
+        loss = "" if goes_on or never_opened else find_version_loss(installation, state, query, version.version)
         if loss:
             # The owner of the directory is unknown, so none of its files is removed.
             raise CheckpointLost(
@@ -311,7 +315,7 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
             if goes_on or now.timestamp() - _last_changed(tree) > STALE_S:
                 yield tree, plan_unpublished(tree)
         else:
-            retired_s = site.settings.retired_days * 24 * 3600
+            retired_s = installation.settings.retired_days * 24 * 3600
             since = _last_written(serving) if serving is not None else 0.0
             over = not unpublished and _last_written(tree) < since - retired_s
             yield tree, plan_retired(tree, 0 if over else RETIRED_BATCHES)

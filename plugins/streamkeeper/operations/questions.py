@@ -49,7 +49,7 @@ def render_assessment(store: Store, job: str, operation: OperationState) -> str:
 
 
 def render_question(
-    site: Installation,
+    installation: Installation,
     state: JobState,
     operation: OperationState,
     *,
@@ -58,17 +58,18 @@ def render_question(
 ) -> str:
     """Return the whole question of an operation as Markdown; ``until``: when the question counts as declined.
 
-    ``site``, ``state`` and ``operation``: the operation that asks; ``whole``: whether all differing lines of code are
-    shown, without a limit.
+    ``installation``, ``state`` and ``operation``: the operation that asks; ``whole``: whether all differing lines of
+    code are shown, without a limit.
     """
     release, asked_by = operation.release, _asked_by(operation)
     about_output = current_step(operation) is Step.REVIEW
     lines = [
         f"**{release}** will replace **{state.predecessor}**, requested by {escaped(asked_by)}.",
         "",
-        f"{escaped(_deadline(site, state, operation, until))} May answer: {escaped(who_may(site, state, operation))}.",
+        f"{escaped(_deadline(installation, state, operation, until))} May answer:"
+        f" {escaped(who_may(installation, state, operation))}.",
         "",
-        render_assessment(site.store, state.job, operation),
+        render_assessment(installation.store, state.job, operation),
         *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
         "### Rollback cost",
         "",
@@ -76,7 +77,7 @@ def render_question(
         "",
         "### Code differences",
         "",
-        _code_differences(site, state, operation, most=sys.maxsize if whole else MOST_LINES),
+        _code_differences(installation, state, operation, most=sys.maxsize if whole else MOST_LINES),
         f"From the command line: `streamkeeper approve {state.job} {operation.operation}"
         f" --about {'output' if about_output else 'state'} --reason …`, or `decline`.",
     ]
@@ -92,20 +93,22 @@ def subject_of(state: JobState, operation: OperationState) -> str:
 
 
 def compose_question(
-    site: Installation, state: JobState, operation: OperationState, *, until: datetime, link: str = ""
+    installation: Installation, state: JobState, operation: OperationState, *, until: datetime, link: str = ""
 ) -> Message:
     """Return the question as a message for notifiers, with its subject, deadline, rollback cost and address.
 
-    ``site``, ``state`` and ``operation``: the operation that asks; ``until``: when the question counts as declined;
-    ``link``: the question's address, empty if unknown.
+    ``installation``, ``state`` and ``operation``: the operation that asks; ``until``: when the question counts as
+    declined; ``link``: the question's address, empty if unknown.
     """
     job, release = state.job, operation.release
     about_output = current_step(operation) is Step.REVIEW
-    files = [difference.title for difference in find_code_differences(site, state, state.serving_release, release)]
+    files = [
+        difference.title for difference in find_code_differences(installation, state, state.serving_release, release)
+    ]
     why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
     lines = [
         f"{release} will replace {state.predecessor}, requested by {_asked_by(operation)}.",
-        f"{_deadline(site, state, operation, until)} May answer: {who_may(site, state, operation)}.",
+        f"{_deadline(installation, state, operation, until)} May answer: {who_may(installation, state, operation)}.",
         "",
         *why,
         "",
@@ -134,18 +137,18 @@ def _asked_by(operation: OperationState) -> str:
     return f"{operation.request.requested_by or 'an unknown user'}: {operation.request.reason or 'no reason given'}"
 
 
-def _deadline(site: Installation, state: JobState, operation: OperationState, until: datetime | None) -> str:
+def _deadline(installation: Installation, state: JobState, operation: OperationState, until: datetime | None) -> str:
     by = f"{until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else tell_span(operation.request.approve_s)
     when = f"by {by}" if until else f"within {by} of the question"
-    return f"Without an answer {when}, the question counts as declined; {_if_declined(site, state)}."
+    return f"Without an answer {when}, the question counts as declined; {_if_declined(installation, state)}."
 
 
-def _if_declined(site: Installation, state: JobState) -> str:
+def _if_declined(installation: Installation, state: JobState) -> str:
     """Return what runs after a decline, according to the driver's current state, as a phrase."""
     if not state.serving_release:
         return "no release is running now, and none will run then"
     try:
-        seen = overview_of(site, state)
+        seen = overview_of(installation, state)
     except StreamkeeperError as error:
         return f"{state.serving_release} stays the current release; whether it is running is unknown: {error.message}"
     if seen.standing is Standing.SERVING:
@@ -158,12 +161,14 @@ def _if_declined(site: Installation, state: JobState) -> str:
     return f"{state.serving_release} stays the current release, and {down}{why}"
 
 
-def who_may(site: Installation, state: JobState, operation: OperationState) -> str:
+def who_may(installation: Installation, state: JobState, operation: OperationState) -> str:
     """Return who may answer the operation's question, as a phrase."""
-    return right_to_answer(site.settings, state, operation.request.requested_by).sentence
+    return right_to_answer(installation.settings, state, operation.request.requested_by).sentence
 
 
-def find_code_differences(site: Installation, state: JobState, before: str, release: str) -> tuple[Difference, ...]:
+def find_code_differences(
+    installation: Installation, state: JobState, before: str, release: str
+) -> tuple[Difference, ...]:
     """Return the differences of two releases in params, confs and files.
 
     The query plans are not compared. If the differences cannot be determined, return one entry with the reason.
@@ -171,17 +176,17 @@ def find_code_differences(site: Installation, state: JobState, before: str, rele
     if before not in state.releases:
         return (Difference(title="not known", note=f"{before or state.predecessor} is not recorded"),)
     try:
-        versions = [released_version(site, state, name) for name in (before, release)]
+        versions = [released_version(installation, state, name) for name in (before, release)]
     except (RegistryDamaged, KeyMissing) as error:
         return (Difference(title="not known", note=str(error)),)
     without_plan = (msgspec.structs.replace(released, manifests={}) for released in versions)
     return find_differences(*without_plan)
 
 
-def _code_differences(site: Installation, state: JobState, operation: OperationState, *, most: int) -> str:
+def _code_differences(installation: Installation, state: JobState, operation: OperationState, *, most: int) -> str:
     shown: list[Difference] = []
     left = most
-    for difference in find_code_differences(site, state, state.serving_release, operation.release):
+    for difference in find_code_differences(installation, state, state.serving_release, operation.release):
         over = len(difference.lines) - left
         if over > 0:
             note = f"for {over:,} more lines, run `streamkeeper question {state.job} {operation.operation}`"

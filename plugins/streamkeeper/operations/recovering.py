@@ -65,15 +65,17 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """How long the probation may take."""
 
 
-def diagnose_for(site: Installation, asked: Asked) -> Diagnosis:
+def diagnose_for(installation: Installation, asked: Asked) -> Diagnosis:
     """Diagnose the job for a request; raises NotFound, InvalidInput."""
     check_name("job", asked.job)
     if asked.snapshots and asked.action is not RecoveryAction.RESTORE:
         raise InvalidInput("a snapshot can be named only for the action restore")
-    return diagnose_job(site, asked.job, chosen=[*asked.queries, *asked.snapshots], snapshots=asked.snapshots)
+    return diagnose_job(installation, asked.job, chosen=[*asked.queries, *asked.snapshots], snapshots=asked.snapshots)
 
 
-def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None) -> Deploy:
+def open_recovery(
+    installation: Installation, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None
+) -> Deploy:
     """Start the recovery and return its operation.
 
     If an operation with this id exists, or an open recovery with the same action, return that operation instead.
@@ -83,15 +85,15 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
     Raises NotFound, InvalidInput and WrongMachine.
     """
     check_instance(operation)
-    state = site.journal(check_name("job", asked.job), "recover").state()
+    state = installation.journal(check_name("job", asked.job), "recover").state()
     opened = state.open_operation
     if operation in state.operations:
-        return Deploy.load(site, asked.job, operation)
+        return Deploy.load(installation, asked.job, operation)
     if opened is not None and opened.request.recover is not None and opened.request.recover.asked_for is asked.action:
-        return Deploy.load(site, asked.job, opened.operation)
+        return Deploy.load(installation, asked.job, opened.operation)
     # A checkpoint on another disk does not prevent a recovery: a snapshot can be restored here.
-    must_see_drivers(site, state)
-    found = diagnosis or diagnose_for(site, asked)
+    must_see_drivers(installation, state)
+    found = diagnosis or diagnose_for(installation, asked)
     option = must_be_possible(found, asked.action)
     announced = announcements(option)
     if missing := not_accepted(option, asked):
@@ -99,7 +101,7 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
             f"a person must accept the effects of {asked.action.value} on {asked.job}: {'; '.join(costly(option))}",
             hint=f"to accept them, add `{' '.join(missing)} --reason …`",
         )
-    right = right_to_answer(site.settings, state, asked.requested_by)
+    right = right_to_answer(installation.settings, state, asked.requested_by)
     if option.asks and (objection := right.objection(asked.accepted_by, asked.accepted_by_id)):
         raise OperationRefused(
             f"{asked.action.value} of {asked.job} loses or duplicates rows, and no authorized person has accepted this:"
@@ -111,8 +113,10 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
             f"the effects have changed since they were accepted: {'; '.join(costly(option))}",
             hint="diagnose the job again, and decide whether to accept the new effects",
         )
-    copies = copy_without_plans(site, asked.job, option.replans) if asked.action is RecoveryAction.REPLAN else {}
-    return Deploy.open(site, operation, recovery_request(state.serving_release, asked, found, copies=copies))
+    copies = (
+        copy_without_plans(installation, asked.job, option.replans) if asked.action is RecoveryAction.REPLAN else {}
+    )
+    return Deploy.open(installation, operation, recovery_request(state.serving_release, asked, found, copies=copies))
 
 
 def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:

@@ -41,9 +41,9 @@ class ListedRelease(msgspec.Struct, frozen=True, kw_only=True):
     """serves, before (the target of a rollback), replaced, under way, pushed, or the last operation's outcome."""
 
 
-def list_releases(site: Installation, state: JobState) -> list[ListedRelease]:
+def list_releases(installation: Installation, state: JobState) -> list[ListedRelease]:
     """Return all releases of a job, oldest first. Raises StoreUnavailable, RegistryDamaged, FormatTooNew."""
-    entries = _registrations(site, state)
+    entries = _registrations(installation, state)
     operations = [operation for operation in state.operations.values() if not operation.request.dry_run]
     releases = sorted(state.releases.values(), key=lambda release: release.number)
     return [
@@ -52,10 +52,10 @@ def list_releases(site: Installation, state: JobState) -> list[ListedRelease]:
     ]
 
 
-def _registrations(site: Installation, state: JobState) -> dict[str, Entry]:
+def _registrations(installation: Installation, state: JobState) -> dict[str, Entry]:
     """Return release -> the entry that registered it, because the state does not contain the time."""
     found: dict[str, Entry] = {}
-    for entry in read_entries(site.journal(state.job, "reader"), 1, state.number):
+    for entry in read_entries(installation.journal(state.job, "reader"), 1, state.number):
         if isinstance(entry.record, ReleaseRegistered):
             found.setdefault(entry.record.release.name, entry)
     return found

@@ -29,34 +29,34 @@ if TYPE_CHECKING:
 
 
 def push_release(
-    site: Installation, job: str, *, params: Mapping[str, ParamValue], conf: Mapping[str, str], writer: str = ""
+    installation: Installation, job: str, *, params: Mapping[str, ParamValue], conf: Mapping[str, str], writer: str = ""
 ) -> Release:
     """Register the code under the jobs root with these params and conf, and return the release.
 
-    ``site``: the installation; ``job``: the job's name; ``params`` and ``conf``: of the release; ``writer``: the author
-    of the journal entry, empty for this process.
+    ``installation``: the installation; ``job``: the job's name; ``params`` and ``conf``: of the release; ``writer``:
+    the author of the journal entry, empty for this process.
 
     If a release with the same content exists, that release is returned, so any number of pushes may run at once. Raises
     InvalidInput, NotFound, JournalLost or JobUnusable before the registration, and StoreUnavailable at any time. After
     StoreUnavailable, push again.
     """
-    must_not_be_lost(site, check_name("job", job))
+    must_not_be_lost(installation, check_name("job", job))
     find_references(params, conf)
-    check_release_conf(conf, site.settings.confs)
-    bundle = build_bundle(Path(site.settings.jobs), job)
+    check_release_conf(conf, installation.settings.confs)
+    bundle = build_bundle(Path(installation.settings.jobs), job)
     content = ReleaseContent(
         bundle=bundle.sha256,
         bundle_bytes=len(bundle.data),
         entry=bundle.entry,
         params=dict(params),
         conf=dict(conf),
-        environment=_environment(site.settings, conf),
+        environment=_environment(installation.settings, conf),
         state_format=STATE_FORMAT,
         health=bundle.health,
         approvers=bundle.approvers,
     )
-    put_object(site.store, job, "bundles", bundle.data, ".zip")
-    return _register(Journal(site.store, job, writer=writer or _this_process()), job, content)
+    put_object(installation.store, job, "bundles", bundle.data, ".zip")
+    return _register(Journal(installation.store, job, writer=writer or _this_process()), job, content)
 
 
 def _environment(settings: Settings, conf: Mapping[str, str]) -> Environment:

@@ -29,13 +29,13 @@ from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue
 
 
-def look_at_replan(site: Installation, state: JobState, query: QueryLook, directory: Tree) -> Replan | None:
+def look_at_replan(installation: Installation, state: JobState, query: QueryLook, directory: Tree) -> Replan | None:
     """Return the input that Spark would read if it planned the open batch again; None if a replan is not possible."""
     if may_replan(query) or query.committed is None:
         return None
     try:
         listed = _listed_since(directory.fresh(), query.committed)
-        found = look_for_files(listed, unseen=unseen_input(site, state, query.query))
+        found = look_for_files(listed, unseen=unseen_input(installation, state, query.query))
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return Replan(
             batch=query.committed + 1, unknown=f"the list of its input files cannot be read ({error.message})"
@@ -49,29 +49,31 @@ def look_at_replan(site: Installation, state: JobState, query: QueryLook, direct
     )
 
 
-def copy_without_plans(site: Installation, job: str, batches: Mapping[str, int]) -> dict[str, str]:
+def copy_without_plans(installation: Installation, job: str, batches: Mapping[str, int]) -> dict[str, str]:
     """Take a snapshot of each query at its last commit, without the damaged plan. Return the snapshots' names by query.
 
     ``batches``: query -> the batch whose plan is damaged. Idempotent. Raises the errors of ``capture``.
     """
     found = {}
     for query, batch in sorted(batches.items()):
-        target = query_target(site, job, query)
-        catalogue = Catalogue(site.snapshots, target.series)
+        target = query_target(installation, job, query)
+        catalogue = Catalogue(installation.snapshots, target.series)
         taken = capture(target.open(), catalogue, batch=batch - 1, origin=target.origin, pending=False)
         found[query] = taken.snapshot.name
     return found
 
 
-def must_not_hold(site: Installation, state: JobState, batches: Mapping[str, int]) -> None:
+def must_not_hold(installation: Installation, state: JobState, batches: Mapping[str, int]) -> None:
     """Raise OperationRefused unless every output provably lacks the batch that its query is to plan again.
 
     ``batches``: query -> the batch to plan again. Call this only after all drivers have ended.
     """
-    manifests = stored_manifests(site, state, state.serving_release) if batches else {}
+    manifests = stored_manifests(installation, state, state.serving_release) if batches else {}
     for query, batch in sorted(batches.items()):
         current, sink = state.current_version(query), manifests[query].sink
-        holds = ask(site, state, state.serving_release, query, sink, current.version if current is not None else "")
+        holds = ask(
+            installation, state, state.serving_release, query, sink, current.version if current is not None else ""
+        )
         lacks = capabilities_of(sink.kind).knows_batches and not holds.unknown
         if not lacks or holds.batch is None or holds.batch >= batch:
             unproven = holds.unknown or ("the output records no batch" if holds.batch is None else "")

@@ -42,7 +42,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_replay(
-    site: Installation, state: JobState, left: Left, *, named: str = ""
+    installation: Installation, state: JobState, left: Left, *, named: str = ""
 ) -> tuple[Replay | None, str, tuple[str, ...]]:
     """Choose a snapshot. Return its replay, the reason if there is none, and sentences about the other snapshots.
 
@@ -55,10 +55,10 @@ def choose_replay(
 
     ``left``: the damaged version; ``named``: the only snapshot to consider, empty to consider all.
     """
-    catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
+    catalogue = Catalogue(installation.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
     spans = last_batches_of(state.spans(left.query.query, left.query.version))
-    unseen = unseen_input(site, state, left.query.query)
+    unseen = unseen_input(installation, state, left.query.query)
     newest: Replay | None = None
     drilled: Replay | None = None
     passed: list[str] = []

@@ -82,11 +82,11 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.output} contains {beyond}; {them} written again, {how}"
 
 
-def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
+def plan_restore(installation: Installation, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
     """Plan a restore; write nothing. Raises NotFound, OperationOpen, OperationRefused, JournalOutdated."""
-    state = read_job(site, job)
-    must_not_be_outdated(site, state)
-    _must_be_at_rest(site, state)
+    state = read_job(installation, job)
+    must_not_be_outdated(installation, state)
+    _must_be_at_rest(installation, state)
     current = state.current_version(query)
     if current is None:
         raise OperationRefused(f"job {job} has no query {query} with a checkpoint", hint="deploy the query first")
@@ -96,14 +96,14 @@ def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -
             f"the release that wrote {current.version} of {job}/{query} is not recorded",
             hint="use `--to` to restore into a directory",
         )
-    version = _reserved(state, query, snapshot) or free_version(site, state, query)
-    written = stored_manifests(site, state, release).get(query)
+    version = _reserved(state, query, snapshot) or free_version(installation, state, query)
+    written = stored_manifests(installation, state, release).get(query)
     if written is None:
         raise OperationRefused(
             f"release {release} of job {job} has no query {query}", hint="use `--to` to restore into a directory"
         )
     sink = written.sink
-    holds = ask(site, state, release, query, sink, snapshot.version)
+    holds = ask(installation, state, release, query, sink, snapshot.version)
     unknown = holds.unknown
     if not unknown and snapshot.version != current.version:
         unknown = f"{current.version} has written to the output since"
@@ -113,19 +113,19 @@ def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -
         batch=snapshot.batch,
         current=current.version,
         version=version,
-        target=str(site.checkpoint(state, query, version)),
+        target=str(installation.checkpoint(state, query, version)),
         release=release,
         sink=sink.kind,
         output=sink.output,
         sink_batch=holds.batch,
         unknown=unknown,
         replayed=None if unknown else beyond,
-        missing=missing_for_restore(site, state, query, snapshot, written, holds),
+        missing=missing_for_restore(installation, state, query, snapshot, written, holds),
     )
 
 
 def restore_version(
-    site: Installation,
+    installation: Installation,
     job: str,
     query: str,
     snapshot: Snapshot,
@@ -138,50 +138,58 @@ def restore_version(
 ) -> RestorePlan:
     """Create a checkpoint version from a snapshot, and make it current. A repeated call continues the same version.
 
-    ``site``: the installation; ``job``, ``query`` and ``snapshot``: what to restore; ``catalogue``: where the snapshot
-    is read, None for the installation's own; ``accept_replay``: whether an output that is a user's function accepts
-    batches a second time; ``loss_accepted_by`` and ``reason``: who accepts the loss of rows whose input is missing, and
-    why (both are kept in the version's origin); ``show``: called with the progress.
+    ``installation``: the installation; ``job``, ``query`` and ``snapshot``: what to restore; ``catalogue``: where the
+    snapshot is read, None for the installation's own; ``accept_replay``: whether an output that is a user's function
+    accepts batches a second time; ``loss_accepted_by`` and ``reason``: who accepts the loss of rows whose input is
+    missing, and why (both are kept in the version's origin); ``show``: called with the progress.
 
     Raises OperationRefused for a driver that may still write, a current version that has changed meanwhile, a user's
     function without ``accept_replay``, or a loss that no entitled person has accepted. Raises the errors of
     ``restore``. After an error the job keeps its current version.
     """
-    plan = plan_restore(site, job, query, snapshot)
-    state = read_job(site, job)
-    carries_on = _carries_on(site, state, query, snapshot, plan)
+    plan = plan_restore(installation, job, query, snapshot)
+    state = read_job(installation, job)
+    carries_on = _carries_on(installation, state, query, snapshot, plan)
     _must_take_a_replay(plan, accept_replay=accept_replay, carries_on=carries_on)
-    accepted = _accepted_loss(site, state, plan, f"{job}/{query}", loss_accepted_by, reason)
-    written = stored_manifests(site, state, plan.release)[query].sink
+    accepted = _accepted_loss(installation, state, plan, f"{job}/{query}", loss_accepted_by, reason)
+    written = stored_manifests(installation, state, plan.release)[query].sink
     reconciled = reconcile(written, snapshot.version, snapshot.batch)
     if carries_on and reconciled.refusal:
         raise OperationRefused(reconciled.refusal, hint="restore a newer snapshot, or rebuild the output")
     crash_point("restore.record.before")
-    state, reserved = _reserve(site, plan, job, query, snapshot, carries_on=carries_on, accepted=accepted)
+    state, reserved = _reserve(installation, plan, job, query, snapshot, carries_on=carries_on, accepted=accepted)
     crash_point("restore.record.after")
-    fill_version(site, state, query, reserved.version, snapshot, catalogue=catalogue, show=show)
+    fill_version(installation, state, query, reserved.version, snapshot, catalogue=catalogue, show=show)
     crash_point("restore.serve.before")
-    _let_serve(site, plan, job, reserved)
+    _let_serve(installation, plan, job, reserved)
     crash_point("restore.serve.after")
-    target = str(site.checkpoint(state, query, reserved.version))
+    target = str(installation.checkpoint(state, query, reserved.version))
     return msgspec.structs.replace(plan, version=reserved.version, target=target)
 
 
 def _reserve(
-    site: Installation, plan: RestorePlan, job: str, query: str, snapshot: Snapshot, *, carries_on: bool, accepted: str
+    installation: Installation,
+    plan: RestorePlan,
+    job: str,
+    query: str,
+    snapshot: Snapshot,
+    *,
+    carries_on: bool,
+    accepted: str,
 ) -> tuple[JobState, CheckpointVersion]:
     """Record the version to fill, or find the record of an interrupted restore of this snapshot.
 
-    ``site``: the installation; ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``carries_on``: whether the
-    query still writes the output of the snapshot's version; ``accepted``: the accepted loss, as a phrase of the origin.
+    ``installation``: the installation; ``plan``, ``job``, ``query`` and ``snapshot``: the restore; ``carries_on``:
+    whether the query still writes the output of the snapshot's version; ``accepted``: the accepted loss, as a phrase of
+    the origin.
     """
 
     def missing(now: JobState) -> Record | None:
-        current = _must_still_serve(site, now, query, plan)
+        current = _must_still_serve(installation, now, query, plan)
         if _reserved(now, query, snapshot):
             return None
-        name, state_format = free_version(site, now, query), current.state_format
-        created = created_from(site, now, snapshot, query, name, state_format=state_format)
+        name, state_format = free_version(installation, now, query), current.state_format
+        created = created_from(installation, now, snapshot, query, name, state_format=state_format)
         return msgspec.structs.replace(
             created,
             release=snapshot.release or plan.release,
@@ -190,20 +198,20 @@ def _reserve(
             parent_batch=snapshot.batch if carries_on else None,
         )
 
-    state = site.journal(job, "restore").append(missing)
+    state = installation.journal(job, "restore").append(missing)
     found = state.version(query, _reserved(state, query, snapshot))
     assert found is not None
     return state, found
 
 
-def _let_serve(site: Installation, plan: RestorePlan, job: str, reserved: CheckpointVersion) -> None:
+def _let_serve(installation: Installation, plan: RestorePlan, job: str, reserved: CheckpointVersion) -> None:
     """Record the version as current, unless it already is."""
 
     def still_wanted(now: JobState) -> Record | None:
         known = now.version(reserved.query, reserved.version)
         if known is None or known.serves:
             return None
-        _must_still_serve(site, now, reserved.query, plan)
+        _must_still_serve(installation, now, reserved.query, plan)
         return CheckpointVersionCreated(
             query=known.query,
             version=known.version,
@@ -218,7 +226,7 @@ def _let_serve(site: Installation, plan: RestorePlan, job: str, reserved: Checkp
             installation=known.installation,
         )
 
-    site.journal(job, "restore").append(still_wanted)
+    installation.journal(job, "restore").append(still_wanted)
 
 
 def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
@@ -237,8 +245,8 @@ def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
     return found[-1] if found else ""
 
 
-def _must_still_serve(site: Installation, now: JobState, query: str, plan: RestorePlan) -> CheckpointVersion:
-    _must_be_at_rest(site, now)
+def _must_still_serve(installation: Installation, now: JobState, query: str, plan: RestorePlan) -> CheckpointVersion:
+    _must_be_at_rest(installation, now)
     current = now.current_version(query)
     if current is None or current.version != plan.current:
         raise OperationRefused(
@@ -247,23 +255,23 @@ def _must_still_serve(site: Installation, now: JobState, query: str, plan: Resto
     return current
 
 
-def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
+def _carries_on(installation: Installation, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
     """Whether the output of the snapshot's version is the current output.
 
-    ``site``, ``state`` and ``query``: of which job and query; ``snapshot``: the one to restore; ``plan``: contains the
-    current output.
+    ``installation``, ``state`` and ``query``: of which job and query; ``snapshot``: the one to restore; ``plan``:
+    contains the current output.
     """
     if not snapshot.version or snapshot.release not in state.described:
         return False
-    written = stored_manifests(site, state, snapshot.release).get(query)
+    written = stored_manifests(installation, state, snapshot.release).get(query)
     return written is not None and (written.sink.kind, written.sink.output) == (plan.sink, plan.output)
 
 
-def _must_be_at_rest(site: Installation, state: JobState) -> None:
+def _must_be_at_rest(installation: Installation, state: JobState) -> None:
     if state.open_operation is not None:
         raise OperationOpen(state.job, state.open_operation.operation)
     for owner in state.owners:
-        seen = site.runner.observe(state.job, owner.instance)
+        seen = installation.runner.observe(state.job, owner.instance)
         if seen.life not in (Life.DEAD, Life.ABSENT):
             raise OperationRefused(
                 f"driver {owner.instance} of job {state.job} may still write: {seen.why}",
@@ -286,11 +294,13 @@ def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: b
         )
 
 
-def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str) -> str:
+def _accepted_loss(
+    installation: Installation, state: JobState, plan: RestorePlan, series: str, by: str, reason: str
+) -> str:
     """Return the accepted loss, as a phrase for the version's origin; empty without one. Raises OperationRefused.
 
-    ``site`` and ``state``: the installation and the job's state; ``plan``: the restore; ``series``: of the snapshot;
-    ``by`` and ``reason``: of the person.
+    ``installation`` and ``state``: the installation and the job's state; ``plan``: the restore; ``series``: of the
+    snapshot; ``by`` and ``reason``: of the person.
     """
     if not plan.missing.loss:
         return ""
@@ -299,7 +309,7 @@ def _accepted_loss(site: Installation, state: JobState, plan: RestorePlan, serie
             f"a person must accept that the restore of {series} from {plan.snapshot} {plan.missing.loss}",
             hint="put the files back, or accept the loss with `--accept-loss --reason …`",
         )
-    if objection := right_to_answer(site.settings, state, by).objection(by):
+    if objection := right_to_answer(installation.settings, state, by).objection(by):
         raise OperationRefused(
             f"the restore of {series} from {plan.snapshot} {plan.missing.loss}, and no authorized person has accepted"
             f" this: {objection}",

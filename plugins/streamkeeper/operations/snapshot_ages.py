@@ -20,7 +20,7 @@ LOOK_EVERY_S = 600.0
 
 
 def look_at_snapshots(
-    site: Installation,
+    installation: Installation,
     known: KnownCheckpoint,
     location: str,
     facts: JobFacts,
@@ -33,14 +33,14 @@ def look_at_snapshots(
     Until ``before.due_at``, these are the remembered facts ``before``. Afterwards they are read from the store. The
     first ``due_at`` of each series is spread over ``LOOK_EVERY_S``, so that no pass reads all snapshots.
 
-    ``site``: the installation; ``known`` and ``location``: the current checkpoint version and its directory; ``facts``:
-    of the job; ``query``: its name; ``before``: the remembered facts; ``now``: seconds since 1970.
+    ``installation``: the installation; ``known`` and ``location``: the current checkpoint version and its directory;
+    ``facts``: of the job; ``query``: its name; ``before``: the remembered facts; ``now``: seconds since 1970.
 
     Raises CheckpointDamaged, CheckpointChanged, SnapshotDamaged, StoreUnavailable.
     """
     if before is not None and now < before.due_at:
         return before
-    found = newest_snapshots(Catalogue(site.snapshots, known.series), before)
+    found = newest_snapshots(Catalogue(installation.snapshots, known.series), before)
     target = Target(
         series=known.series,
         location=location,

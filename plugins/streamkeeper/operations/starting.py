@@ -31,7 +31,7 @@ FIRST_COMMIT_S = 1800.0
 
 
 def open_start(
-    site: Installation,
+    installation: Installation,
     job: str,
     *,
     requested_by: str,
@@ -50,21 +50,21 @@ def open_start(
     Raises NotFound, OperationOpen, JournalOutdated and WrongMachine. Raises OperationRefused for a job without a
     current release, for a stopped job with ``unless_stopped``, and if no machine can observe the job's driver.
     """
-    journal = site.journal(job, f"start:{operation}")
-    state = on_record(site, journal.state())
+    journal = installation.journal(job, f"start:{operation}")
+    state = on_record(installation, journal.state())
     check_instance(operation)
     if operation in state.operations:
-        return Deploy.load(site, job, operation)
+        return Deploy.load(installation, job, operation)
     other = state.open_operation
     if other is not None and other.request.start and on_open is OnOpen.CONTINUE:
-        return Deploy.load(site, job, other.operation)
+        return Deploy.load(installation, job, other.operation)
     _must_be_possible(state, unless_stopped=unless_stopped)
-    must_be_here(site, state)
-    must_not_be_shared(site, state)
-    must_not_be_outdated_as_far_as_seen(site, state)
-    if state.stopped is None and _serves(site, state):
+    must_be_here(installation, state)
+    must_not_be_shared(installation, state)
+    must_not_be_outdated_as_far_as_seen(installation, state)
+    if state.stopped is None and _serves(installation, state):
         return None
-    must_know_commits(site, state)
+    must_know_commits(installation, state)
     crash_point("start.record.before")
     state = journal.append(_wish(operation, requested_by, reason, unless_stopped=unless_stopped))
     crash_point("start.record.after")
@@ -88,7 +88,7 @@ def open_start(
                 f"{now.serving_release} is now the current release, not {request.release}", hint="start the job again"
             )
 
-    return Deploy.open(site, operation, request, allowed=allowed)
+    return Deploy.open(installation, operation, request, allowed=allowed)
 
 
 def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
@@ -115,11 +115,11 @@ def _wish(
     return wanted
 
 
-def _serves(site: Installation, state: JobState) -> bool:
+def _serves(installation: Installation, state: JobState) -> bool:
     """Whether a driver is running without an order to end; raises OperationRefused if it cannot be observed."""
     instance = state.serving_instance
-    seen = observe(site, state, instance)
-    control = Control(site.store, state.job, instance)
+    seen = observe(installation, state, instance)
+    control = Control(installation.store, state.job, instance)
     if control.read_exit() is not None or seen.life in (Life.DEAD, Life.ABSENT):
         return False
     if seen.life is Life.UNKNOWN:

@@ -44,7 +44,7 @@ class StopEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stop_job(
-    site: Installation,
+    installation: Installation,
     job: str,
     *,
     requested_by: str,
@@ -55,15 +55,15 @@ def stop_job(
 ) -> StopEnd:
     """Stop a job until a person starts it again. Idempotent; an interrupted stop is continued.
 
-    ``site`` and ``job``: the job to stop; ``requested_by`` and ``reason``: of the request; ``operation``: an id for
-    the record; ``drain_s``: seconds after which a driver is killed; ``say``: called with progress lines.
+    ``installation`` and ``job``: the job to stop; ``requested_by`` and ``reason``: of the request; ``operation``: an id
+    for the record; ``drain_s``: seconds after which a driver is killed; ``say``: called with progress lines.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
     never had a current release. Raises OperationRefused also if the termination of the driver cannot be proven from
     here; the job is then recorded as stopped.
     """
-    journal = site.journal(job, f"stop:{operation}")
-    before = on_record(site, journal.state())
+    journal = installation.journal(job, f"stop:{operation}")
+    before = on_record(installation, journal.state())
     check_instance(operation)
     check_seconds("drain_s", drain_s)
     crash_point("stop.record.before")
@@ -74,7 +74,7 @@ def stop_job(
     assert state.stopped is not None
     if before.stopped is not None and not state.owners:
         return StopEnd(sentence=told_stopped(job, before.stopped), already=True, instance=state.serving_instance)
-    return _Stop(site, journal, job, state.stopped.operation, drain_s, say or (lambda line: None)).run()
+    return _Stop(installation, journal, job, state.stopped.operation, drain_s, say or (lambda line: None)).run()
 
 
 def told_stopped(job: str, stopped: DesiredChanged) -> str:
@@ -102,9 +102,15 @@ class _Stop:
     """Carries out one stop."""
 
     def __init__(
-        self, site: Installation, journal: Journal, job: str, stop: str, drain_s: float, say: Callable[[str], None]
+        self,
+        installation: Installation,
+        journal: Journal,
+        job: str,
+        stop: str,
+        drain_s: float,
+        say: Callable[[str], None],
     ) -> None:
-        self._site, self._journal, self._job, self._stop = site, journal, job, stop
+        self._installation, self._journal, self._job, self._stop = installation, journal, job, stop
         self._drain_s, self._say = drain_s, say
         self._on, self._since = "", clock.monotonic()
 
@@ -140,14 +146,14 @@ class _Stop:
     def _carry_out(self, act: Send | Kill | RecordEnd) -> None:
         match act:
             case Send(instance=instance, kind=kind):
-                Control(self._site.store, self._job, instance).send(kind, self._stop)
-                self._site.runner.nudge(self._job, instance)
+                Control(self._installation.store, self._job, instance).send(kind, self._stop)
+                self._installation.runner.nudge(self._job, instance)
             case Kill(instance=instance):
-                self._site.runner.kill(self._job, instance)
+                self._installation.runner.kill(self._job, instance)
                 self._wait(kill_wait(instance))
                 clock.sleep(POLL_S)
             case RecordEnd(instance=instance, proof=proof, exit=last, fault=fault, unclaimed=unclaimed):
-                if not unclaimed or make_unclaimable(self._site, self._job, instance):
+                if not unclaimed or make_unclaimable(self._installation, self._job, instance):
                     self._record_end(instance, proof or "never started", last, fault)
 
     def _record_end(self, instance: str, proof: str, last: str, fault: str) -> None:
@@ -160,7 +166,7 @@ class _Stop:
             )
 
         self._journal.append(still_owns)
-        bury(self._site, self._job, instance)
+        bury(self._installation, self._job, instance)
 
     def _look(self) -> StopView:
         state = self._journal.state()
@@ -174,9 +180,9 @@ class _Stop:
         )
 
     def _seen(self, instance: str) -> Seen:
-        control = Control(self._site.store, self._job, instance)
+        control = Control(self._installation.store, self._job, instance)
         return Seen(
-            liveness=self._site.runner.observe(self._job, instance),
+            liveness=self._installation.runner.observe(self._job, instance),
             status=control.find_status(),
             exit=control.read_exit(),
             # The driver receives the order to drain only once, even from several stops.

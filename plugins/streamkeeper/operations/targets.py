@@ -72,12 +72,12 @@ def adopted_target(location: str) -> Target:
     return Target(series=series_of_checkpoint(query_id_of(open_tree(location))), location=location, origin=Origin())
 
 
-def query_target(site: Installation, job: str, query: str) -> Target:
+def query_target(installation: Installation, job: str, query: str) -> Target:
     """Return the target of a deployed query's current checkpoint version; raises NotFound."""
-    return _current_target(site, read_job(site, job), query)
+    return _current_target(installation, read_job(installation, job), query)
 
 
-def target_left(site: Installation, state: JobState, query: str, operation: str) -> Target:
+def target_left(installation: Installation, state: JobState, query: str, operation: str) -> Target:
     """Return the target of the checkpoint version that was current before the operation. Raises NotFound.
 
     The operation may leave this version or continue in it. Call this before the operation's release is promoted:
@@ -86,23 +86,27 @@ def target_left(site: Installation, state: JobState, query: str, operation: str)
     known = state.operations.get(operation)
     way = known.ways.get(query) if known is not None else None
     left = state.version(query, way.before) if way is not None and way.before else None
-    return _made_of(site, state, left, state.serving_release) if left else _current_target(site, state, query)
+    return (
+        _made_of(installation, state, left, state.serving_release)
+        if left
+        else _current_target(installation, state, query)
+    )
 
 
-def all_targets(site: Installation, *, job: str = "") -> list[Target]:
+def all_targets(installation: Installation, *, job: str = "") -> list[Target]:
     """Return the targets of all deployed queries with a checkpoint, in order; raises NotFound.
 
     ``job``: only the queries of this job; empty for all jobs. Forgotten jobs are omitted, but ``query_target`` still
     finds their queries.
     """
-    states = [read_job(site, name) for name in ([job] if job else recorded_jobs(site))]
+    states = [read_job(installation, name) for name in ([job] if job else recorded_jobs(installation))]
     wanted = [state for state in states if not is_forgotten(state)]
-    found = (_target(site, state, query) for state in wanted for query in sorted(state.versions))
+    found = (_target(installation, state, query) for state in wanted for query in sorted(state.versions))
     return [state for state in found if state is not None]
 
 
-def _current_target(site: Installation, state: JobState, query: str) -> Target:
-    target = _target(site, state, query)
+def _current_target(installation: Installation, state: JobState, query: str) -> Target:
+    target = _target(installation, state, query)
     if target is None:
         known = ", ".join(sorted(state.versions))
         hint = f"name one of its queries: {known}" if known else "deploy the job first"
@@ -110,37 +114,37 @@ def _current_target(site: Installation, state: JobState, query: str) -> Target:
     return target
 
 
-def _target(site: Installation, state: JobState, query: str) -> Target | None:
+def _target(installation: Installation, state: JobState, query: str) -> Target | None:
     version = state.current_version(query)
     if version is None:
         return None
     # A release is running from its appointment on, which precedes its promotion.
     appointed = state.instances.get(state.appointed)
-    return _made_of(site, state, version, appointed.release if appointed is not None else state.serving_release)
+    return _made_of(installation, state, version, appointed.release if appointed is not None else state.serving_release)
 
 
-def _made_of(site: Installation, state: JobState, version: CheckpointVersion, release: str) -> Target:
+def _made_of(installation: Installation, state: JobState, version: CheckpointVersion, release: str) -> Target:
     query = version.query
-    must_be_mine(site, state, query, version.version)
-    tree = site.checkpoint(state, query, version.version)
-    host = find_disk(site, state.job, version, tree)
+    must_be_mine(installation, state, query, version.version)
+    tree = installation.checkpoint(state, query, version.version)
+    host = find_disk(installation, state.job, version, tree)
     return Target(
         series=series_of_query(state.job, query),
         location=tree.spark_path,
-        known=known_version(site, state, query, version.version),
+        known=known_version(installation, state, query, version.version),
         # The current release of a version may be later than the one that created it.
         origin=Origin(version=version.version, release=release or version.release),
         job=state.job,
         query=query,
         elsewhere=other_disk(state.job, version, tree, host) if host else None,
-        outdated=_outdated(site, state),
+        outdated=_outdated(installation, state),
     )
 
 
-def _outdated(site: Installation, state: JobState) -> JournalOutdated | None:
+def _outdated(installation: Installation, state: JobState) -> JournalOutdated | None:
     """Return the error of an outdated journal, else None; a checkpoint that does not answer fails when it is opened."""
     try:
-        must_not_be_outdated_as_far_as_seen(site, state)
+        must_not_be_outdated_as_far_as_seen(installation, state)
     except JournalOutdated as error:
         return error
     return None

@@ -84,7 +84,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     older: int = 0
 
 
-def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Timeline:
+def read_timeline(installation: Installation, state: JobState, *, before: int = 0) -> Timeline:
     """Return the newest page of a job's history, or of the part of the history before one journal entry.
 
     ``before``: the number of that entry, which is not on the page; 0 for the whole history.
@@ -94,19 +94,19 @@ def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Ti
     last = min(before - 1, state.number) if before > 0 else state.number
     begun = sorted((op for op in state.operations.values() if op.started <= last), key=lambda op: op.started)
     first = max(begun[-OPERATIONS].started if len(begun) > OPERATIONS else 1, last - MOST_ENTRIES + 1)
-    entries = list(read_entries(site.journal(state.job, "reader"), first, last))
+    entries = list(read_entries(installation.journal(state.job, "reader"), first, last))
     shown = [operation for operation in begun if operation.started >= first]
-    carriers = _read_carriers(site, state.job, shown)
+    carriers = _read_carriers(installation, state.job, shown)
     rows = [*_operations(state, shown, entries, carriers), *_between(state, entries)]
     return Timeline(rows=tuple(sorted(rows, key=lambda row: row.number, reverse=True)), older=first if first > 1 else 0)
 
 
-def _read_carriers(site: Installation, job: str, operations: Sequence[OperationState]) -> dict[str, Carrier]:
+def _read_carriers(installation: Installation, job: str, operations: Sequence[OperationState]) -> dict[str, Carrier]:
     """Return operation -> its carrier; an unreadable carrier is omitted, and its row has no link."""
 
     def read(operation: OperationState) -> Carrier | None:
         try:
-            return read_carrier(site.store, job, operation.operation)
+            return read_carrier(installation.store, job, operation.operation)
         except StreamkeeperError:
             return None
 

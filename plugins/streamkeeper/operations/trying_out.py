@@ -28,9 +28,9 @@ _END_S = 10.0
 _LOOK_S = 0.1
 
 
-def leaves_nothing(site: Installation, request: DeployRequest) -> bool:
+def leaves_nothing(installation: Installation, request: DeployRequest) -> bool:
     """Whether the request is a dry run of a job without a journal."""
-    return request.dry_run and not has_journal(site.store, check_name("job", request.job))
+    return request.dry_run and not has_journal(installation.store, check_name("job", request.job))
 
 
 def place_name(operation: str) -> str:
@@ -38,7 +38,7 @@ def place_name(operation: str) -> str:
     return f"{operation}@{socket.gethostname()}"
 
 
-def place_of(site: Installation, name: str) -> Installation:
+def place_of(installation: Installation, name: str) -> Installation:
     """Return a private installation, with its own store and home, for the dry run of one operation.
 
     Repeated calls return the same installation. ``name``: the operation's id, or the result of ``place_name``.
@@ -48,18 +48,20 @@ def place_of(site: Installation, name: str) -> Installation:
     ``check_place`` if the deploy's drivers could not be started.
     """
     operation, _, host = name.partition("@")
-    home = site.settings.scratch / f"dry-run-{hashlib.sha256(operation.encode()).hexdigest()[:8]}"
+    home = installation.settings.scratch / f"dry-run-{hashlib.sha256(operation.encode()).hexdigest()[:8]}"
     if host not in ("", socket.gethostname()) and not home.exists():
         raise WrongMachine(
             f"the dry run {operation} runs on {host}, and this machine is {socket.gethostname()}",
             hint=f"continue the dry run on {host}",
         )
-    if site.settings.drivers != LOCAL and not home.exists():
-        site.runner.check_place()
+    if installation.settings.drivers != LOCAL and not home.exists():
+        installation.runner.check_place()
     make_folders(home)
-    settings = replace(site.settings, home=str(home), store=(home / "store").as_uri(), snapshots="", drivers=LOCAL)
+    settings = replace(
+        installation.settings, home=str(home), store=(home / "store").as_uri(), snapshots="", drivers=LOCAL
+    )
     store = open_store(settings.store)
-    return Installation.of(settings, store, site.resolvers)
+    return Installation.of(settings, store, installation.resolvers)
 
 
 def clear_place(place: Installation, job: str) -> None:
@@ -73,9 +75,9 @@ def clear_place(place: Installation, job: str) -> None:
 
 
 @contextmanager
-def place_to_try_out(site: Installation, operation: str, job: str) -> Iterator[Installation]:
+def place_to_try_out(installation: Installation, operation: str, job: str) -> Iterator[Installation]:
     """Yield the private installation of an operation's dry run, and remove that installation on exit."""
-    place = place_of(site, operation)
+    place = place_of(installation, operation)
     try:
         yield place
     finally:

@@ -30,8 +30,8 @@ from streamkeeper.snapshots.restore import Show, restore
 class VersionActs:
     """Creates the checkpoint versions of one operation, and assigns them to instances."""
 
-    def __init__(self, site: Installation, journal: Journal, job: str, operation: str) -> None:
-        self._site = site
+    def __init__(self, installation: Installation, journal: Journal, job: str, operation: str) -> None:
+        self._installation = installation
         self._journal = journal
         self._job = job
         self._operation = operation
@@ -43,12 +43,12 @@ class VersionActs:
         new one if it has none. Versions without a record are recorded first.
         """
         state = self._journal.state()
-        must_not_be_outdated(self._site, state)
+        must_not_be_outdated(self._installation, state)
         release = state.releases[state.instances[instance].release]
         chosen = {**{query: self._current(state, query) for query in state.described[release.name]}, **versions}
         chosen = {query: version for query, version in chosen.items() if query in state.described[release.name]}
         for query, version in chosen.items():
-            must_be_mine(self._site, state, query, version)
+            must_be_mine(self._installation, state, query, version)
             self._create(query, version, release, state.operations[self._operation].ways.get(query))
 
         def only_heir(now: JobState) -> Record | None:
@@ -60,7 +60,7 @@ class VersionActs:
                 raise OperationRefused(
                     f"{instance} may not own the checkpoints, because the end of {', '.join(others)} is not proven"
                 )
-            must_not_be_shared(self._site, now, chosen)
+            must_not_be_shared(self._installation, now, chosen)
             return InstanceAppointed(operation=self._operation, instance=instance, versions=chosen)
 
         self._journal.append(only_heir)
@@ -68,11 +68,11 @@ class VersionActs:
     def shadow(self, instance: str) -> None:
         """Record the new versions of the rebuilt queries, and the instance's permission to write to them."""
         state = self._journal.state()
-        must_not_be_outdated(self._site, state)
+        must_not_be_outdated(self._installation, state)
         release = state.releases[state.instances[instance].release]
         for query, way in state.operations[self._operation].ways.items():
             if way.way is Way.REBUILD:
-                must_be_mine(self._site, state, query, way.version)
+                must_be_mine(self._installation, state, query, way.version)
                 self._create(query, way.version, release, way)
 
         def still_wanted(now: JobState) -> Record | None:
@@ -89,17 +89,17 @@ class VersionActs:
         source = now.version(query, snapshot.version)
         state_format = source.state_format if source is not None else ""
         created = msgspec.structs.replace(
-            created_from(self._site, now, snapshot, query, version, state_format=state_format),
+            created_from(self._installation, now, snapshot, query, version, state_format=state_format),
             parent=parent,
             parent_batch=snapshot.batch,
             operation=self._operation,
         )
-        must_not_be_outdated(self._site, self._journal.state())
+        must_not_be_outdated(self._installation, self._journal.state())
         crash_point("restore.record.before")
         state = self._once(query, version, created)
         crash_point("restore.record.after")
         if state.version(query, version) is not None:
-            fill_version(self._site, state, query, version, snapshot)
+            fill_version(self._installation, state, query, version, snapshot)
 
     def version_for_fall_back(self, query: str, way: QueryWay) -> str:
         """Return the version that an automatic rollback of this operation restores.
@@ -110,12 +110,12 @@ class VersionActs:
         state = self._journal.state()
         mine = [version.version for version in state.versions.get(query, ()) if version.operation == self._operation]
         return next((version for version in mine if version != way.version), "") or free_version(
-            self._site, state, query
+            self._installation, state, query
         )
 
     def snapshot_named(self, query: str, name: str) -> Snapshot:
         """Return a snapshot of one of the job's queries; raises NotFound."""
-        return Catalogue(self._site.snapshots, series_of_query(self._job, query)).read(snapshot_number(name))
+        return Catalogue(self._installation.snapshots, series_of_query(self._job, query)).read(snapshot_number(name))
 
     @staticmethod
     def _current(state: JobState, query: str) -> str:
@@ -133,8 +133,8 @@ class VersionActs:
             parent=way.before if handoff and way is not None else "",
             serves=False,
             operation=self._operation,
-            root=self._site.settings.checkpoints,
-            installation=self._site.id,
+            root=self._installation.settings.checkpoints,
+            installation=self._installation.id,
         )
         self._once(query, version, created)
 
@@ -146,25 +146,25 @@ class VersionActs:
         return self._journal.append(missing)
 
 
-def free_version(site: Installation, state: JobState, query: str) -> str:
+def free_version(installation: Installation, state: JobState, query: str) -> str:
     """Return the name of a checkpoint version that was never recorded and that has no directory.
 
     A new version must not continue from a directory that is not recorded.
     """
-    root, name = site.new_checkpoints(state.job, query), state.next_version(query)
+    root, name = installation.new_checkpoints(state.job, query), state.next_version(query)
     while tree_at(f"{root.spark_path}/{name}").absence() != NOT_THERE:
         name = version_name(version_number(name) + 1)
     return name
 
 
 def created_from(
-    site: Installation, state: JobState, snapshot: Snapshot, query: str, version: str, *, state_format: str
+    installation: Installation, state: JobState, snapshot: Snapshot, query: str, version: str, *, state_format: str
 ) -> CheckpointVersionCreated:
     """Return the record of a version that is restored from a snapshot. The version has no parent and is not current
     yet.
 
-    ``site``: the installation; ``state``: of the job; ``snapshot``: the source; ``query`` and ``version``: of the new
-    version; ``state_format``: the format of the version's state.
+    ``installation``: the installation; ``state``: of the job; ``snapshot``: the source; ``query`` and ``version``: of
+    the new version; ``state_format``: the format of the version's state.
     """
     return CheckpointVersionCreated(
         query=query,
@@ -173,16 +173,16 @@ def created_from(
         origin=f"snapshot {snapshot.name} of {snapshot.version or 'elsewhere'} at batch {snapshot.batch}",
         state_format=state_format,
         serves=False,
-        root=site.settings.checkpoints,
+        root=installation.settings.checkpoints,
         query_id=snapshot.query_id,
         committed=snapshot.batch,
-        installation=site.id,
+        installation=installation.id,
         topics=topics_at(state.versions.get(query, ()), snapshot.version, snapshot.batch),
     )
 
 
 def fill_version(
-    site: Installation,
+    installation: Installation,
     state: JobState,
     query: str,
     version: str,
@@ -193,18 +193,18 @@ def fill_version(
 ) -> None:
     """Write a recorded version from its snapshot, unless its files exist or a driver has opened it. Idempotent.
 
-    ``site``: the installation; ``state``: the job's state; ``query`` and ``version``: what to fill; ``snapshot``: the
-    source;
+    ``installation``: the installation; ``state``: the job's state; ``query`` and ``version``: what to fill;
+    ``snapshot``: the source;
     ``catalogue``: where the snapshot is read, None for the installation's own; ``show``: called with the progress.
 
     The version was recorded under a name that had no directory. So files under that name were restored from the same
     snapshot, perhaps by another process, and may be in use. They are never removed; a partial restore is continued.
     """
-    recorded, target = state.version(query, version), site.checkpoint(state, query, version)
+    recorded, target = state.version(query, version), installation.checkpoint(state, query, version)
     if recorded is None or recorded.claimed_by or is_published(target):
         return
     try:
-        restore(catalogue or Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
+        restore(catalogue or Catalogue(installation.snapshots, snapshot.series), snapshot, target, show=show)
     except InvalidInput:
         if not is_published(target):
             raise

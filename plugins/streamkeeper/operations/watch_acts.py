@@ -52,21 +52,23 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     operation: str = ""
 
 
-def begin(site: Installation, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
+def begin(installation: Installation, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
     """Start an action without waiting, and return its first result. Raises StreamkeeperError."""
     match planned.act:
         case Act.START:
-            operation = start_again(site, job, facts, reason=planned.reason)
+            operation = start_again(installation, job, facts, reason=planned.reason)
             told = f"restarts {facts.serving_release} as {operation}" if operation else "found the job already running"
             return Begun(sentence=told, operation=operation)
         case Act.BACK_UP:
-            return Begun(sentence=back_up(site.snapshots, query_target(site, job, planned.query)).sentence)
+            return Begun(
+                sentence=back_up(installation.snapshots, query_target(installation, job, planned.query)).sentence
+            )
         case Act.CARRY_ON:
             open_one = facts.operation.operation if facts.operation is not None else ""
             return Begun(sentence=f"continues {open_one}", operation=open_one)
 
 
-def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -> str:
+def start_again(installation: Installation, job: str, facts: JobFacts, *, reason: str) -> str:
     """Start the current release from its checkpoint. Return the operation's id, empty if the job is already running.
 
     Idempotent. Raises OperationOpen, and OperationRefused for a job that was stopped after ``facts`` were read.
@@ -74,12 +76,14 @@ def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -
     # One id for each termination: two schedulers start the same operation.
     seed = f"{job}\n{facts.serving_instance}\n{facts.operations}"
     operation = f"{OWN}{hashlib.sha256(seed.encode()).hexdigest()[:16]}"
-    begun = open_start(site, job, requested_by=REQUESTED_BY, reason=reason, operation=operation, unless_stopped=True)
+    begun = open_start(
+        installation, job, requested_by=REQUESTED_BY, reason=reason, operation=operation, unless_stopped=True
+    )
     return "" if begun is None else begun.operation
 
 
 def carry_on(
-    site: Installation, operations: Iterable[Carried], *, now: Callable[[], float], until: float
+    installation: Installation, operations: Iterable[Carried], *, now: Callable[[], float], until: float
 ) -> tuple[list[Carried], list[str]]:
     """Advance operations side by side until each is done, or until the clock ``now`` reaches ``until``.
 
@@ -94,7 +98,7 @@ def carry_on(
         waiting: list[Carried] = []
         for carried in left:
             try:
-                after = _advance(site, carried, now=now)
+                after = _advance(installation, carried, now=now)
             except WrongMachine:
                 # The watch of the right machine continues this operation.
                 over.append(carried)
@@ -114,9 +118,9 @@ def carry_on(
     return over + left, failed
 
 
-def _advance(site: Installation, at: Carried, *, now: Callable[[], float]) -> Carried:
+def _advance(installation: Installation, at: Carried, *, now: Callable[[], float]) -> Carried:
     waited_s = max(0.0, now() - at.since) if at.on else 0.0
-    progress = Deploy.load(site, at.job, at.operation, on=at.on, waited_s=waited_s).advance(Step.FALL_BACK)
+    progress = Deploy.load(installation, at.job, at.operation, on=at.on, waited_s=waited_s).advance(Step.FALL_BACK)
     return msgspec.structs.replace(
         at,
         on=progress.on,

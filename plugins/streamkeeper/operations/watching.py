@@ -46,7 +46,7 @@ the job: passes may run on any machine by chance, and a job that no watch observ
 class Watch:
     """The settings of a pass."""
 
-    site: Installation
+    installation: Installation
     """The installation to watch."""
     senders: Mapping[str, Sender] = field(default_factory=dict)
     """Name -> notifier."""
@@ -108,10 +108,10 @@ class PassReport:
 
 def run_pass(watch: Watch) -> PassReport:
     """Make one pass; raises StoreUnavailable if the jobs cannot be listed or the index cannot be written."""
-    store = CountingStore(watch.site.store)
-    watch = dataclasses.replace(watch, site=dataclasses.replace(watch.site, store=store))
+    store = CountingStore(watch.installation.store)
+    watch = dataclasses.replace(watch, installation=dataclasses.replace(watch.installation, store=store))
     began, clock_s = watch.now(), clock.monotonic()
-    before = read_index(store, watch.site.id)
+    before = read_index(store, watch.installation.id)
     failed = [
         f"folder {folder} is skipped, because its name is not the name of a job" for folder in stray_folders(store)
     ]
@@ -150,7 +150,7 @@ def _make_index(
         number=(before.number if before is not None else 0) + 1,
         started=began,
         by=watch.by or _this_watch(),
-        installation=watch.site.id,
+        installation=watch.installation.id,
         airflow_pass_at=began if watch.by_airflow else before.airflow_pass_at if before is not None else 0.0,
         rows=tuple(job.row() for job in jobs),
         failed=tuple(failed),
@@ -163,28 +163,28 @@ def _leave(watch: Watch, store: CountingStore, index: FleetIndex) -> FleetIndex:
     return index
 
 
-def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
+def look_now(installation: Installation, *, now: float, job: str = "") -> FleetIndex:
     """Return the status of every job, or only of ``job``, as of now. Writes nothing.
 
     Reads the drivers' statuses and the snapshots, but no checkpoint. Whole journals need not be read, because the last
     pass of the watch has stored their facts. Raises StoreUnavailable.
     """
-    before = read_index(site.store, site.id)
+    before = read_index(installation.store, installation.id)
     rows = []
-    for seen in look_at_fleet(site, before, now=now, whole=False, job=job):
-        look, memory = compose_look(site, seen, now, None)
+    for seen in look_at_fleet(installation, before, now=now, whole=False, job=job):
+        look, memory = compose_look(installation, seen, now, None)
         symptoms = find_symptoms(replace(look, prune_age_s=None, backups={}))
         rows.append(make_row(seen, look, remember_told(seen, memory, now), symptoms))
     return FleetIndex(number=0, started=now, rows=tuple(rows))
 
 
 def _look(watch: Watch, before: FleetIndex | None, now: float, failed: list[str]) -> list[_Job]:
-    prune = find_prune(watch.site)
+    prune = find_prune(watch.installation)
     found: list[_Job] = []
     writer = f"watch:{watch.by or _this_watch()}"
-    for seen in look_at_fleet(watch.site, before, now=now, run_is_over=watch.run_is_over):
+    for seen in look_at_fleet(watch.installation, before, now=now, run_is_over=watch.run_is_over):
         look, memory, symptoms = _judge(watch, seen, now, prune, failed)
-        log = IncidentLog(watch.site.store, seen.job, writer=writer, known=memory.incidents)
+        log = IncidentLog(watch.installation.store, seen.job, writer=writer, known=memory.incidents)
         row = before.row(seen.job) if before is not None else None
         found.append(_Job(seen=seen, look=look, memory=memory, symptoms=symptoms, log=log, before=row))
     return found
@@ -198,7 +198,7 @@ def _judge(
     ``watch``: the settings; ``seen``: the observation; ``now``: seconds since 1970; ``prune``: the last full prune.
     """
     try:
-        look, memory = compose_look(watch.site, seen, now, prune)
+        look, memory = compose_look(watch.installation, seen, now, prune)
         return look, remember_told(seen, memory, now), find_symptoms(look, but=watch.but)
     except Exception as error:  # Records may contain data that no rule expects.
         why = f"{type(error).__name__}: {error}"
@@ -250,7 +250,7 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
             failed.append(f"{job.look.job}: no action was possible: {error}")
     if watch.dry_run or not carried:
         return
-    after, told = carry_on(watch.site, carried, now=watch.now, until=deadline)
+    after, told = carry_on(watch.installation, carried, now=watch.now, until=deadline)
     failed += told
     by_job = {job.look.job: job for job in jobs}
     for operation in after:
@@ -264,7 +264,7 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
 def _unknown_secrets(watch: Watch, job: _Job) -> str:
     """Return the secret schemes that this watch cannot resolve; Airflow's connections do not exist outside Airflow."""
     needed = job.seen.facts.secrets if job.seen.facts is not None else ()
-    return ", ".join(scheme for scheme in needed if scheme not in watch.site.resolvers)
+    return ", ".join(scheme for scheme in needed if scheme not in watch.installation.resolvers)
 
 
 def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> list[Carried]:
@@ -273,7 +273,7 @@ def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> li
     now, memory = watch.now(), job.memory
     operation = ""
     try:
-        begun = begin(watch.site, job.look.job, job.seen.facts, planned)
+        begun = begin(watch.installation, job.look.job, job.seen.facts, planned)
         sentence, operation = begun.sentence, begun.operation
     except (StreamkeeperError, OSError) as error:
         sentence = f"could not {planned.act.value}: {error}"

@@ -19,22 +19,22 @@ from streamkeeper.registry.control import Control
 from streamkeeper.runners.machine import this_machine
 
 
-def must_be_here(site: Installation, state: JobState) -> None:
+def must_be_here(installation: Installation, state: JobState) -> None:
     """Raise WrongMachine if another machine has a driver without a proven termination, or if a query's current
     checkpoint version is on another machine's disk.
     """
-    must_see_drivers(site, state)
+    must_see_drivers(installation, state)
     for query in state.versions:
         current = state.current_version(query)
-        tree = site.checkpoint(state, query, current.version) if current is not None else None
-        if current is not None and tree is not None and (host := find_disk(site, state.job, current, tree)):
+        tree = installation.checkpoint(state, query, current.version) if current is not None else None
+        if current is not None and tree is not None and (host := find_disk(installation, state.job, current, tree)):
             raise other_disk(state.job, current, tree, host)
 
 
-def must_see_drivers(site: Installation, state: JobState) -> None:
+def must_see_drivers(installation: Installation, state: JobState) -> None:
     """Raise WrongMachine if another machine has a driver without a proven termination."""
     running = running_instances(state)
-    must_see(state.job, running, site.runner.observe_many([(state.job, each.instance) for each in running]))
+    must_see(state.job, running, installation.runner.observe_many([(state.job, each.instance) for each in running]))
 
 
 def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str, str], Liveness]) -> None:
@@ -62,7 +62,7 @@ def running_instances(state: JobState) -> list[InstanceState]:
     ]
 
 
-def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tree) -> str:
+def find_disk(installation: Installation, job: str, version: CheckpointVersion, tree: Tree) -> str:
     """Return the host that wrote a checkpoint version to a disk that this host does not have; empty otherwise.
 
     The result is empty if the directory exists here, if it is in an object store or HDFS, if no driver has opened
@@ -70,7 +70,7 @@ def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tr
     """
     if not isinstance(tree, LocalTree) or not version.claimed_by or not tree.absence():
         return ""
-    records = Control(site.store, job, version.claimed_by).processes()
+    records = Control(installation.store, job, version.claimed_by).processes()
     if not records or this_machine().shares_disk(records[-1].machine, records[-1].host):
         return ""
     return records[-1].host

@@ -58,8 +58,8 @@ class AnswerTrigger(HITLTrigger):
         from streamkeeper.operations.installation import Installation
 
         try:
-            site: Installation = Installation.from_environment(os.environ)
-            operation = site.journal(self.job, f"trigger:{self.operation}").state().operations[self.operation]
+            installation: Installation = Installation.from_environment(os.environ)
+            operation = installation.journal(self.job, f"trigger:{self.operation}").state().operations[self.operation]
         except TemporaryError as error:
             self.log.warning("%s", error)
             return None

@@ -23,7 +23,7 @@ from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTr
 from streamkeeper.orchestration.notifiers import tell_all
 from streamkeeper.orchestration.operators import StepOperator
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions
-from streamkeeper.orchestration.tasks import OperationTask, open_site
+from streamkeeper.orchestration.tasks import OperationTask, load_installation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -106,19 +106,19 @@ class ApproveOperator(OperationTask, HITLOperator):
         from streamkeeper.operations.deploy import Deploy
 
         # Older versions did not pass these arguments; their questions are about the run's own operation.
-        deploy = Deploy.load(open_site(), self.job, operation) if operation else self.load()
+        deploy = Deploy.load(load_installation(), self.job, operation) if operation else self.load()
         self.shows(deploy.job, deploy.operation)
         state = deploy.state
         asked = state.operations[deploy.operation]
         by, user_id = answered_by(answer)
         if answer_in(asked, self.step) is not None or not by:
             return answer
-        if objection := right_of(deploy.site, state, asked).objection(by, user_id):
+        if objection := right_of(deploy.installation, state, asked).objection(by, user_id):
             self.log.warning("the answer of %s does not count, and the question stays open: %s", by, objection)
             return self._ask(context, deploy, parse(until) if until else utcnow())
         try:
             answer_approval(
-                deploy.site,
+                deploy.installation,
                 deploy.job,
                 deploy.operation,
                 approved=answer["chosen_options"] == [APPROVE],
@@ -140,7 +140,11 @@ class ApproveOperator(OperationTask, HITLOperator):
 
         state = deploy.state
         message = compose_question(
-            deploy.site, state, state.operations[deploy.operation], until=until, link=required_actions(self, context)
+            deploy.installation,
+            state,
+            state.operations[deploy.operation],
+            until=until,
+            link=required_actions(self, context),
         )
         for failed in tell_all(context, message):
             self.log.warning("%s", failed)
@@ -153,11 +157,11 @@ class ApproveOperator(OperationTask, HITLOperator):
         ti_id, run, state = context["ti"].id, context["dag_run"], deploy.state
         operation = state.operations[deploy.operation]
         release = operation.release
-        self.assigned_users = assigned_users(right_of(deploy.site, state, operation))
+        self.assigned_users = assigned_users(right_of(deploy.installation, state, operation))
         self.subject = subject_of(state, operation)
-        self.body = render_question(deploy.site, state, operation, until=until)
+        self.body = render_question(deploy.installation, state, operation, until=until)
         self.log.info("%s\n%s", self.subject, self.body)
-        store, about = deploy.site.store, ABOUT[self.step]
+        store, about = deploy.installation.store, ABOUT[self.step]
         note_asking(store, deploy.job, deploy.operation, about, dag=run.dag_id, run=run.run_id, task=self.task_id)
         upsert_hitl_detail(
             ti_id=ti_id,
@@ -206,5 +210,7 @@ class AnswerOperator(StepOperator):
         operation = deploy.state.operations[deploy.operation]
         if answer_in(operation, self.step) is None:
             reason = f"no answer within {operation.request.approve_s:g} s"
-            decline_for_silence(deploy.site, deploy.job, deploy.operation, reason=reason, about=ABOUT[self.step])
+            decline_for_silence(
+                deploy.installation, deploy.job, deploy.operation, reason=reason, about=ABOUT[self.step]
+            )
         return super().work(context)

@@ -10,7 +10,7 @@ from streamkeeper import clock
 from streamkeeper.errors import NotFound, PermanentError, WrongMachine
 from streamkeeper.orchestration.queries import SeriesTask, find_series, find_target
 from streamkeeper.orchestration.snapshot_forms import backup_form, read_choice_of_queries
-from streamkeeper.orchestration.tasks import AskedTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, load_installation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,13 +38,13 @@ class BackupOperator(SeriesTask):
         read."""
         return "\n".join(self.each(context))
 
-    def one(self, site: Installation, series: str, context: Context) -> str:
+    def one(self, installation: Installation, series: str, context: Context) -> str:
         """Take a snapshot of one query, and return a sentence about it."""
         from streamkeeper.operations.backup import back_up
 
-        target = find_target(site, series)
+        target = find_target(installation, series)
         try:
-            captured = back_up(site.snapshots, target, show=Pace(self.log.info))
+            captured = back_up(installation.snapshots, target, show=Pace(self.log.info))
         except NotFound as error:
             self._skip(f"{series}: no checkpoint to back up yet: {error.message}")
         if not captured.taken:
@@ -78,22 +78,22 @@ class ObjectiveOperator(AskedTask):
     def work(self, context: Context) -> str:
         """Return one sentence; raises ObjectiveMissed with a line for each late query and the number of failed
         tasks."""
-        site = open_site()
-        series = find_series(site, read_choice_of_queries(self.asked(context)))
-        missed = list(missed_objectives(site, series, self.log.info))
+        installation = load_installation()
+        series = find_series(installation, read_choice_of_queries(self.asked(context)))
+        missed = list(missed_objectives(installation, series, self.log.info))
         # Airflow judges a run by its last task alone.
         failed = self.count_failed(context, self.upstream_task_ids)
         if failed:
             missed.append(f"{failed} of this run's tasks failed. See their logs")
         if missed:
             raise ObjectiveMissed("\n".join(missed))
-        age = f"{site.settings.objective_s:.0f} s"
+        age = f"{installation.settings.objective_s:.0f} s"
         sentence = f"every batch committed more than {age} ago is in a snapshot (queries: {len(series)})"
         self.log.info("%s", sentence)
         return sentence
 
 
-def missed_objectives(site: Installation, series: list[str], say: Callable[[str], None]) -> Iterator[str]:
+def missed_objectives(installation: Installation, series: list[str], say: Callable[[str], None]) -> Iterator[str]:
     """Yield one sentence for each query whose backup is late, or whose checkpoint cannot be read.
 
     A checkpoint on the disk of another machine is only reported with ``say``, because the watch on that machine checks
@@ -103,13 +103,13 @@ def missed_objectives(site: Installation, series: list[str], say: Callable[[str]
 
     for one_series in series:
         try:
-            lateness = lateness_of(site, find_target(site, one_series))
+            lateness = lateness_of(installation, find_target(installation, one_series))
         except PermanentError as error:
             yield f"{one_series}: {error}"
             continue
         except WrongMachine as error:
             say(f"{one_series}: {error.message}")
             continue
-        sentence = lateness.exceeds(site.settings.objective_s) if lateness is not None else ""
+        sentence = lateness.exceeds(installation.settings.objective_s) if lateness is not None else ""
         if sentence:
             yield sentence

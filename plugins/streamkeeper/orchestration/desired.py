@@ -11,7 +11,7 @@ from streamkeeper.model.step import Step
 from streamkeeper.orchestration.form import start_form, stop_form
 from streamkeeper.orchestration.operators import SECONDS_S, StepOperator
 from streamkeeper.orchestration.people import triggered_by
-from streamkeeper.orchestration.tasks import AskedTask, OpeningTask, StreamkeeperTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, OpeningTask, StreamkeeperTask, load_installation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -35,10 +35,10 @@ class StopOperator(AskedTask):
         """Return one sentence; raises NotFound, OperationOpen, or OperationRefused for a job that has never run."""
         from streamkeeper.operations.stopping import stop_job
 
-        params, site = self.asked(context), open_site()
-        self.prefer_right_machine(site, params["job"])
+        params, installation = self.asked(context), load_installation()
+        self.prefer_right_machine(installation, params["job"])
         ended = stop_job(
-            site,
+            installation,
             params["job"],
             requested_by=triggered_by(context),
             reason=params["reason"],
@@ -46,7 +46,7 @@ class StopOperator(AskedTask):
             drain_s=float(params["drain_s"]),
             say=lambda line: self.log.info("%s", line),
         )
-        show_log(self, site, params["job"], ended.instance)
+        show_log(self, installation, params["job"], ended.instance)
         if ended.already:
             self._skip(f"{ended.sentence}; nothing to do")
         self.log.info("%s", ended.sentence)
@@ -68,7 +68,7 @@ class StartOperator(OpeningTask, StepOperator):
         params = self.asked(context)
         self.job, self.operation = params["job"], self.own_operation(context)
         deploy = open_start(
-            open_site(),
+            load_installation(),
             params["job"],
             requested_by=triggered_by(context),
             reason=params["reason"],
@@ -97,15 +97,15 @@ class StartOperator(OpeningTask, StepOperator):
 
     def _show(self) -> None:
         deploy = self.load()
-        show_log(self, deploy.site, deploy.job, _newest_of(deploy))
+        show_log(self, deploy.installation, deploy.job, _newest_of(deploy))
 
 
-def show_log(task: StreamkeeperTask, site: Installation, job: str, instance: str) -> None:
+def show_log(task: StreamkeeperTask, installation: Installation, job: str, instance: str) -> None:
     """Log the last lines of a driver's log. If the log is on another machine, log the name of that machine instead."""
     from streamkeeper.operations.driver_logs import tail_log
 
     if instance:
-        for line in tail_log(site, job, instance, count=LOG_LINES):
+        for line in tail_log(installation, job, instance, count=LOG_LINES):
             task.log.info("driver | %s", line)
 
 

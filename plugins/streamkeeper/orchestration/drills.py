@@ -45,7 +45,7 @@ class DrillOperator(AskedTask, SeriesTask):
             if self._results:
                 self._report(context, self._results)
 
-    def one(self, site: Installation, series: str, context: Context) -> str:
+    def one(self, installation: Installation, series: str, context: Context) -> str:
         """Drill a snapshot of one query, and return the result as a sentence.
 
         Raises DrillFailed with that sentence if the query does not resume.
@@ -53,11 +53,11 @@ class DrillOperator(AskedTask, SeriesTask):
         from streamkeeper.operations.drills import drill, released_job
         from streamkeeper.snapshots.catalogue import Catalogue
 
-        catalogue = Catalogue(site.snapshots, find_target(site, series).series)
+        catalogue = Catalogue(installation.snapshots, find_target(installation, series).series)
         snapshot = self._choose(catalogue, series, read_choice_of_queries(self.asked(context)).snapshot)
         self.shows(series.partition("/")[0])
         self.log.info("%s %s: restoring batch %d, then resuming the query", series, snapshot.name, snapshot.batch)
-        result = drill(catalogue, snapshot, released_job(site, snapshot), site.resolvers)
+        result = drill(catalogue, snapshot, released_job(installation, snapshot), installation.resolvers)
         sentence = f"{series} {snapshot.name}: {result.sentence}"
         self._results.append(sentence)
         if not result.ok:

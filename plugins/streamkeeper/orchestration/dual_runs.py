@@ -31,7 +31,7 @@ class ShadowOperator(StepOperator):
         from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
 
         deploy = self.load()
-        before = dual_run_before(deploy.site, deploy.job, deploy.operation)
+        before = dual_run_before(deploy.installation, deploy.job, deploy.operation)
         waited_here_s = waited_s if on == TURN else 0.0
         limit_s = deploy.state.operations[deploy.operation].request.catch_up_s
         if before is not None and waited_here_s <= limit_s:

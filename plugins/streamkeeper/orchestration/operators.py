@@ -21,7 +21,7 @@ from streamkeeper.model.step import Step
 from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import deploy_form, read_request, rollback_form
 from streamkeeper.orchestration.people import triggered_by
-from streamkeeper.orchestration.tasks import OpeningTask, OperationTask, open_site
+from streamkeeper.orchestration.tasks import OpeningTask, OperationTask, load_installation
 from streamkeeper.orchestration.triggers import StepTrigger
 from streamkeeper.orchestration.watch import Sight, Watch
 
@@ -58,15 +58,15 @@ class BundleOperator(OpeningTask):
         from streamkeeper.operations.forgetting import told_forgotten
         from streamkeeper.operations.trying_out import leaves_nothing, place_name, place_of
 
-        asked, operation, site = self.asked(context), self.own_operation(context), open_site()
+        asked, operation, installation = self.asked(context), self.own_operation(context), load_installation()
         request = read_request(asked, requested_by=triggered_by(context), rollback=self.rollback)
         on_open = OnOpen(asked["on_open"])
-        if nowhere := leaves_nothing(site, request):
-            site = place_of(site, operation)
+        if nowhere := leaves_nothing(installation, request):
+            installation = place_of(installation, operation)
             context["ti"].xcom_push(key="tried_out", value=place_name(operation))
-        if told := told_forgotten(site.journal(request.job, "reader").state()):
+        if told := told_forgotten(installation.journal(request.job, "reader").state()):
             self.log.info("%s", told)
-        deploy = open_deploy(site, operation, request, on_open=on_open)
+        deploy = open_deploy(installation, operation, request, on_open=on_open)
         self._opened(context, deploy, deploy.plan())
         if nowhere:
             self.shows("")
@@ -161,8 +161,8 @@ class StepOperator(OperationTask):
             self._skip(f"this operation does not need {self.step.label}")
 
     def _watch(self, deploy: Deploy) -> Watch:
-        journal = deploy.site.journal(deploy.job, f"task:{deploy.operation}")
-        return Watch(deploy.site.store, journal, deploy.job, deploy.operation, self.step)
+        journal = deploy.installation.journal(deploy.job, f"task:{deploy.operation}")
+        return Watch(deploy.installation.store, journal, deploy.job, deploy.operation, self.step)
 
     def _defer(self, deploy: Deploy, progress: Progress, sight: Sight, told: str) -> None:
         at_most_s = self.asleep_s(progress)
@@ -172,7 +172,7 @@ class StepOperator(OperationTask):
             step=self.step.name,
             sight=sight,
             at_most_s=at_most_s,
-            store=deploy.site.settings.store if self.tried_out else "",
+            store=deploy.installation.settings.store if self.tried_out else "",
         )
         self.defer(
             trigger=trigger,
@@ -200,7 +200,7 @@ class AssessOperator(StepOperator):
         operation = deploy.state.operations[deploy.operation]
         if operation.verdict is None:
             return accept(progress)
-        report = render_assessment(deploy.site.store, deploy.job, operation)
+        report = render_assessment(deploy.installation.store, deploy.job, operation)
         self.log.info("the assessment\n%s", report)
         context["ti"].xcom_push(key="report", value=report)
         if operation.request.dry_run and operation.ways and not operation.refusal:
@@ -331,7 +331,7 @@ class FinishOperator(StepOperator):
         from streamkeeper.operations.trying_out import clear_place
 
         if self.tried_out:
-            clear_place(self._site(), self.job)
+            clear_place(self._installation(), self.job)
 
 
 class AnnounceFailureOperator(OperationTask):
@@ -362,7 +362,7 @@ def tell_end(context: Context, deploy: Deploy) -> None:
     """Publish the end of an operation as the task's XComs ``report`` and ``ending``, and in the event of the asset."""
     from streamkeeper.operations.endings import read_ending, render_ending
 
-    ending = read_ending(deploy.site.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
+    ending = read_ending(deploy.installation.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
     told = msgspec.to_builtins(ending)
     context["ti"].xcom_push(key="report", value=render_ending(ending))
     context["ti"].xcom_push(key="ending", value=told)

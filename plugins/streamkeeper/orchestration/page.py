@@ -65,7 +65,7 @@ def _app() -> FastAPI:
     def viewer(user: Any = Depends(get_user)) -> Viewer:
         return viewer_of(user)
 
-    return make_app(_site, viewer)
+    return make_app(_installation, viewer)
 
 
 def viewer_of(user: BaseUser) -> Viewer:
@@ -92,7 +92,7 @@ def viewer_of(user: BaseUser) -> Viewer:
     return Viewer(name=user.get_name(), may=may)
 
 
-def _site() -> Installation:
+def _installation() -> Installation:
     """Return the installation of the API server, read-only. Reopens it after ``home new`` or ``home moved``.
 
     Sends one request to the store, and more the first time. Raises HTTPException 503 if the settings are wrong.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.errors import PermanentError
 from streamkeeper.orchestration.snapshot_forms import PruneRequest, prune_form, read_prune
-from streamkeeper.orchestration.tasks import AskedTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, load_installation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -34,7 +34,7 @@ class PlanPruneOperator(AskedTask):
         If an item cannot be planned, a dry run fails here. In any other run the task ``prune`` fails after its work.
         """
         request = read_prune(self.asked(context))
-        run = plan(open_site(), request)
+        run = plan(load_installation(), request)
         self._report(context, list(_lines(run)))
         if run.untold and request.dry_run:
             raise PruneIncomplete("\n".join(f"cannot plan {what}" for what in run.untold))
@@ -57,23 +57,23 @@ class PruneOperator(AskedTask):
         request = read_prune(self.asked(context))
         if request.dry_run:
             self._skip("a dry run removes nothing")
-        site = open_site()
-        done = prune(site.snapshots, plan(site, request), site)
+        installation = load_installation()
+        done = prune(installation.snapshots, plan(installation, request), installation)
         self.log.info("%s", done.sentence)
         if done.failed:
             raise PruneIncomplete("\n".join((done.sentence, *done.failed)))
         return done.sentence
 
 
-def plan(site: Installation, request: PruneRequest) -> PruneRun:
+def plan(installation: Installation, request: PruneRequest) -> PruneRun:
     """Plan the prune; raises NotFound for an unknown job, InvalidInput for a wrong field of the form."""
     from streamkeeper.operations.overview import read_job
     from streamkeeper.operations.pruning import plan_prune
 
     policy, grace_s = request.policy, request.grace_period_s
     if request.job:
-        read_job(site, request.job)
-    return plan_prune(site, job=request.job, policy=policy, grace_s=grace_s)
+        read_job(installation, request.job)
+    return plan_prune(installation, job=request.job, policy=policy, grace_s=grace_s)
 
 
 def _lines(run: PruneRun) -> list[str]:

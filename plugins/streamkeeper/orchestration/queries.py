@@ -13,7 +13,7 @@ from airflow.sdk.execution_time.timeout import timeout
 
 from streamkeeper.errors import PermanentError, StreamkeeperError, TemporaryError, WrongMachine
 from streamkeeper.orchestration.snapshot_forms import Choice, drill_form, read_choice_of_queries
-from streamkeeper.orchestration.tasks import AskedTask, StreamkeeperTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, StreamkeeperTask, load_installation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -38,7 +38,7 @@ class FindOperator(AskedTask):
 
         Raises NotFound for a named job or query that does not exist.
         """
-        found = find_series(open_site(), read_choice_of_queries(self.asked(context)))
+        found = find_series(load_installation(), read_choice_of_queries(self.asked(context)))
         self.log.info("%s", ", ".join(found) or "no query has been deployed yet")
         return share_out(found, most=min(MOST_TASKS, conf.getint("core", "max_map_length", fallback=MOST_TASKS)))
 
@@ -71,7 +71,7 @@ class SeriesTask(StreamkeeperTask):
         first, *others = self.series.split() or [""]
         return f"{first} and {len(others)} more" if others else first
 
-    def one(self, site: Installation, series: str, context: Context) -> str:
+    def one(self, installation: Installation, series: str, context: Context) -> str:
         """Do the work for one query and return a sentence; raises AirflowSkipException if there is nothing to do."""
         raise TypeError(f"{type(self).__name__} does not implement one()")
 
@@ -81,17 +81,17 @@ class SeriesTask(StreamkeeperTask):
         Raises the query's error if one query fails, and one combined error if several queries fail. Raises
         AirflowSkipException if no query had work.
         """
-        site, everything = open_site(), self.series.split()
+        installation, everything = load_installation(), self.series.split()
         if len(everything) == 1:
             self.shows(everything[0].partition("/")[0])
-            return [self.one(site, everything[0], context)]
+            return [self.one(installation, everything[0], context)]
         left = [series for series in everything if series not in self.finished]
         done: list[str] = []
         failed: list[StreamkeeperError] = []
         for series in left:
             try:
                 with self._limited(series):
-                    done.append(self.one(site, series, context))
+                    done.append(self.one(installation, series, context))
             except AirflowSkipException:
                 self.log.info("%s: there was nothing to do", series)
             except AirflowTaskTimeout as error:
@@ -129,7 +129,7 @@ class SeriesTask(StreamkeeperTask):
                 raise kind(f"{len(failed)} of {len(self.series.split())} queries failed: {told}")
 
 
-def find_series(site: Installation, choice: Choice) -> list[str]:
+def find_series(installation: Installation, choice: Choice) -> list[str]:
     """Return JOB/QUERY of every selected query.
 
     If no job is named, a job with unreadable records is listed as JOB, without a query. ``find_target`` then reports
@@ -139,21 +139,21 @@ def find_series(site: Installation, choice: Choice) -> list[str]:
     from streamkeeper.operations.targets import all_targets, query_target
 
     if choice.query:
-        return [query_target(site, choice.job, choice.query).series]
+        return [query_target(installation, choice.job, choice.query).series]
     if choice.job:
-        return [target.series for target in all_targets(site, job=choice.job)]
+        return [target.series for target in all_targets(installation, job=choice.job)]
     found: list[str] = []
-    for job in recorded_jobs(site):
+    for job in recorded_jobs(installation):
         try:
-            found += [target.series for target in all_targets(site, job=job)]
+            found += [target.series for target in all_targets(installation, job=job)]
         except PermanentError:
             found.append(job)
     return found
 
 
-def find_target(site: Installation, series: str) -> Target:
+def find_target(installation: Installation, series: str) -> Target:
     """Return the checkpoint of JOB/QUERY; raises NotFound, or the error in the records of the job."""
     from streamkeeper.operations.targets import query_target
 
     job, _, query = series.partition("/")
-    return query_target(site, job, query)
+    return query_target(installation, job, query)

@@ -22,7 +22,7 @@ from streamkeeper.orchestration.form import recover_form
 from streamkeeper.orchestration.notifiers import tell_all
 from streamkeeper.orchestration.operators import FinishOperator, begin, update_asset
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
-from streamkeeper.orchestration.tasks import OpeningTask, open_site
+from streamkeeper.orchestration.tasks import OpeningTask, load_installation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -73,7 +73,7 @@ class _RecoveryTask(OpeningTask):
         announced = tuple(self.found(context, "announced") or ())
         asked = {**self.asked(context), **more.pop("fields", {})}
         asking = read_asked(asked, requested_by=triggered_by(context), announced=announced, **more)
-        deploy = open_recovery(open_site(), self.own_operation(context), asking)
+        deploy = open_recovery(load_installation(), self.own_operation(context), asking)
         self._opened(context, deploy, deploy.plan())
         return deploy
 
@@ -90,14 +90,14 @@ class DiagnoseOperator(_RecoveryTask):
         from streamkeeper.operations.diagnoses import render_diagnosis
         from streamkeeper.operations.recovering import announcements, diagnose_for, must_be_possible
 
-        params, site = self.asked(context), open_site()
+        params, installation = self.asked(context), load_installation()
         if params.get("snapshot") and not params.get("query"):
             raise InvalidInput("a snapshot is named without its query", hint="fill in the field query, too")
-        if (own := self.own_operation(context)) in site.journal(params["job"], "task").state().operations:
+        if (own := self.own_operation(context)) in installation.journal(params["job"], "task").state().operations:
             return f"operation {own} is started already"
         asked = read_asked(params, requested_by=triggered_by(context))
-        self.prefer_right_machine(site, params["job"])
-        found = diagnose_for(site, asked)
+        self.prefer_right_machine(installation, params["job"])
+        found = diagnose_for(installation, asked)
         self._report(context, render_diagnosis(found).splitlines())
         if asked.action is not RecoveryAction.DIAGNOSE:
             option = must_be_possible(found, asked.action)
@@ -146,8 +146,10 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         """Wait for an answer and return it, with ``chosen_options``, ``params_input`` and ``responded_by_user``."""
         told, params = self.found(context, "announced") or [], self.asked(context)
         report = self.found(context, "report") or ""
-        site, until = open_site(), utcnow() + timedelta(seconds=float(params["approve_s"]))
-        right = right_to_answer(site.settings, site.journal(params["job"], "task").state(), triggered_by(context))
+        installation, until = load_installation(), utcnow() + timedelta(seconds=float(params["approve_s"]))
+        right = right_to_answer(
+            installation.settings, installation.journal(params["job"], "task").state(), triggered_by(context)
+        )
         self.subject = f"Accept loss or duplication by {params['action']} of {params['job']}?"
         self.assigned_users = assigned_users(right)
         by = (
@@ -183,12 +185,12 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
             may=may,
             link=required_actions(self, context),
         )
-        note_question(open_site().store, params["job"], question)
+        note_question(load_installation().store, params["job"], question)
 
     def _take(self, context: Context, answer: Any) -> Any:
         from streamkeeper.registry.pending_questions import drop_question
 
-        drop_question(open_site().store, self.asked(context)["job"], self.own_operation(context))
+        drop_question(load_installation().store, self.asked(context)["job"], self.own_operation(context))
         (by, user_id), reason = answered_by(answer), answer["params_input"].get("reason", "")
         if answer["chosen_options"] != [APPROVE] or not by:
             who = f"{by}: {reason or 'no reason given'}" if by else "no answer in time"

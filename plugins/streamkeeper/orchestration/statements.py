@@ -9,7 +9,7 @@ from streamkeeper.errors import OperationRefused
 from streamkeeper.model.approvers import NOBODY
 from streamkeeper.orchestration.form import state_dead_form
 from streamkeeper.orchestration.people import triggered_by
-from streamkeeper.orchestration.tasks import AskedTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, load_installation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -33,7 +33,7 @@ class StateDeadOperator(AskedTask):
         """
         from streamkeeper.operations.deaths import is_stated, state_death
 
-        asked, site = self.asked(context), open_site()
+        asked, installation = self.asked(context), load_installation()
         job, instance, reason, by = asked["job"], asked["instance"], asked["reason"], triggered_by(context)
         if by == NOBODY:
             raise OperationRefused(
@@ -41,9 +41,9 @@ class StateDeadOperator(AskedTask):
                 hint="sign in to Airflow and trigger this DAG by hand",
             )
         stated = f"recorded: the termination of {instance} is stated by {by}, not proven"
-        if asked["accept"] and is_stated(site, job, instance, by=by, reason=reason):
+        if asked["accept"] and is_stated(installation, job, instance, by=by, reason=reason):
             return stated
-        risks = state_death(site, job, instance, by=by, reason=reason, accept=bool(asked["accept"]))
+        risks = state_death(installation, job, instance, by=by, reason=reason, accept=bool(asked["accept"]))
         self._report(context, risks)
         if not asked["accept"]:
             raise OperationRefused(
@@ -67,7 +67,7 @@ class CopyForkOperator(AskedTask):
         from streamkeeper.operations.deaths import snapshot_fork
 
         job = self.asked(context)["job"]
-        for line in snapshot_fork(open_site(), job):
+        for line in snapshot_fork(load_installation(), job):
             self.log.info("%s", line)
         told = (
             "copied. Next, run the DAG streaming_recover with the action restore, or run"

@@ -153,7 +153,7 @@ class StreamkeeperTask(BaseOperator):
         executors = conf.get("core", "executor").split(",")
         return self.misses < CHANCES and not all("LocalExecutor" in each for each in executors)
 
-    def prefer_right_machine(self, site: Installation, job: str) -> None:
+    def prefer_right_machine(self, installation: Installation, job: str) -> None:
         """Raise WrongMachine if the job belongs to another machine and the task can still be queued again.
 
         After the last chance the task continues here, because part of its work is possible on any machine.
@@ -161,7 +161,7 @@ class StreamkeeperTask(BaseOperator):
         from streamkeeper.operations.whereabouts import must_be_here
 
         if self.has_chances():
-            must_be_here(site, site.journal(job, "reader").state())
+            must_be_here(installation, installation.journal(job, "reader").state())
 
     def _put_back(self, error: WrongMachine) -> None:
         """Queue the task again for any worker, to continue where it was last resumed; raises TaskDeferred."""
@@ -244,7 +244,7 @@ class OpeningTask(AskedTask):
         self.shows(deploy.job, deploy.operation)
         context["ti"].xcom_push(key="operation", value=deploy.operation)
         carrier = Carrier(dag=run.dag_id, run=run.run_id, group=self._group_id())
-        note_carrier(deploy.site.store, deploy.job, deploy.operation, carrier)
+        note_carrier(deploy.installation.store, deploy.job, deploy.operation, carrier)
         self.log_steps(steps)
 
 
@@ -272,20 +272,20 @@ class OperationTask(StreamkeeperTask):
             raise NotFound("no operation was opened")
         # A dry run that leaves nothing behind has no page either.
         self.shows("" if self.tried_out else self.job, self.operation)
-        site = self._site()
+        installation = self._installation()
         try:
-            return Deploy.load(site, self.job, self.operation, on=on, waited_s=waited_s)
+            return Deploy.load(installation, self.job, self.operation, on=on, waited_s=waited_s)
         except NotFound as error:
-            if (directory := site.settings.store_directory) is None or self.tried_out:
+            if (directory := installation.settings.store_directory) is None or self.tried_out:
                 raise
             hint = f"set one shared STREAMKEEPER_STORE for workers on several machines; {directory} is only on this"
             " machine"
             raise NotFound(error.message, hint=hint) from None
 
-    def _site(self) -> Installation:
+    def _installation(self) -> Installation:
         from streamkeeper.operations.trying_out import place_of
 
-        return place_of(open_site(), self.tried_out) if self.tried_out else open_site()
+        return place_of(load_installation(), self.tried_out) if self.tried_out else load_installation()
 
 
 def fill_form(form: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def refuse_unknown_fields(context: Context) -> None:
     refuse_unknown("field", context["dag_run"].conf or {}, context["dag"].params)
 
 
-def open_site() -> Installation:
+def load_installation() -> Installation:
     """Open the installation, with Airflow's connections as a source of secrets and of the Spark master."""
     from streamkeeper.operations.installation import Installation
 

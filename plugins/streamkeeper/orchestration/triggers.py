@@ -93,8 +93,8 @@ class StepTrigger(BaseTrigger):
         from streamkeeper.operations.installation import Installation
         from streamkeeper.stores.opening import open_store
 
-        site: Installation = Installation.from_environment(os.environ)
+        installation: Installation = Installation.from_environment(os.environ)
         if self.store:
-            site = dataclasses.replace(site, store=open_store(self.store))
-        journal = site.journal(self.job, f"trigger:{self.operation}")
-        return Watch(site.store, journal, self.job, self.operation, Step[self.step])
+            installation = dataclasses.replace(installation, store=open_store(self.store))
+        journal = installation.journal(self.job, f"trigger:{self.operation}")
+        return Watch(installation.store, journal, self.job, self.operation, Step[self.step])

@@ -13,7 +13,7 @@ from airflow.sdk import Asset, Param
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.orchestration.notifiers import make_senders
-from streamkeeper.orchestration.tasks import AskedTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, load_installation
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -53,7 +53,7 @@ class WatchOperator(AskedTask):
 
         dry_run = bool(self.asked(context)["dry_run"])
         made = Watch(
-            site=open_site(),
+            installation=load_installation(),
             senders=make_senders(os.environ, context),
             run_is_over=lambda dag, run: _is_over(context, dag, run),
             dry_run=dry_run,

@@ -29,15 +29,15 @@ ROUTERS: tuple[MakeRouter, ...] = (
 """The functions ``router_of(site, viewer)`` of the modules with routes. All routes are GET and ``guarded``."""
 
 
-def make_app(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> FastAPI:
+def make_app(open_installation: Callable[[], Installation], viewer: Callable[..., Viewer]) -> FastAPI:
     """Create the application, which can be mounted at any path.
 
-    ``site``: returns the installation, read-only; each view calls it. ``viewer``: a FastAPI dependency that raises
-    HTTPException 401 without a signed-in user.
+    ``open_installation``: returns the installation, read-only; each view calls it. ``viewer``: a FastAPI dependency
+    that raises HTTPException 401 without a signed-in user.
     """
     app = FastAPI(title="Streamkeeper", openapi_url=None)
     for router_of in ROUTERS:
-        app.include_router(router_of(site, viewer))
+        app.include_router(router_of(open_installation, viewer))
     app.mount("/static", StaticPages())
     app.add_middleware(SafeHeaders)
     app.add_exception_handler(AnyHTTPException, _refused)

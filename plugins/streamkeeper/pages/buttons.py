@@ -70,17 +70,17 @@ class Buttons(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_buttons(
-    site: Installation, state: JobState, who: Viewer, *, runs: bool = True, rules: Collection[str] = ()
+    installation: Installation, state: JobState, who: Viewer, *, runs: bool = True, rules: Collection[str] = ()
 ) -> Buttons:
     """Return the actions that the viewer may run in the present state of the job, and the open question.
 
-    ``site``: the installation.
+    ``installation``: the installation.
     ``state``: the job's state.
     ``who``: the viewer.
     ``runs``: whether the driver is running or may be running; only a job without a driver can be started.
     ``rules``: rules of the symptoms that the watch found.
     """
-    asking = read_asking(site, state, who)
+    asking = read_asking(installation, state, who)
     answer = (
         [Button(label="Approve or decline", path=f"jobs/{state.job}/dialogs/answer", main=True)]
         if asking is not None and not asking.objection
@@ -103,13 +103,13 @@ def restore_path(job: str, query: str, snapshot: str) -> str:
     return f"jobs/{job}/dialogs/recover?{urlencode(filled)}"
 
 
-def read_asking(site: Installation, state: JobState, who: Viewer) -> Asking | None:
+def read_asking(installation: Installation, state: JobState, who: Viewer) -> Asking | None:
     """Return the open question of the job's open operation; None without one. Raises StoreUnavailable."""
     operation = state.open_operation
     about = asked_about(operation) if operation is not None else None
     if operation is None or about is None or operation.abort or answer_about(operation, about) is not None:
         return None
-    carrier = read_carrier(site.store, state.job, operation.operation)
+    carrier = read_carrier(installation.store, state.job, operation.operation)
     return Asking(
         job=state.job,
         operation=operation.operation,
@@ -117,14 +117,19 @@ def read_asking(site: Installation, state: JobState, who: Viewer) -> Asking | No
         subject=subject_of(state, operation),
         dag=carrier.dag if carrier is not None else "",
         task_path=_task_path(carrier, about),
-        may=who_may(site, state, operation),
-        objection=_objection(site, state, operation, about, carrier, who),
+        may=who_may(installation, state, operation),
+        objection=_objection(installation, state, operation, about, carrier, who),
         command=f"streamkeeper approve {state.job} {operation.operation} --about {about.value} --reason …",
     )
 
 
 def _objection(
-    site: Installation, state: JobState, operation: OperationState, about: About, carrier: Carrier | None, who: Viewer
+    installation: Installation,
+    state: JobState,
+    operation: OperationState,
+    about: About,
+    carrier: Carrier | None,
+    who: Viewer,
 ) -> str:
     if carrier is None or not carrier.dag:
         return "no DAG run continues this operation. Answer from the command line"
@@ -132,7 +137,7 @@ def _objection(
         return f"which task of {carrier.dag} asks is not known yet. Answer from the command line, or reload this page"
     if not who.may("answer", carrier.dag):
         return f"{who.name} may not answer questions of {carrier.dag}"
-    return right_of(site, state, operation).objection(airflow_user(who.name))
+    return right_of(installation, state, operation).objection(airflow_user(who.name))
 
 
 def _task_path(carrier: Carrier | None, about: About) -> str:

@@ -30,13 +30,13 @@ _PLAIN: Mapping[str, Callable[[JobState], Dialog]] = {
 }
 
 
-def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
+def router_of(open_installation: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
     """Return the routes of the dialogs; the arguments are those of ``make_app``."""
     router = APIRouter()
 
     @router.get("/jobs/{job}/dialogs/answer")
     def answer(request: Request, job: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
-        here = site()
+        here = open_installation()
         asking = read_asking(here, read_job(here, check_name("job", job)), who)
         if asking is None:
             raise NotFound(f"no operation of job {job} has an open question")
@@ -53,7 +53,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         snapshot: str = "",
         who: Viewer = guarded(viewer, DEPLOY),
     ) -> Response:
-        state = read_job(site(), check_name("job", job))
+        state = read_job(open_installation(), check_name("job", job))
         made = dialogs.recover_dialog(state, action=action, query=query, snapshot=snapshot)
         return _shown(request, who, job, made)
 
@@ -61,7 +61,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
     def plain(request: Request, job: str, name: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
         if name not in _PLAIN:
             raise NotFound("this dialog does not exist")
-        return _shown(request, who, job, _PLAIN[name](read_job(site(), check_name("job", job))))
+        return _shown(request, who, job, _PLAIN[name](read_job(open_installation(), check_name("job", job))))
 
     return router
 

@@ -36,7 +36,7 @@ _FIELDS = {
 """Filter -> its values in the address and their labels."""
 
 
-def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
+def router_of(open_installation: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
     """Return the routes of the fleet page; the arguments are those of ``make_app``."""
     router = APIRouter()
 
@@ -47,8 +47,9 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         chosen: FleetFilter = Depends(_chosen),
         who: Viewer = guarded(viewer, WATCH),
     ) -> Response:
-        """Render the page. To read the index, it sends one request to the store; opening ``site`` may send others."""
-        here, now = site(), clock.unix()
+        """Render the page. To read the index, it sends one request to the store; opening the installation may send
+        others."""
+        here, now = open_installation(), clock.unix()
         values = {"chosen": chosen, "refresh_s": _REFRESH_S, "view": None, "missing": "", "fields": _FIELDS}
         values |= {"columns": COLUMNS, "numbers": NUMBERS, "largest_first": LARGEST_FIRST}
         try:

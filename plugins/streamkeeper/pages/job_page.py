@@ -58,15 +58,15 @@ LONGEST_LINE = 2_000
 class JobPage:
     """Reads the parts of one job's page. Data that several parts need is read once. Not thread-safe.
 
-    ``site``: the installation; ``job``: the job's name; ``again``: whether to read the journal with ``read_job_again``,
-    for a part that is refreshed.
+    ``installation``: the installation; ``job``: the job's name; ``again``: whether to read the journal with
+    ``read_job_again``, for a part that is refreshed.
 
     Raises InvalidInput for an invalid name. The first read raises NotFound for an unknown job, or StoreUnavailable.
     """
 
-    def __init__(self, site: Installation, job: str, *, again: bool = False) -> None:
+    def __init__(self, installation: Installation, job: str, *, again: bool = False) -> None:
         self.job = check_name("job", job)
-        self._site = site
+        self._installation = installation
         self._read = read_job_again if again else read_job
 
     def standing(self) -> Part[StandingView]:
@@ -81,7 +81,7 @@ class JobPage:
         if state is None:
             return Buttons()
         try:
-            return read_buttons(self._site, state, who, runs=self._may_run(), rules=self._rules())
+            return read_buttons(self._installation, state, who, runs=self._may_run(), rules=self._rules())
         except StreamkeeperError:
             return Buttons()
 
@@ -103,7 +103,7 @@ class JobPage:
 
     def timeline(self, before: int = 0) -> Part[Timeline]:
         """Read one page of the job's operations; ``before``: only those before this journal entry, 0 for the newest."""
-        return self._part("its history", lambda state: read_timeline(self._site, state, before=before))
+        return self._part("its history", lambda state: read_timeline(self._installation, state, before=before))
 
     def findings(self) -> Part[FindingsView | None]:
         """Read the findings of the newest assessed operation; None without one."""
@@ -131,7 +131,7 @@ class JobPage:
     @cached_property
     def _state(self) -> Part[JobState]:
         try:
-            return Part(value=self._read(self._site, self.job))
+            return Part(value=self._read(self._installation, self.job))
         except JournalLost as error:
             return Part(missing=str(error))
         except NotFound:
@@ -148,11 +148,11 @@ class JobPage:
     @cached_property
     def _overview(self) -> JobOverview:
         assert self._state.value is not None
-        return overview_of(self._site, self._state.value)
+        return overview_of(self._installation, self._state.value)
 
     @cached_property
     def _index(self) -> FleetIndex | None:
-        return read_index(self._site.store, self._site.id)
+        return read_index(self._installation.store, self._installation.id)
 
     def _charts(self, state: JobState) -> JobCharts:
         if not state.serving_instance:
@@ -166,7 +166,7 @@ class JobPage:
         return make_charts(state.serving_instance, found, before=(before, earlier))
 
     def _history(self, instance: str) -> History:
-        return Control(self._site.store, self.job, instance).read_history() or History()
+        return Control(self._installation.store, self.job, instance).read_history() or History()
 
     def _rules(self) -> frozenset[str]:
         """Return the rules of the job's symptoms in the watch's last pass."""
@@ -200,7 +200,7 @@ class JobPage:
                 query,
                 manifest,
                 statuses.get(query),
-                root=self._site.settings.checkpoints,
+                root=self._installation.settings.checkpoints,
                 undescribed=why,
             )
 
@@ -213,17 +213,17 @@ class JobPage:
                 f"{release} does not have this query" if release else "no current release: its plan is not recorded",
             )
         try:
-            return read_manifest(self._site.store, self.job, digest), ""
+            return read_manifest(self._installation.store, self.job, digest), ""
         except StreamkeeperError as error:
             return None, f"its plan cannot be read: {error}"
 
     def _findings(self, state: JobState) -> FindingsView | None:
         operation = last_assessed(state)
-        return view_findings(read_findings(self._site, state, operation)) if operation is not None else None
+        return view_findings(read_findings(self._installation, state, operation)) if operation is not None else None
 
     def _snapshots(self, state: JobState) -> Iterator[SeriesView]:
-        policy = read_policy(self._site.settings.keep)
-        store = self._site.unclaimed_snapshots
+        policy = read_policy(self._installation.settings.keep)
+        store = self._installation.unclaimed_snapshots
         for query in sorted(state.versions):
             try:
                 listed = list_snapshots(Catalogue(store, series_of_query(self.job, query)), policy)
@@ -234,7 +234,7 @@ class JobPage:
             yield SeriesView(query=query, snapshots=tuple(rows))
 
     def _log(self) -> Iterator[str]:
-        for line in tail_log(self._site, self.job, count=LOG_LINES):
+        for line in tail_log(self._installation, self.job, count=LOG_LINES):
             yield line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} … ({len(line):,} characters)"
 
     def _readers(self, state: JobState) -> Readers:
@@ -242,5 +242,5 @@ class JobPage:
         found = {query: self._manifest(query, digest) for query, digest in sorted(described.items())}
         outputs = {query: manifest.sink for query, (manifest, _) in found.items() if manifest is not None}
         unread = tuple(f"query {query}: {why}" for query, (manifest, why) in found.items() if manifest is None)
-        readers = find_readers(self._site, self._index, self.job, outputs)
+        readers = find_readers(self._installation, self._index, self.job, outputs)
         return msgspec.structs.replace(readers, unknown=(*unread, *readers.unknown))

@@ -35,7 +35,7 @@ TIMELINE = "timeline"
 _WITH_BUTTONS = ("buttons", "snapshots")
 
 
-def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
+def router_of(open_installation: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
     """Return the routes of a job's page; the arguments are those of ``make_app``."""
     router = APIRouter()
 
@@ -52,7 +52,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         ``before``: show the operations before this journal entry."""
         if opened and opened not in _ON_DEMAND:
             raise HTTPException(404, "this part of the page does not exist")
-        page = JobPage(site(), job, again=bool(part))
+        page = JobPage(open_installation(), job, again=bool(part))
         wanted = (part,) if part else (*_PARTS, TIMELINE, opened)
         readers = {**_PARTS, **_ON_DEMAND}
         read: dict[str, Any] = {name: readers[name](page) for name in wanted if name in readers}
@@ -66,7 +66,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
 
     @router.get("/jobs/{job}/history.json")
     def history(job: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
-        found = JobPage(site(), job, again=True).charts()
+        found = JobPage(open_installation(), job, again=True).charts()
         if found.value is None:
             return Response(to_json({"missing": found.missing}), 503, media_type="application/json")
         return Response(to_json(found.value), media_type="application/json")

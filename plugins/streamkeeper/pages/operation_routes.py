@@ -25,7 +25,7 @@ from streamkeeper.pages.viewer import DEPLOY, Viewer, guarded
 from streamkeeper.registry.journal import grew_beyond
 
 
-def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
+def router_of(open_installation: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
     """Return the routes of an operation's page; the arguments are those of ``make_app``."""
     router = APIRouter()
 
@@ -43,7 +43,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         ``part``: render only this part; ``after``: the number of the last journal entry that the client has seen. If
         there are no newer entries, the status is 204.
         """
-        here = site()
+        here = open_installation()
         check_name("job", job)
         check_instance(operation)
         if after > 0 and not grew_beyond(here.store, job, after):
@@ -64,7 +64,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         request: Request, dag: str, run: str, job: str = "", part: str = "", who: Viewer = guarded(viewer, DEPLOY)
     ) -> Response:
         """Redirect to the page of a DAG run's operation; 404 if the run has no recorded operation."""
-        here, name = site(), operation_id(dag, run)
+        here, name = open_installation(), operation_id(dag, run)
         found = job_of(here.store, name) if not job else check_name("job", job)
         if not found or name not in read_job(here, found).operations:
             raise NotFound("this run has no recorded operation")
@@ -75,11 +75,13 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
     return router
 
 
-def _going_back(site: Installation, record: OperationRecord) -> tuple[str, ...]:
-    return tuple(map(mask_for(record), told_going_back(site, record).values()))
+def _going_back(installation: Installation, record: OperationRecord) -> tuple[str, ...]:
+    return tuple(map(mask_for(record), told_going_back(installation, record).values()))
 
 
-def _differences(site: Installation, record: OperationRecord) -> tuple[Difference, ...]:
+def _differences(installation: Installation, record: OperationRecord) -> tuple[Difference, ...]:
     """Return the differences between the previous release and that of the operation; empty if one is missing."""
     release = record.operation.release
-    return find_code_differences(site, record.state, record.before, release) if record.before and release else ()
+    return (
+        find_code_differences(installation, record.state, record.before, release) if record.before and release else ()
+    )

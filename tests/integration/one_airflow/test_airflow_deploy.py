@@ -35,7 +35,7 @@ def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(
     run = Run(api, form)
     assert run.wait() == "success", run.told()
     assert api.xcom(DAG, run.run_id, "assess", "report").startswith("## r0001 is the first release")
-    assert installation.system.site.journal(EVENT_COPY, "test").state().number == 0
+    assert installation.system.installation.journal(EVENT_COPY, "test").state().number == 0
     places = installation.places.home, installation.places.checkpoints
     assert [each for place in places for each in place.rglob(f"*{EVENT_COPY}*")] == []
     assert {*scratch.glob("*")} == before
@@ -53,7 +53,7 @@ def test_the_candidate_starts_while_airflow_schedules_who_waits_for_it(
     installation: InstalledAirflow, first: Run
 ) -> None:
     """It is on record before the task that waits for its standby begins."""
-    entries = installation.system.site.journal(SALES_TOTALS, "test").entries()
+    entries = installation.system.installation.journal(SALES_TOTALS, "test").entries()
     planned = next(entry.at for entry in entries if isinstance(entry.record, InstancePlanned))
     waits = first.api.tasks(DAG, first.run_id)["standby"]["start_date"]
     assert pendulum.parse(planned) < pendulum.parse(waits)
@@ -166,7 +166,7 @@ def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Ins
     assert "a_module_that_is_not_there" in told[0]
     after = installation.state
     assert (after.serving_instance, after.appointed) == (before.serving_instance, before.appointed)
-    assert installation.system.site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
+    assert installation.system.installation.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
     assert run.states()["fall_back"] == "skipped"
     (event,) = run.api.asset_events(DAG, run.run_id)
     assert (event["job"], event["outcome"]) == (SALES_TOTALS, "not-opened")

@@ -33,7 +33,7 @@ def run(api: AirflowApi, dag: str, job: str = SALES_TOTALS) -> Run:
 def kill(installation: InstalledAirflow) -> str:
     """SIGKILL to every process of the driver that serves; returns which one it was."""
     instance = installation.state.serving_instance
-    installation.system.site.runner.kill(SALES_TOTALS, instance)
+    installation.system.installation.runner.kill(SALES_TOTALS, instance)
     assert wait_until(lambda: installation.life(instance) is Life.DEAD, timeout_s=30)
     return instance
 
@@ -127,7 +127,7 @@ def test_what_was_killed_serves_again_by_the_watch(served: InstalledAirflow, api
 def broken(served: InstalledAirflow, api: AirflowApi) -> AirflowApi:
     """A snapshot, a batch after it, and then no driver and no checkpoint."""
     assert wait_until(served.at_rest, timeout_s=60)
-    site = served.system.site
+    site = served.system.installation
     back_up(site.snapshots, query_target(site, SALES_TOTALS, "totals"))
     served.sell()
     assert wait_until(served.at_rest, timeout_s=60)

@@ -56,7 +56,7 @@ def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
     assert (review.approved, review.reason) == (False, "one too many each")
     after = served.state
     assert (after.serving_instance, after.appointed) == (before.serving_instance, before.appointed)
-    assert served.system.site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
+    assert served.system.installation.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
     assert read_totals(served.places.warehouse) == totals
 
 
@@ -137,7 +137,7 @@ def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard_and_one_from_else
     assert asks(run)
     assert operation_of(served, run).approval is None
 
-    site = served.system.site
+    site = served.system.installation
     with pytest.raises(OperationRefused, match="cli:mallory is not among the approvers"):
         answer_approval(site, SALES_TOTALS, run.operation, approved=True, by="cli:mallory", reason="mine")
     answer_approval(site, SALES_TOTALS, run.operation, approved=False, by="cli:ada", reason="not today")

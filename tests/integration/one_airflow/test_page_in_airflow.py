@@ -53,7 +53,7 @@ def test_nobody_is_kept_out_by_how_a_page_is_made(browser: Browser, served: Inst
     The dialogs too; a rollback has one once there are two releases.
     Negative control: a picture without a word for it, and a line that is too wide, are found.
     """
-    run_pass(Watch(site=served.system.site, acts=False))  # the fleet is shown from what it has seen
+    run_pass(Watch(installation=served.system.installation, acts=False))  # the fleet is shown from what it has seen
     newest = max(served.state.operations.values(), key=lambda each: each.started).operation
     paths = ("", page_path(SALES_TOTALS), page_path(SALES_TOTALS, newest))
     buttons = ["Deploy", "Recover", *["Roll back"] * (len(served.state.served) > 1)]

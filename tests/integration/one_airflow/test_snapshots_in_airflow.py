@@ -31,7 +31,7 @@ class Snapshots:
 
     def __init__(self, installation: InstalledAirflow, api: AirflowApi) -> None:
         self.installation, self.api = installation, api
-        self.catalogue = Catalogue(installation.system.site.snapshots, SERIES)
+        self.catalogue = Catalogue(installation.system.installation.snapshots, SERIES)
 
     def run(self, dag: str, **form: Any) -> Run:
         """A run of one of the DAGs, over."""
@@ -47,7 +47,7 @@ class Snapshots:
     def take(self) -> Snapshot:
         """One more snapshot of one more batch, without Airflow."""
         self.sell()
-        site = self.installation.system.site
+        site = self.installation.system.installation
         return back_up(site.snapshots, query_target(site, SALES_TOTALS, "totals")).snapshot
 
 
@@ -78,7 +78,7 @@ def test_a_lost_checkpoint_fails_alone_and_makes_the_run_red(snapshots: Snapshot
     record = CheckpointVersionCreated(
         query="totals", version="v0001", release="r0001", origin="fresh", state_format="rocksdb"
     )
-    snapshots.installation.system.site.journal("lost_totals", "test").append(lambda _: record)
+    snapshots.installation.system.installation.journal("lost_totals", "test").append(lambda _: record)
     before = snapshots.catalogue.numbers()
     snapshots.sell()
     run = snapshots.run(BACKUP)
@@ -117,7 +117,7 @@ def test_more_queries_than_airflow_maps_are_backed_up_and_drilled(snapshots: Sna
 
     A driver of the drill resumes the newest snapshot while the job serves; from then on that one is verified.
     """
-    site = snapshots.installation.system.site
+    site = snapshots.installation.system.installation
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda number: add_job_without_commits(site, f"waiting{number:04d}"), range(1500)))
     snapshots.sell()
