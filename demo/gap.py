@@ -47,12 +47,14 @@ def moment_of_first_commit(journal: Journal, operation: str) -> float | None:
 
 def last_before(commits: Path, moment: float) -> float | None:
     """Return the write time of the last commit before ``moment``, or None without such a commit."""
-    return max((at for _, at in _written(commits) if at <= moment), default=None)
+    return max((moment_written for _, moment_written in _written(commits) if moment_written <= moment), default=None)
 
 
 def first_after(commits: Path, moment: float, *, batch: int = -1) -> float | None:
     """Return the write time of the first commit of a batch after ``batch`` that is later than ``moment``, or None."""
-    return min((at for number, at in _written(commits) if at > moment and number > batch), default=None)
+    return min(
+        (written_at for number, written_at in _written(commits) if written_at > moment and number > batch), default=None
+    )
 
 
 def _around_handover(

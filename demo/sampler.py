@@ -25,21 +25,21 @@ class Samples:
         self._last: Found = {}
         self._began_at = self._last_at = self._moved_at = 0.0
 
-    def note(self, at: float, found: Mapping[Any, Totals]) -> None:
+    def note(self, moment: float, found: Mapping[Any, Totals]) -> None:
         """Record one reading of the whole table. An empty reading means that the table was missing."""
         if self.count == 0:
-            self._began_at = self._last_at = self._moved_at = at
+            self._began_at = self._last_at = self._moved_at = moment
         self.count += 1
-        self.longest_pause_s = max(self.longest_pause_s, at - self._last_at)
-        self._last_at = at
+        self.longest_pause_s = max(self.longest_pause_s, moment - self._last_at)
+        self._last_at = moment
         if not found:
             self.wrong.append("the table was missing, or empty")
             return
         plain = {name: each.plain for name, each in found.items()}
         self.wrong += _backwards(self._last, plain)
         if plain != self._last:
-            self._moved_at = at
-        self.longest_still_s = max(self.longest_still_s, at - self._moved_at)
+            self._moved_at = moment
+        self.longest_still_s = max(self.longest_still_s, moment - self._moved_at)
         self._last = plain
 
     @property
@@ -74,7 +74,9 @@ class Sampler:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._stop.set()
         self._thread.join()
 

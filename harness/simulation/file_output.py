@@ -15,7 +15,7 @@ from harness.simulation.file_log import compacts, entry_name, whole_log
 from harness.simulation.input import told
 from streamkeeper.checkpoints.log_codec import LogNames, log_names, sink_entry_content
 from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks.file_serving import newest_epoch
 from streamkeeper.sinks.sink_log import SINK_LOG, listed_files
 
@@ -134,7 +134,7 @@ class SparkFileSink:
         return log_names(self._world.files.names(f"{self._directory}/{SINK_LOG}"))
 
 
-def rows_of(root: Any, spans: Iterable[Span]) -> list[int]:
+def rows_of(root: Any, spans: Iterable[OutputSegment]) -> list[int]:
     """Return the rows of several segments of the output, as readers see them; raises IncompleteLog."""
     rows: list[int] = []
     for span in spans:
@@ -153,7 +153,7 @@ def rows_of(root: Any, spans: Iterable[Span]) -> list[int]:
 def rows_seen(root: Any) -> list[int]:
     """Return the rows that readers of an output's directory see now, in order; raises IncompleteLog."""
     claim = newest_epoch(root)
-    return rows_of(root, claim.spans) if claim is not None else []
+    return rows_of(root, claim.segments) if claim is not None else []
 
 
 def compare_rows(

@@ -73,7 +73,7 @@ BUGS = (
     Bug(
         "stale-journal",
         "The gate uses the last known journal while the store does not answer.",
-        (Change("driver.gate", "Gate._ask", "clock.sleep(_RETRY_S)", "return self._line.state"),),
+        (Change("driver.gate", "Gate._ask", "clock.sleep(_RETRY_S)", "return self._channel.state"),),
     ),
     Bug(
         "no-question",
@@ -85,7 +85,7 @@ BUGS = (
         "A driver is appointed before its predecessor's end is proven.",
         (
             Change("operations.version_acts", "VersionActs.appoint", "if others:", "if others and False:"),
-            Change("lifecycle.draining", "prove_dead", "for owner in at.state.owners:", "for owner in ():"),
+            Change("lifecycle.draining", "prove_dead", "for owner in observation.state.owners:", "for owner in ():"),
             _DRAINED,
         ),
     ),
@@ -333,7 +333,7 @@ BUGS = (
             Change(
                 "lifecycle.ways",
                 "_handoff",
-                "any(is_carried_over(finding, keeps_state=_keeps_state(at)) for finding in at.judged.findings)",
+                "any(is_carried_over(finding, keeps_state=_keeps_state(facts)) for finding in facts.judged.findings)",
                 "False",
             ),
         ),
@@ -367,7 +367,7 @@ BUGS = (
     Bug(
         "uncut-files",
         "Readers of files still see the batches after the one at which a version was left.",
-        (Change("model.job_state", "JobState.spans", "last=heir.parent_batch", "last=None"),),
+        (Change("model.job_state", "JobState.segments", "last=heir.parent_batch", "last=None"),),
     ),
     Bug(
         "log-with-a-gap",

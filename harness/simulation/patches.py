@@ -82,7 +82,7 @@ of a schedule's time was spent on looks that show nothing new, and no journal re
 _REAL_UUID = uuid.uuid4
 _ALLOCATIONS = 200_000
 """How many new objects there may be before Python looks for cycles."""
-_THREADED = ("control", "gate", "lease", "progress", "queries", "spans", "comparing")
+_THREADED = ("control", "gate", "lease", "progress", "queries", "timings", "comparing")
 
 
 class _Os:
@@ -302,7 +302,7 @@ def _with(name: str, below: tuple[str, ...]) -> list[ModuleType]:
 def _place_driver(put: Put, stage: _Stage) -> None:
     def listen(self: Any, taken: Any) -> None:
         del taken
-        session = self._at.session
+        session = self._context.session
         if self._listener not in session.listeners:
             session.listeners.append(self._listener)
 
@@ -351,7 +351,7 @@ def _place_files(put: Put, stage: _Stage) -> None:
                 put(module, name, value)
     put(sink_log, "LocalTree", lambda root: stage.world.tree_at(str(root)))
     put(file, "_spark_sink", lambda batch, to, _: file_output.SparkFileSink(stage.world, batch.sparkSession, to))
-    put(file, "read_spans", lambda _, root, spans, *given, **named: file_output.rows_of(root, spans))
+    put(file, "read_segments", lambda _, root, spans, *given, **named: file_output.rows_of(root, spans))
     put(file, "compare_frames", file_output.compare_rows)
     put(file, "compute", compute)
     put(file, "forget_schemas", lambda *_: None)

@@ -104,7 +104,7 @@ class SimulatedDriver(Driver):
         looks = tuple(look for look in Look if look is not Look.RECORD)
         queries = {}
         for name, query in planned.items():
-            before = self._line.read_deployed(asked.deployed[name]) if asked.release else None
+            before = self._channel.read_deployed(asked.deployed[name]) if asked.release else None
             found: dict[Look, tuple[Finding, ...]] = dict.fromkeys(looks, ()) if before is not None else {}
             if before is not None:
                 self.world.rules.gathered[self._spec.instance] = self.world.drifts
@@ -114,8 +114,8 @@ class SimulatedDriver(Driver):
             topics = self.world.input.ids() if asked.topics.get(name) or asked.first_topics.get(name) else {}
             queries[name] = QueryEvidence(deployed=before, candidate=query.manifest, found=found, topics=topics)
         evidence = Evidence(against=asked.release, first=not asked.release, queries=queries)
-        self._line.write_evidence(evidence)
-        self._board.gathered = True
+        self._channel.write_evidence(evidence)
+        self._status_reporter.gathered = True
         return evidence
 
     def _sources(self, asked: Gather, query: str) -> Iterator[Finding]:

@@ -238,7 +238,7 @@ class Rules:
 
     def _note_versions(self, before: JobState, query: str, version: str) -> None:
         """Note which rows the appointed version may write again."""
-        lineage = {span.version for span in before.spans(query, version)}
+        lineage = {segment.version for segment in before.segments(query, version)}
         self._left |= {each.version for each in before.versions.get(query, ()) if each.version not in lineage}
         self._left -= lineage
         known = before.version(query, version)

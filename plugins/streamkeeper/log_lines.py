@@ -22,10 +22,10 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line, even if the message has several."""
-        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         query = getattr(record, "query", "")
         about = "".join(f" {name}={value}" for name, value in (*self._about.items(), ("query", query)) if value)
-        return f"{at} {record.levelname} {record.name}{about}: {' '.join(record.getMessage().splitlines())}"
+        return f"{moment} {record.levelname} {record.name}{about}: {' '.join(record.getMessage().splitlines())}"
 
 
 def own_logger(name: str, handler: logging.Handler, **about: str) -> logging.Logger:

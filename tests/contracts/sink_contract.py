@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from streamkeeper.errors import Fenced, OperationRefused
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.sink_capabilities import Numbering, Reconciliation, SinkCapabilities
 from streamkeeper.sinks.asking import ask_output, reconcile
 from streamkeeper.sinks.contract import ComparedVersions, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
@@ -161,7 +161,7 @@ class SinkContract:
         for number, row in enumerate((FIRST, SECOND)):
             old.write(place.batch(row), number)
         last = 1 if can.numbering is Numbering.KEEP else 0
-        new = opened(place, 2, "v0002", serving=(Span("v0001", 1), Span("v0002")))
+        new = opened(place, 2, "v0002", serving=(OutputSegment("v0001", 1), OutputSegment("v0002")))
         new.seed(last)
         new.seed(last)
         new.write(place.batch(LATE), last + 1)
@@ -173,7 +173,7 @@ class SinkContract:
         old = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND, LATE)):
             old.write(place.batch(row), number)
-        new = opened(place, 2, "v0002", serving=(Span("v0001", 1), Span("v0002")))
+        new = opened(place, 2, "v0002", serving=(OutputSegment("v0001", 1), OutputSegment("v0002")))
         new.seed(1)
         assert reconcile(place.sink.describe(), "v0001", 1).refusal == ""
         hidden = can.reconciles is Reconciliation.CUT_BACK
@@ -200,11 +200,11 @@ def opened(
     *,
     role: WriterRole = WriterRole.SERVING,
     installation: str = "",
-    serving: tuple[Span, ...] = (),
+    serving: tuple[OutputSegment, ...] = (),
     mode: str = "append",
 ) -> SinkWriter:
     """A writer of an epoch, its fence raised. ``serving``: what readers see from then on, by default its version."""
-    serving = () if role is WriterRole.SHADOW else serving or (Span(version),)
+    serving = () if role is WriterRole.SHADOW else serving or (OutputSegment(version),)
     context = SinkContext(
         job="sales",
         query="totals",

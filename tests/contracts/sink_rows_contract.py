@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from streamkeeper.errors import OutputUnfit, StreamkeeperError
 from streamkeeper.locations import scheme_of
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.sink_capabilities import ColumnChange, SinkCapabilities
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
@@ -109,7 +109,7 @@ class SinkRowsContract:
     def test_the_next_version_with_another_column(self, place: RowsPlace, can: SinkCapabilities) -> None:
         """Is refused where it meets the rows of the last version in one place, and accepted in one of its own."""
         _begin(place)
-        new = opened(place, 2, "v0002", serving=(Span("v0001", 0), Span("v0002")))
+        new = opened(place, 2, "v0002", serving=(OutputSegment("v0001", 0), OutputSegment("v0002")))
         new.seed(0)
         wider = place.batch(SECOND).withColumn("note", f.lit("x"))
         if can.one_place:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.epoch import shadow_claim, writer_of
 from streamkeeper.model.control import Command, CommandKind
@@ -34,7 +34,7 @@ class Remains:
         store = CountingStore(LocalStore(root / "store"))
         self.journal = Journal(store, "sales", writer="test")
         self.add(InstancePlanned(operation="op", instance="new", release="r0002", role=Role.CANDIDATE))
-        self.line = StoreLine(store, "sales", "new", 2)
+        self.line = DriverChannel(store, "sales", "new", 2)
         sink = TableSink(f"sqlite:///{self.database}", table="totals", key=["customer"])
         self.planned = SimpleNamespace(query=SimpleNamespace(name="totals", sink=sink, output_mode="update"))
         writer = writer_of(

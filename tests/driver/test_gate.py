@@ -15,13 +15,13 @@ from harness.fault_store import FaultStore
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.comparing import NO_MOMENT, search
 from streamkeeper.driver.continuity import Continuity
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.gate import Gate, GateClosed
 from streamkeeper.driver.lease import Heartbeat, Lease
 from streamkeeper.driver.measuring import QueryProgress
-from streamkeeper.driver.progress import StatusBoard
-from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.progress import StatusReporter
+from streamkeeper.driver.spans import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import CheckpointLost, Fenced, InputGone
 from streamkeeper.model.comparison import OutputComparison
@@ -81,7 +81,7 @@ class Bench:
         self.add(InstancePlanned(operation="op", instance="second", release="r0001", role=Role.CANDIDATE))
         self.add(InstanceAppointed(operation="op", instance="first"))
         self.add(self.claim("first", 1))
-        self.line = StoreLine(self.store, "sales", "first", 1)
+        self.line = DriverChannel(self.store, "sales", "first", 1)
         self.ledger = Ledger()
         self.wakeups = Wakeups()
         self.checkpoint = root / "v0001"
@@ -92,7 +92,7 @@ class Bench:
         self.gate = self.make_gate()
 
     def make_gate(self) -> Gate:
-        return Gate("totals", self.ledger, self.line, CLAIM.superseded_by, self.continuity, Spans(), self.wakeups)
+        return Gate("totals", self.ledger, self.line, CLAIM.superseded_by, self.continuity, Timings(), self.wakeups)
 
     def identify(self, query: str) -> None:
         """Make the directory the checkpoint of this query, as Spark knows it."""
@@ -371,7 +371,7 @@ def test_shadow_goes_on_while_its_dual_run_does(bench: Bench) -> None:
 
 def test_batches_of_the_shadow_are_no_sign_that_it_serves(bench: Bench) -> None:
     """Spark tells late: a batch written before the cutover is told after it, and does not count as a trigger."""
-    board = StatusBoard(standby_spec("first", "r0001"), 1, Spans(), bench.line)
+    board = StatusReporter(standby_spec("first", "r0001"), 1, Timings(), bench.line)
     board.put(QueryStatus(query="totals", version="v0002", epoch=1))
     board.note_trigger("totals", QueryProgress(name="totals", batchId=0))
     board.note_failure("totals", "it broke")

@@ -14,7 +14,7 @@ from harness.checkpoint_files import QUERY_ID
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import handoff
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.errors import CheckpointLost
@@ -46,7 +46,7 @@ class Place:
 
     def __init__(self, root: Path, kind: str = "stateless") -> None:
         self.root = root / "cp"
-        self.line = StoreLine(CountingStore(LocalStore(root / "store")), "sales", "second", 1)
+        self.line = DriverChannel(CountingStore(LocalStore(root / "store")), "sales", "second", 1)
         self.journal = Journal(LocalStore(root / "store"), "sales", writer="test")
         a_checkpoint(self.directory("v0001"), kind)
         self.record(InstancePlanned(operation="op", instance="second", release="r0001", role=Role.CANDIDATE))
@@ -140,7 +140,7 @@ def test_a_version_that_never_came_to_be_is_made_before_it_is_handed_over(place:
     )
     state = place.line.look()
     assert [each.batch for each in state.versions["totals"]] == [None, LAST, LAST]
-    assert [(each.version, each.last) for each in state.spans("totals", "v0003")] == [
+    assert [(each.version, each.last) for each in state.segments("totals", "v0003")] == [
         ("v0001", LAST),
         ("v0002", LAST),
         ("v0003", None),

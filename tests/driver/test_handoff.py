@@ -136,7 +136,7 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
     feed(house)
     wait_for("every event", lambda: set(events_of(house)) == set(written(house)), 180)
     assert events_of(house) == written(house)
-    spans = [(each.version, each.last) for each in house.journal.state().spans("copy", "v0003")]
+    spans = [(each.version, each.last) for each in house.journal.state().segments("copy", "v0003")]
     assert spans == [("v0001", at), ("v0002", 4), ("v0003", None)]
 
 

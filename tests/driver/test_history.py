@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.fault_store import FaultStore, unavailable
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.measuring import QueryProgress
-from streamkeeper.driver.progress import StatusBoard
-from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.progress import StatusReporter
+from streamkeeper.driver.spans import Timings
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.control import QueryStatus
 from streamkeeper.model.signals import History
@@ -30,9 +30,9 @@ class Bench:
         self.now = NOW
         self.store = CountingStore(store)
         self.control = Control(store, "sales", "first")
-        line = StoreLine(self.store, "sales", "first", 1)
+        line = DriverChannel(self.store, "sales", "first", 1)
         spec = standby_spec("first", "r0001")
-        self.board = StatusBoard(spec, 1, Spans(), line, history=history, clock=lambda: self.now)
+        self.board = StatusReporter(spec, 1, Timings(), line, history=history, clock=lambda: self.now)
 
     def serve(self) -> None:
         self.board.put(QueryStatus(query="totals", version="v0001", epoch=1))
@@ -56,7 +56,7 @@ def test_an_error_in_a_status_shows_no_secret(tmp_path: Path, secrets: dict[str,
     """A query's, the driver's and what it waits for; the names in it stay. Negative control: no secret is known."""
     store = CountingStore(LocalStore(tmp_path))
     spec = standby_spec("hunter22", "r0001")
-    board = StatusBoard(spec, 1, Spans(), StoreLine(store, "sales", "first", 1), secrets=secrets)
+    board = StatusReporter(spec, 1, Timings(), DriverChannel(store, "sales", "first", 1), secrets=secrets)
     board.put(QueryStatus(query="totals", version="v0001", epoch=1))
     board.note_failure("totals", "login with hunter22 failed")
     board.error = board.waiting = board.warm_up = "login with hunter22 failed"
@@ -129,7 +129,7 @@ def test_history_that_cannot_be_read_is_none(bench: Bench, tmp_path: Path, store
 
 def test_a_driver_reads_the_history_of_its_instance(bench: Bench) -> None:
     """What the generation before it wrote, through its own access to the store; None before the first point."""
-    line = StoreLine(bench.store, "sales", "first", 2)
+    line = DriverChannel(bench.store, "sales", "first", 2)
     assert line.read_history() is None
     bench.serve()
     bench.tell(0, 7)

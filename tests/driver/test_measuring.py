@@ -88,7 +88,7 @@ def test_what_a_batch_tells_of_its_lag_is_the_same_sum() -> None:
 
 
 def held(at: float, oldest: int, newest: int) -> Held:
-    return Held(at=at, oldest={("t", 0): oldest}, newest={("t", 0): newest})
+    return Held(moment=at, oldest={("t", 0): oldest}, newest={("t", 0): newest})
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_runway_is_what_lies_between_over_the_rate_of_dropping(needed: int, now:
 
 def test_the_partition_that_drops_first_decides() -> None:
     """Each has its own rate."""
-    before = Held(at=0, oldest={("t", 0): 0, ("t", 1): 0}, newest={("t", 0): 900, ("t", 1): 900})
-    now = Held(at=1000, oldest={("t", 0): 100, ("t", 1): 10}, newest={("t", 0): 900, ("t", 1): 900})
+    before = Held(moment=0, oldest={("t", 0): 0, ("t", 1): 0}, newest={("t", 0): 900, ("t", 1): 900})
+    now = Held(moment=1000, oldest={("t", 0): 100, ("t", 1): 10}, newest={("t", 0): 900, ("t", 1): 900})
     assert runway_s({("t", 0): 500, ("t", 1): 20}, now, before) == pytest.approx(1000.0)
 
 

@@ -10,7 +10,7 @@ import pytest
 from streamkeeper.checkpoints.claims import claims_beside, leave_claim
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.definition import Query
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import claim_epoch, open_writer
 from streamkeeper.driver.newest_claims import see_claims
 from streamkeeper.errors import Fenced, JournalOutdated
@@ -37,7 +37,7 @@ class Place:
     def __init__(self, root: Path, kind: str) -> None:
         df: Any = None
         self.query = Query(NAME, df, sink=sink_of(kind, root))
-        self.line = StoreLine(CountingStore(LocalStore(root / "store")), JOB, "old", 1)
+        self.line = DriverChannel(CountingStore(LocalStore(root / "store")), JOB, "old", 1)
         self.checkpoint = LocalTree(root / "cp" / JOB / NAME / "v0001")
         created = CheckpointVersionCreated(query=NAME, version="v0001", release="r", origin="", state_format="")
         planned = InstancePlanned(operation="op", instance="old", release="r", role=Role.CANDIDATE)

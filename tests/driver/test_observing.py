@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import claim_epoch
 from streamkeeper.driver.observing import Observer
 from streamkeeper.errors import Fenced, JournalOutdated
@@ -28,7 +28,7 @@ class Serving:
             self.line, JOB, "old", 1, self.place.query, self.place.checkpoint, installation=MINE, seen=()
         )
         self.queries: list[Any] = [SimpleNamespace(name=NAME, claim=claim)]
-        at: Any = SimpleNamespace(line=self.line, board=None, spans=None, wakeups=None)
+        at: Any = SimpleNamespace(channel=self.line, status_reporter=None, timings=None, wakeups=None)
         self.observer = Observer(at)
 
     def check(self) -> None:
@@ -36,7 +36,7 @@ class Serving:
 
     def claim_anew(self) -> None:
         """A second generation of the driver claims the query; the first one reads the journal again."""
-        other = StoreLine(CountingStore(LocalStore(self.root / "store")), JOB, "old", 2)
+        other = DriverChannel(CountingStore(LocalStore(self.root / "store")), JOB, "old", 2)
         other.look()
         claim_epoch(other, JOB, "old", 2, self.place.query, self.place.checkpoint, installation=MINE, seen=())
         self.line.look()

@@ -21,10 +21,10 @@ from harness.kafka_broker import KafkaBroker
 from harness.processes import free_ports
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.progress import EventListener, StatusBoard
+from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.progress import EventListener, StatusReporter
 from streamkeeper.driver.source_looks import SourceLooks
-from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.spans import Timings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.inspection.kafka_topics import HeldTopics, kafka_readings
 from streamkeeper.model.control import DriverState, QueryStatus
@@ -50,11 +50,11 @@ class Listened:
         self.root = root
         self.spark: Any = spark
         self.store = CountingStore(LocalStore(root / "store"))
-        line = StoreLine(self.store, "sales", "first", 1)
-        self.board = StatusBoard(standby_spec("first", "r0001"), 1, Spans(), line)
+        line = DriverChannel(self.store, "sales", "first", 1)
+        self.board = StatusReporter(standby_spec("first", "r0001"), 1, Timings(), line)
         self.board.put(QueryStatus(query="q", version="v0001", epoch=1, signals=QuerySignals(trigger_s=TRIGGER_S)))
         self.told: dict[int, QuerySignals] = {}
-        self._listener = EventListener(self.board, Spans(), Wakeups(), lambda run: "q")
+        self._listener = EventListener(self.board, Timings(), Wakeups(), lambda run: "q")
         noted = self.board.note_trigger
 
         def note(query: str, progress: Any) -> None:
@@ -258,7 +258,7 @@ def test_topics_are_asked_for_what_they_hold(spark: SparkSession, kafka: KafkaBr
     _drop(kafka, topic, 8)
     later, _ = topics.ask(partitions)
     assert later == dict.fromkeys(partitions, 8)
-    before, now = Held(at=0, oldest=oldest, newest=newest), Held(at=800, oldest=later, newest=newest)
+    before, now = Held(moment=0, oldest=oldest, newest=newest), Held(moment=800, oldest=later, newest=newest)
     assert runway_s(dict.fromkeys(partitions, 10), now, before) == pytest.approx(2 * 800 / 8)
     assert runway_s(dict.fromkeys(partitions, 5), now, before) == 0.0
     assert topics.ask([(topic, 1)]) == ({(topic, 1): 8}, {(topic, 1): 20})

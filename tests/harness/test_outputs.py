@@ -14,7 +14,7 @@ from harness.ledger import Totals
 from harness.outputs import read_event_ids, read_totals
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks.file import EpochFile
 from streamkeeper.sinks.sink_log import listed_files
 
@@ -82,7 +82,7 @@ def test_the_versions_that_serve_are_read_in_order(output: Output) -> None:
     """After a handoff the old version counts up to its last batch, and the new one goes on from there."""
     output.log("0", output.file("part-a.parquet", ["e1"]))
     output.log("1", output.file("part-b.parquet", ["e1", "e2"]))
-    serving = (Span("v0001", last=0), Span("v0002"))
+    serving = (OutputSegment("v0001", last=0), OutputSegment("v0002"))
     claim = EpochFile(epoch=2, owner="event_copy/copy", version="v0002", file_format="parquet", serving=serving)
     (output.root / "_streamkeeper" / "epochs" / "0000000002.json").write_bytes(to_json(claim))
     assert list(read_event_ids(output.root)) == ["e1"]

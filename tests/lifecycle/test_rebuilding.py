@@ -13,9 +13,9 @@ from streamkeeper.model.journal import CheckpointVersionCreated, Entry, EpochCla
 from streamkeeper.model.known_checkpoint import known_checkpoint
 from streamkeeper.model.lost_store import Fence, LostJob, SeenCheckpoint, SeenDriver, SeenSnapshots
 from streamkeeper.model.rebuilt import JobRebuilt
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 
-ASKED = Asked(requested_by="cli:ada", reason="bucket deleted", at="2026-11-23T12:00:00Z", seconds=1_795_435_200)
+ASKED = Asked(requested_by="cli:ada", reason="bucket deleted", asked_at="2026-11-23T12:00:00Z", seconds=1_795_435_200)
 OUTPUT = "sqlite:////w.db#totals"
 
 
@@ -126,10 +126,14 @@ def test_a_query_that_writes_with_a_function_claims_above_any_count() -> None:
 def test_files_over_several_versions_stay_one_output() -> None:
     """What a reader sees of a handed-over output is in its epoch log; a version that has begun is not seeded again."""
     fence = table(
-        "v0002", batch=3, output="/out", serving=(Span("v0001", 8), Span("v0002")), versions=("v0001", "v0002")
+        "v0002",
+        batch=3,
+        output="/out",
+        serving=(OutputSegment("v0001", 8), OutputSegment("v0002")),
+        versions=("v0001", "v0002"),
     )
     state = state_of(recorded(decided(lost(directory("v0001"), directory("v0002", committed=3), fences=(fence,)))))
-    assert state.spans("totals", "v0002") == (Span("v0001", 8), Span("v0002"))
+    assert state.segments("totals", "v0002") == (OutputSegment("v0001", 8), OutputSegment("v0002"))
     current = state.current_version("totals")
     assert current is not None
     assert current.batch == NO_BATCH
@@ -161,7 +165,7 @@ def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
     assert known_checkpoint("sales", current, {}).begun
     restored = lost(directory("v0002", committed=6), snapshots={"totals": kept})
     state = state_of(recorded(decided(restored, versions={"totals": "v0002"})))
-    assert state.spans("totals", "v0002") == (Span("v0001", 6), Span("v0002"))
+    assert state.segments("totals", "v0002") == (OutputSegment("v0001", 6), OutputSegment("v0002"))
     both = decided(lost(directory("v0001"), directory("v0002")), versions={"totals": "v0002"})
     assert "omit `--version`" in both.refusals[0]
 

@@ -18,7 +18,7 @@ from streamkeeper.cli.main import app
 from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.finding import Severity
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import recorded_findings
 from streamkeeper.operations.restoring import plan_restore
@@ -218,13 +218,13 @@ def test_a_deploy_from_a_rebuilt_journal_asks_a_person(lost: Lost) -> None:
 def test_files_and_their_epoch_log_are_an_output(lost: Lost, tmp_path: Path) -> None:
     """Which versions it consists of comes from its newest claim."""
     output = tmp_path / "out"
-    for epoch, serving in ((3, (Span("v0001"),)), (4, (Span("v0000", 5), Span("v0001")))):
+    for epoch, serving in ((3, (OutputSegment("v0001"),)), (4, (OutputSegment("v0000", 5), OutputSegment("v0001")))):
         context = SinkContext(job=JOB, query=QUERY, version="v0001", epoch=epoch, serving=serving, installation=lost.id)
         FileSink(str(output)).open(context).raise_fence()
     continue_log(output / "v0001", 7)
     done = lost.rebuild(output=str(output))
     assert done.exit_code == 0, done.output
-    assert lost.state.spans(QUERY, "v0001") == (Span("v0000", 5), Span("v0001"))
+    assert lost.state.segments(QUERY, "v0001") == (OutputSegment("v0000", 5), OutputSegment("v0001"))
     assert lost.state.next_epoch(QUERY) == 5
 
 

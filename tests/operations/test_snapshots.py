@@ -42,7 +42,7 @@ from streamkeeper.model.journal import (
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations import restoring
 from streamkeeper.operations.backup import back_up, lateness_of
@@ -377,7 +377,7 @@ def test_a_restored_file_output_carries_on_the_one_before_it(tmp_path: Path) -> 
     snapshot = files.catalogue.read(1)
     restore_version(files.installation, JOB, QUERY, snapshot)
     state = files.installation.journal(JOB, "test").state()
-    assert state.spans(QUERY, "v0002") == (Span("v0001", snapshot.batch), Span("v0002"))
+    assert state.segments(QUERY, "v0002") == (OutputSegment("v0001", snapshot.batch), OutputSegment("v0002"))
 
 
 def other_output(job: Registered) -> None:

@@ -18,7 +18,7 @@ from streamkeeper.model.journal import (
     Role,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.version_acts import VersionActs, free_version
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -93,7 +93,7 @@ def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registere
         acts.restore(QUERY, "v0002", snapshot, "v0001")
     state = job.installation.journal(JOB, "test").state()
     assert state.current_version(QUERY).version == "v0001"
-    assert state.spans(QUERY, "v0002") == (Span("v0001", snapshot.batch), Span("v0002"))
+    assert state.segments(QUERY, "v0002") == (OutputSegment("v0001", snapshot.batch), OutputSegment("v0002"))
     restored = job.directory.with_name("v0002")
     assert (restored / "metadata").read_bytes() == (job.directory / "metadata").read_bytes()
 

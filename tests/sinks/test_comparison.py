@@ -13,7 +13,7 @@ import pytest
 
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter
@@ -165,7 +165,7 @@ class Files:
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark, self.root, self.epoch = spark, root, 0
 
-    def writer(self, version: str, *serving: Span, shadow: bool = False, **options: Any) -> FileWriter:
+    def writer(self, version: str, *serving: OutputSegment, shadow: bool = False, **options: Any) -> FileWriter:
         self.epoch += 1
         role = WriterRole.SHADOW if shadow else WriterRole.SERVING
         context = SinkContext(job="j", query="q", version=version, epoch=self.epoch, role=role, serving=serving)
@@ -204,7 +204,7 @@ def test_rows_of_files_are_compared_as_often_as_they_stand_there(files: Files) -
 
 def test_handed_over_output_is_compared_as_a_whole(files: Files) -> None:
     """What serves is the old version up to its end and the new one: a rebuild must have both."""
-    second = files.writer("v0002", Span("v0001", last=1), Span("v0002"))
+    second = files.writer("v0002", OutputSegment("v0001", last=1), OutputSegment("v0002"))
     second.seed(0)
     files.write(second, [("e", 5)], [("f", 6)], first=1)
     shadow = files.writer("v0003", shadow=True)

@@ -10,7 +10,7 @@ import pytest
 
 from streamkeeper.errors import NotFound, StoreUnavailable, Unsupported
 from streamkeeper.model.lost_store import Fence
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.sink_capabilities import SinkCapabilities
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.databases import identity, parse_url
@@ -81,13 +81,16 @@ def test_a_directory_that_no_writer_has_claimed_has_no_fence(tmp_path: Path) -> 
 
 def test_files_tell_their_newest_claim(tmp_path: Path) -> None:
     """With what the output consists of, and every version that a claim or a folder names."""
-    for epoch, version, serving in ((1, "v0001", ()), (2, "v0002", (Span("v0001", 4), Span("v0002")))):
+    for epoch, version, serving in (
+        (1, "v0001", ()),
+        (2, "v0002", (OutputSegment("v0001", 4), OutputSegment("v0002"))),
+    ):
         context = SinkContext(job="sales", query="copy", version=version, epoch=epoch, serving=serving)
         FileSink(str(tmp_path)).open(context).raise_fence()
     (tmp_path / "v0003").mkdir()
     (found,) = read_fences(str(tmp_path))
     assert (found.owner, found.epoch, found.version, found.batch) == ("sales/copy", 2, "v0002", None)
-    assert found.serving == (Span("v0001", 4), Span("v0002"))
+    assert found.serving == (OutputSegment("v0001", 4), OutputSegment("v0002"))
     assert found.versions == ("v0001", "v0002", "v0003")
 
 

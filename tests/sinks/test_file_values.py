@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks import file as file_module
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter, read_serving
@@ -32,7 +32,7 @@ NESTED = "tags array<string>, at struct<x:decimal(9,3),t:timestamp>, counts map<
 
 
 def writer_of(
-    path: Path, version: str = "v0001", epoch: int = 1, *, spans: tuple[Span, ...] = (), **options: Any
+    path: Path, version: str = "v0001", epoch: int = 1, *, spans: tuple[OutputSegment, ...] = (), **options: Any
 ) -> FileWriter:
     role = options.pop("role", WriterRole.SERVING)
     context = SinkContext(job="j", query="q", version=version, epoch=epoch, serving=spans, role=role)
@@ -226,7 +226,7 @@ def test_a_text_in_one_version_is_a_text_in_all(spark: SparkSession, tmp_path: P
     """A rebuild that keeps codes as they are joins those that were numbers."""
     first = writer_of(tmp_path)
     first.write(spark.createDataFrame([(1, 5)], "n long, code int"), 0)
-    spans = (Span("v0001", 0), Span("v0002"))
+    spans = (OutputSegment("v0001", 0), OutputSegment("v0002"))
     writer_of(tmp_path, "v0002", 2, spans=spans).write(spark.createDataFrame([(2, "a05")], "n long, code string"), 0)
     assert as_told(read_serving(spark, str(tmp_path)), ["n", "code"]) == ["Row(n=1, code='5')", "Row(n=2, code='a05')"]
 
@@ -237,7 +237,7 @@ def test_versions_of_several_formats_are_one_output(spark: SparkSession, tmp_pat
     first = writer_of(tmp_path, format="csv")
     first.write(rows.where("n = 1"), 0)
     first.write(rows, 1)
-    spans = (Span("v0001", 0), Span("v0002"))
+    spans = (OutputSegment("v0001", 0), OutputSegment("v0002"))
     writer_of(tmp_path, "v0002", 2, spans=spans, format="orc", partition_by=["kind"]).write(rows.where("n = 2"), 0)
     assert as_told(read_serving(spark, str(tmp_path)), ["n", "kind"]) == as_told(rows, ["n", "kind"])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import Fenced, InvalidInput, OutputLost
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter, newest_epoch, read_serving
 from streamkeeper.sinks.sink_log import listed_files
@@ -27,7 +27,9 @@ class Output:
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark, self.root = spark, root
 
-    def writer(self, version: str, epoch: int, *serving: Span, shadow: bool = False, **options: Any) -> FileWriter:
+    def writer(
+        self, version: str, epoch: int, *serving: OutputSegment, shadow: bool = False, **options: Any
+    ) -> FileWriter:
         context = SinkContext(
             job="copy",
             query="events",
@@ -75,7 +77,7 @@ def eager_compaction(spark: SparkSession) -> Iterator[None]:
 
 def test_handed_over_output_goes_on_without_a_gap(output: Output) -> None:
     """Before the new version's first batch the old one is still seen whole, and after it both are."""
-    second = output.writer("v0002", 2, Span("v0001", last=1), Span("v0002"))
+    second = output.writer("v0002", 2, OutputSegment("v0001", last=1), OutputSegment("v0002"))
     assert output.ids == ["e1", "e2"]
     second.seed(0)
     second.seed(0)
@@ -89,11 +91,11 @@ def test_handed_over_output_goes_on_without_a_gap(output: Output) -> None:
 def test_old_version_is_read_up_to_its_last_batch_only(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that a superseded writer got through all the same is not part of the output, and else it would be."""
     old = output.writer("v0001", 2)
-    output.writer("v0002", 3, Span("v0001", last=1), Span("v0002"))
+    output.writer("v0002", 3, OutputSegment("v0001", last=1), OutputSegment("v0002"))
     monkeypatch.setattr(FileWriter, "check_fence", lambda _: None)
     output.write(old, 2, "zombie")
     assert output.ids == ["e1", "e2"]
-    output.writer("v0002", 4, Span("v0001"), Span("v0002"))
+    output.writer("v0002", 4, OutputSegment("v0001"), OutputSegment("v0002"))
     assert output.ids == ["e1", "e2", "zombie"]
 
 
@@ -103,7 +105,7 @@ def test_bounded_span_keeps_its_partition_columns(spark: SparkSession, tmp_path:
     first = output.writer("v0001", 1, partition_by=["amount"])
     output.write(first, 0, "e1")
     output.write(first, 1, "e2")
-    output.writer("v0002", 2, Span("v0001", last=0), Span("v0002"), partition_by=["amount"])
+    output.writer("v0002", 2, OutputSegment("v0001", last=0), OutputSegment("v0002"), partition_by=["amount"])
     rows = read_serving(spark, str(tmp_path)).collect()
     assert [(row.event_id, row.amount) for row in rows] == [("e1", 1)]
 
@@ -125,7 +127,7 @@ def test_seeded_log_is_read_and_compacted_from_any_batch(output: Output, last: i
 
     The first, the last before a compaction, a compaction, one between two, and one after many.
     """
-    second = output.writer("v0002", 2, Span("v0001", last=1), Span("v0002"))
+    second = output.writer("v0002", 2, OutputSegment("v0001", last=1), OutputSegment("v0002"))
     second.seed(last)
     second.seed(last)
     assert second.last_batch() == last
@@ -136,7 +138,9 @@ def test_seeded_log_is_read_and_compacted_from_any_batch(output: Output, last: i
             assert output.ids == ["e1", "e2", *written[: number + 1]]
     second.seed(last)
     assert output.ids == ["e1", "e2", *written]
-    output.writer("v0003", 3, Span("v0001", last=0), Span("v0002", last=last + 2), Span("v0003"))
+    output.writer(
+        "v0003", 3, OutputSegment("v0001", last=0), OutputSegment("v0002", last=last + 2), OutputSegment("v0003")
+    )
     assert output.ids == ["e1", "f00", "f01"]
 
 
@@ -162,10 +166,10 @@ def test_written_log_is_not_seeded(output: Output) -> None:
 
 def test_versions_may_differ_in_columns_and_format(output: Output) -> None:
     """Each version is read in the format that it was written in; a column that one lacks is NULL there."""
-    serving = (Span("v0001", last=1), Span("v0002"))
+    serving = (OutputSegment("v0001", last=1), OutputSegment("v0002"))
     second = output.writer("v0002", 2, *serving, format="json")
     output.write(second, 0, "e3", schema="event_id string, price long")
-    third = output.writer("v0003", 3, *serving, Span("v0003"), format="orc")
+    third = output.writer("v0003", 3, *serving, OutputSegment("v0003"), format="orc")
     output.write(third, 0, "e4")
     rows = read_serving(output.spark, str(output.root)).collect()
     assert sorted((row.event_id, row.amount, row.price) for row in rows) == [
@@ -185,7 +189,7 @@ def test_shadow_is_unseen_until_the_cutover_and_the_way_back_is_open(output: Out
     newest = newest_epoch(output.root)
     assert newest is not None
     assert newest.epoch == 1
-    second = output.writer("v0002", 3, Span("v0002"))
+    second = output.writer("v0002", 3, OutputSegment("v0002"))
     assert output.ids == ["n1", "n2"]
     output.write(second, 1, "n3")
     assert output.ids == ["n1", "n2", "n3"]
@@ -217,7 +221,7 @@ def test_discarding_removes_a_shadow_and_never_what_serves(output: Output) -> No
     assert not (output.root / "v0002").exists()
     shadow = output.writer("v0003", 3, shadow=True)
     output.write(shadow, 0, "n1")
-    output.writer("v0003", 4, Span("v0001", last=1), Span("v0003"))
+    output.writer("v0003", 4, OutputSegment("v0001", last=1), OutputSegment("v0003"))
     shadow.discard()
     FileSink(str(output.root)).open(
         SinkContext(job="copy", query="events", version="v0001", epoch=4, role=WriterRole.SHADOW)
@@ -232,7 +236,9 @@ def test_claim_of_yesterday_means_its_version_alone(output: Output) -> None:
     assert output.ids == ["e1", "e2"]
     file.rename(file.with_name("0000000002.json"))
     file.write_text('{"epoch":1,"file_format":"json","owner":"copy/events","version":"v0000"}')
-    output.writer("v0002", 3, Span("v0000"), Span("v0001", last=1), Span("v0002"), format="orc")
+    output.writer(
+        "v0002", 3, OutputSegment("v0000"), OutputSegment("v0001", last=1), OutputSegment("v0002"), format="orc"
+    )
     assert output.ids == ["e1", "e2"]
     newest = newest_epoch(output.root)
     assert newest is not None
@@ -247,7 +253,7 @@ def test_spark_keeps_the_logs_of_a_hundred_batches(spark: SparkSession, tmp_path
     first = output.writer("v0001", 1)
     for number in range(10):
         output.write(first, number, f"e{number}")
-    output.writer("v0002", 2, Span("v0001", last=1), Span("v0002"))
+    output.writer("v0002", 2, OutputSegment("v0001", last=1), OutputSegment("v0002"))
     assert output.ids == ["e0", "e1"]
 
 
@@ -259,9 +265,9 @@ def test_span_whose_end_was_compacted_away_is_refused(spark: SparkSession, tmp_p
     for number in range(8):
         output.write(first, number, f"e{number}")
     for epoch, last in enumerate((7, 6, 5), start=2):
-        output.writer("v0002", epoch, Span("v0001", last=last), Span("v0002"))
+        output.writer("v0002", epoch, OutputSegment("v0001", last=last), OutputSegment("v0002"))
         assert output.ids == [f"e{number}" for number in range(last + 1)]
-    output.writer("v0002", 5, Span("v0001", last=1), Span("v0002"))
+    output.writer("v0002", 5, OutputSegment("v0001", last=1), OutputSegment("v0002"))
     with pytest.raises(InvalidInput, match=r"up to 1 from later ones: it was compacted at batch \d"):
         read_serving(spark, str(tmp_path))
     with pytest.raises(InvalidInput, match="compacted at batch"):

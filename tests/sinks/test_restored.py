@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import Fenced
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.sink_capabilities import Reconciliation
 from streamkeeper.sinks.asking import reconcile
 from streamkeeper.sinks.contract import Sink
@@ -54,7 +54,7 @@ def test_a_table_takes_the_batches_again_by_key(warehouse: Warehouse, spark: Spa
     first.raise_fence()
     for number, rows in BATCHES.items():
         first.write(spark.createDataFrame(rows, SCHEMA), number)
-    restored = warehouse.writer("v0002", 2, Span("v0001", last=2), Span("v0002"))
+    restored = warehouse.writer("v0002", 2, OutputSegment("v0001", last=2), OutputSegment("v0002"))
     restored.raise_fence()
     assert restored.last_batch() is None
     for number, rows in AGAIN.items():
@@ -94,7 +94,7 @@ def test_files_are_cut_back_to_the_batch_and_come_again_once(spark: SparkSession
     """Readers see the old version up to the snapshot's batch, then the new one; the old writer is fenced."""
     output, first = written(spark, tmp_path, 5)
     assert reconcile(FileSink(str(output.root)).describe(), "v0001", 2).refusal == ""
-    restored = output.writer("v0002", 2, Span("v0001", last=2), Span("v0002"))
+    restored = output.writer("v0002", 2, OutputSegment("v0001", last=2), OutputSegment("v0002"))
     restored.seed(2)
     assert output.ids == ["e0", "e1", "e2"]
     output.write(restored, 3, "e3", "e4")
@@ -109,7 +109,7 @@ def test_files_are_cut_back_to_the_batch_and_come_again_once(spark: SparkSession
 def test_without_the_cut_files_would_be_read_twice(spark: SparkSession, tmp_path: Path) -> None:
     """The negative control: a list of versions without the last batch of the first one."""
     output, _ = written(spark, tmp_path, 5)
-    restored = output.writer("v0002", 2, Span("v0001"), Span("v0002"))
+    restored = output.writer("v0002", 2, OutputSegment("v0001"), OutputSegment("v0002"))
     restored.seed(2)
     output.write(restored, 3, "e3", "e4")
     assert output.ids == ["e0", "e1", "e2", "e3", "e3", "e4", "e4"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks import table
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.table import TableSink, TableWriter
@@ -115,7 +115,7 @@ def test_way_back_finds_the_table_that_a_version_carried_on(
     """A handed-over version that wrote nothing, or a restored one, goes on in the table of its parent."""
     second = cut_over(warehouse, "v0002", 3)
     write(second, 2, ("a", 11))
-    lineage = (Span("v0002", last=2), Span("v0003"))
+    lineage = (OutputSegment("v0002", last=2), OutputSegment("v0003"))
     warehouse.writer("v0003", 4, *lineage).raise_fence()
     assert warehouse.rows() == [("a", 11), ("b", 20), ("c", 30)]
     rebuilt = warehouse.writer("v0004", 5, shadow=True)
@@ -132,7 +132,7 @@ def test_way_back_finds_the_table_that_a_version_carried_on(
     assert warehouse.outputs == {"totals": (8, "v0003", 3), "totals__v0004": (7, "v0004", 0)}
     cut_over(warehouse, "v0004", 9)
     assert warehouse.rows() == [("z", 1)]
-    warehouse.writer("v0005", 10, Span("v0003", last=3), Span("v0005")).raise_fence()
+    warehouse.writer("v0005", 10, OutputSegment("v0003", last=3), OutputSegment("v0005")).raise_fence()
     assert warehouse.rows() == [("a", 12), ("b", 20), ("c", 30)]
 
 
@@ -436,7 +436,7 @@ def test_names_that_postgresql_would_cut_off_are_refused_where_a_shadow_needs_th
 def test_the_list_of_spans_is_no_concern_of_a_table(warehouse: Warehouse, serving: TableWriter) -> None:
     """A handed-over table is one table: what serves is in it."""
     cut_over(warehouse, "v0002", 2)
-    writer = warehouse.writer("v0002", 3, Span("v0001", last=4), Span("v0002"))
+    writer = warehouse.writer("v0002", 3, OutputSegment("v0001", last=4), OutputSegment("v0002"))
     writer.raise_fence()
     writer.seed(4)
     assert warehouse.rows() == [("a", 1), ("b", 2)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.table import TableSink, TableWriter
 
@@ -28,7 +28,7 @@ class Warehouse:
         self,
         version: str,
         epoch: int,
-        *serving: Span,
+        *serving: OutputSegment,
         shadow: bool = False,
         mode: str = "update",
         key: tuple[str, ...] = ("customer",),

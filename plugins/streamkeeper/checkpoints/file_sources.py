@@ -159,7 +159,7 @@ def _logs(tree: Tree, plan: Offsets) -> dict[str, str | None]:
     counted = plan.version == _COUNTED and all(log_offset(end) is not None for end in plan.ends.values())
     if not counted or too_many <= 0 or there != {str(number) for number in range(len(there))} or not there:
         return {name: name for name in names}
-    repeated = [name for at, name in enumerate(names) if plan.ends[name] in _ends_of(plan, names[:at])]
+    repeated = [name for index, name in enumerate(names) if plan.ends[name] in _ends_of(plan, names[:index])]
     if len(repeated) < too_many:
         return {name: name for name in names}
     sharing = set(repeated[:too_many])

@@ -96,7 +96,7 @@ def plan_live(tree: Tree, *, now: float) -> PrunePlan:
     must_be_checkpoint(tree)
     left = [f"{path} is not a regular file" for path in seen.odd]
     before = (now - MARGIN_S) * 1e9
-    old = {path: at for path, at in seen.files.items() if at.modified < before and path not in seen.odd}
+    old = {path: stamp for path, stamp in seen.files.items() if stamp.modified < before and path not in seen.odd}
     going = dict.fromkeys(_unfinished(tree, old), "left by an unfinished write")
     if REMOVING in old and METADATA in seen.files:
         going[REMOVING] = "the marker of a removal that did not start"
@@ -159,7 +159,7 @@ def _unnamed(tree: Tree, store: str, files: Mapping[str, Stamp]) -> dict[str, st
         if not tree.has(path):
             raise CheckpointDamaged(f"state file {path} is missing, although a state archive (.zip) refers to it")
     times = [modified for modified, _ in told] if len(told) > 1 else [0]
-    unnamed = [path for path, at in files.items() if path not in named and _is_before_all(at.modified, times)]
+    unnamed = [path for path, stamp in files.items() if path not in named and _is_before_all(stamp.modified, times)]
     return dict.fromkeys(unnamed, "no archive of its store names it, and every archive is newer")
 
 

@@ -161,7 +161,7 @@ class S3Tree(Tree):
     def drop_empty_folders(self) -> None:
         """Remove the markers that s3a treats as empty folders; a bucket itself has no folders."""
         found = self._look(None)
-        used = {path[: at + 1] for path in found.stamps for at, letter in enumerate(path) if letter == "/"}
+        used = {path[: index + 1] for path in found.stamps for index, letter in enumerate(path) if letter == "/"}
         used |= {"" for _ in found.stamps}
         self._delete_keys(f"{self._prefix}{marker}" for marker in found.markers - used)
 

@@ -317,10 +317,10 @@ class LocalTree(Tree):
 
     def drop_empty_folders(self) -> None:
         with suppress(FileNotFoundError):
-            for _, folders, _, at in os.fwalk(self._root, topdown=False):
+            for _, folders, _, folder_fd in os.fwalk(self._root, topdown=False):
                 for name in folders:
                     with suppress(OSError):
-                        os.rmdir(name, dir_fd=at)
+                        os.rmdir(name, dir_fd=folder_fd)
         with suppress(OSError):
             os.rmdir(self._root)
 

@@ -80,7 +80,7 @@ class UnreadFiles:
         if there is None:
             return None
         never = self.too_old(there) | set(filter(_is_unnameable, there))
-        waiting = [at for path, at in there.items() if path not in never]
+        waiting = [stamp for path, stamp in there.items() if path not in never]
         return Unread(
             files=len(waiting),
             oldest=min(waiting) / 1000 if waiting else None,

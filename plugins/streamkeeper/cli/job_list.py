@@ -68,24 +68,24 @@ def _told_age(index: FleetIndex, now: float) -> str:
     return f"{told}. The watch has made no pass since. Check that it runs"
 
 
-def _row(row: JobRow, at: float) -> Row:
+def _row(row: JobRow, now: float) -> Row:
     cells = (
         row.job,
         row.release or "-",
         tell_status(row.standing),
         tell_lag(row.queries.values()),
-        tell_commit(row.queries.values(), at),
+        tell_commit(row.queries.values(), now),
         _restarts(row),
-        tell_verified(row.queries.values(), at),
+        tell_verified(row.queries.values(), now),
     )
-    return Row(cells=tuple(map(one_line, cells)), notes=tuple(_notes(row, at)), styles=((2, STYLES[row.standing]),))
+    return Row(cells=tuple(map(one_line, cells)), notes=tuple(_notes(row, now)), styles=((2, STYLES[row.standing]),))
 
 
 def _restarts(row: JobRow) -> str:
     return f"{row.restarts} ({row.restarts_lately}/h)" if row.restarts_lately else f"{row.restarts}"
 
 
-def _notes(row: JobRow, at: float) -> Iterator[Text]:
+def _notes(row: JobRow, now: float) -> Iterator[Text]:
     """Yield the notes of a row: problems first, then the operation in progress and the last error."""
     if row.symptoms:
         first, more = row.symptoms[0], len(row.symptoms) - 1
@@ -97,14 +97,14 @@ def _notes(row: JobRow, at: float) -> Iterator[Text]:
     if row.stopped:
         yield Text(one_line(f"stopped {row.stopped}"), style="dim")
     if row.operation:
-        yield Text(one_line(_operation(row, at)), style="yellow")
+        yield Text(one_line(_operation(row, now)), style="yellow")
     told = row.symptoms[0].cause if row.symptoms else ""
     if row.error is not None and row.error.text not in told:
-        when = "error" if row.error.lasts else f"last error, {tell_age(at - row.error.since)} ago"
+        when = "error" if row.error.lasts else f"last error, {tell_age(now - row.error.since)} ago"
         yield Text(one_line(f"{when}: {row.error.text}"), style="red" if row.error.lasts else "dim")
 
 
-def _operation(row: JobRow, at: float) -> str:
+def _operation(row: JobRow, now: float) -> str:
     facts = row.under_way
     if facts is None:
         return f"{row.operation} is open"
@@ -113,4 +113,4 @@ def _operation(row: JobRow, at: float) -> str:
         if facts.waits_for_person
         else ""
     )
-    return f"{facts.kind} {row.operation} at {label_of(facts.step)} for {tell_age(at - facts.began_at)}{asks}"
+    return f"{facts.kind} {row.operation} at {label_of(facts.step)} for {tell_age(now - facts.began_at)}{asks}"

@@ -199,14 +199,20 @@ def _signals(seen: JobOverview) -> Table:
     """Return a table with durations, rates and lag of each query, as the driver measured them for its last batch."""
     table = Table("query", "duration", "trigger", "rows in", "processed", "lag", "checkpoint", "dropped")
     for name, query in sorted((seen.status.queries if seen.status else {}).items()):
-        at = query.signals
-        if at.last_trigger is None:
+        signals = query.signals
+        if signals.last_trigger is None:
             continue
-        due = f"{at.trigger_s:g} s" if at.trigger_s else "as soon as possible"
-        behind = tell_span(at.lag_s) if at.lag_s is not None else "-"
-        rates = (f"{at.input_rows_per_s:.0f}/s", f"{at.processed_rows_per_s:.0f}/s")
+        due = f"{signals.trigger_s:g} s" if signals.trigger_s else "as soon as possible"
+        behind = tell_span(signals.lag_s) if signals.lag_s is not None else "-"
+        rates = (f"{signals.input_rows_per_s:.0f}/s", f"{signals.processed_rows_per_s:.0f}/s")
         table.add_row(
-            name, f"{at.batch_s:.1f} s", due, *rates, behind, f"{at.checkpoint_share:.0%}", str(at.dropped_rows)
+            name,
+            f"{signals.batch_s:.1f} s",
+            due,
+            *rates,
+            behind,
+            f"{signals.checkpoint_share:.0%}",
+            str(signals.dropped_rows),
         )
     return table
 

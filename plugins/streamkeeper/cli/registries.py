@@ -115,7 +115,7 @@ def rebuild(
     asked = Asked(
         requested_by=by,
         reason=reason,
-        at=now.to_iso8601_string(),
+        asked_at=now.to_iso8601_string(),
         seconds=now.int_timestamp,
         no_driver_elsewhere=no_driver_elsewhere,
     )

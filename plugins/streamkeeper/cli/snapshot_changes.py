@@ -46,7 +46,7 @@ def restore_(
     store: StoreOption = "",
     id: Id = "",
     batch: Batch = None,
-    at: At = "",
+    moment: At = "",
     to: Annotated[
         str,
         typer.Option(
@@ -85,7 +85,7 @@ def restore_(
         place = read_place(series, checkpoint, store)
         if target is None:
             _must_be_current(series)
-        catalogue, snapshot = read_snapshot(place, id, batch, at)
+        catalogue, snapshot = read_snapshot(place, id, batch, moment)
         _name(report, catalogue)
         report.describe("", snapshot=snapshot.name, batch=snapshot.batch)
         if dry_run:

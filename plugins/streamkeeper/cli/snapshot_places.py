@@ -155,12 +155,12 @@ def read_place(series: str, checkpoint: str, store: str, *, looking: bool = Fals
     return Place(series=series, checkpoint=checkpoint, store_url=store, looking=looking, begins=begins)
 
 
-def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Catalogue, Snapshot]:
+def read_snapshot(place: Place, id: str, batch: int | None, moment: str) -> tuple[Catalogue, Snapshot]:
     """Return the selected series and the selected snapshot of that series; raises InvalidInput, NotFound,
     SnapshotDamaged.
     """
     catalogue = place.catalogue()
-    return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, at=at))
+    return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, moment=moment))
 
 
 def site_of(series: str, *, looking: bool = False) -> Installation | None:

@@ -131,12 +131,12 @@ def show_(
     store: StoreOption = "",
     id: Id = "",
     batch: Batch = None,
-    at: At = "",
+    moment: At = "",
     files: Annotated[bool, typer.Option("--files", help="Also print every file in the snapshot")] = False,
     json: Json = False,
 ) -> None:
     """Show one snapshot with its release, source offsets and drills, and how many batches the sink is ahead of it."""
-    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, at)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, moment)
     if json:
         echo_json(to_json({**described(snapshot), "files": [file.path for file in snapshot.files]}))
         return
@@ -196,7 +196,7 @@ def drill_(
     store: StoreOption = "",
     id: Id = "",
     batch: Batch = None,
-    at: At = "",
+    moment: At = "",
     job_file: Annotated[
         str,
         typer.Option(
@@ -219,7 +219,7 @@ def drill_(
 ) -> None:
     """Restore a snapshot to scratch space and resume its query there, with its output diverted. The exit code is 1 if
     the drill failed."""
-    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, moment)
     installation = site_of(catalogue.series)
     with TemporaryDirectory(prefix="streamkeeper-drill-") as scratch:
         if job_file:
@@ -254,7 +254,7 @@ def export(
     store: StoreOption = "",
     id: Id = "",
     batch: Batch = None,
-    at: At = "",
+    moment: At = "",
     to: Annotated[
         str,
         typer.Option("--to", metavar="DIR", help="Directory to write the Parquet files into. It must not exist yet"),
@@ -265,7 +265,7 @@ def export(
     target = local_path("--to", to, hint=_ONLY_LOCAL)
     if target.exists():
         raise InvalidInput(f"{target} exists already", hint="export into a directory that does not exist")
-    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, moment)
     with TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
         restore(catalogue, snapshot, LocalTree(Path(scratch) / "checkpoint", lasting=False))
         answer = export_state(Path(scratch) / "checkpoint", target, batch=snapshot.batch)
@@ -311,4 +311,4 @@ def _told(catalogue: Catalogue, snapshot: Snapshot) -> Iterator[str]:
 
 
 def _bytes(show: Callable[[int, int], None]) -> Callable[[CaptureProgress], None]:
-    return lambda at: show(at.bytes, at.of_bytes)
+    return lambda progress: show(progress.bytes, progress.of_bytes)

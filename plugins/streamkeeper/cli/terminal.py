@@ -69,4 +69,4 @@ def _in_json(character: str) -> str:
     if character.isprintable() or character in "\n\t":
         return character
     units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+    return "".join(f"\\u{units[index]:02x}{units[index + 1]:02x}" for index in range(0, len(units), 2))

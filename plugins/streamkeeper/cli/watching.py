@@ -199,5 +199,5 @@ def render_incident(record: IncidentRecord) -> str:
             return f"notice of {of} sent to {', '.join(to) or 'no notifier'}"
 
 
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")[:19]
+def _moment(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")[:19]

@@ -55,11 +55,11 @@ class CodeChange(NamedTuple):
 
 
 class _Hunk(NamedTuple):
-    """Lines of a part before and after; ``at``: the index of the first in the new text."""
+    """Lines of a part before and after; ``position``: the index of the first in the new text."""
 
     old: list[str]
     new: list[str]
-    at: int
+    position: int
 
 
 class _Pair(NamedTuple):
@@ -324,7 +324,7 @@ def _hunk_shown(hunk: _Hunk, width: int) -> str:
 
 
 def _position(hunk: _Hunk) -> int:
-    return hunk.at
+    return hunk.position
 
 
 def _ranked(hunks: list[_Hunk]) -> list[_Hunk]:
@@ -335,7 +335,7 @@ def _ranked(hunks: list[_Hunk]) -> list[_Hunk]:
 
     def rank(hunk: _Hunk) -> tuple[bool, bool, int]:
         moved = all(line in come for line in hunk.old) and all(line in gone for line in hunk.new)
-        return moved, not words & _words_apart(hunk.old, hunk.new), hunk.at
+        return moved, not words & _words_apart(hunk.old, hunk.new), hunk.position
 
     return sorted(hunks, key=rank)
 
@@ -358,7 +358,7 @@ def _hunks(before: list[str], after: list[str]) -> Iterator[_Hunk]:
             old, new = ([line.strip() for line in lines] for lines in (before[start:end], after[other:other_end]))
             if len(old) == len(new):
                 pairs = enumerate(zip(old, new, strict=True), other)
-                yield from (_Hunk([left], [right], at) for at, (left, right) in pairs)
+                yield from (_Hunk([left], [right], index) for index, (left, right) in pairs)
             else:
                 yield _Hunk(old, new, other)
 
@@ -381,4 +381,4 @@ def _line(pair: _Pair) -> str:
     hunks = _ranked(list(_hunks(_text_before(pair).split("\n"), _readable(part.text).split("\n"))))
     if not hunks:
         return part.place
-    return f"{part.place.rpartition(':')[0]}:{part.lines[min(hunks[0].at, len(lines) - 1)]}"
+    return f"{part.place.rpartition(':')[0]}:{part.lines[min(hunks[0].position, len(lines) - 1)]}"

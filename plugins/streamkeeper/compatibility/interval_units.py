@@ -54,6 +54,6 @@ def _types(meaning: str) -> list[tuple[int, int]]:
 def _of_call(meaning: str, start: int, stop: int) -> list[tuple[int, int]]:
     """The type of a call's second argument if it is an interval."""
     inner = meaning[start:stop]
-    comma = next((at for at, char in outside(inner) if char == ","), len(inner))
+    comma = next((index for index, char in outside(inner) if char == ","), len(inner))
     length = _LENGTH.match(inner, comma)
     return [(start + length.start(1), start + length.end(1))] if length else []

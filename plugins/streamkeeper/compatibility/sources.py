@@ -112,14 +112,14 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         had, has = said_by(before), said_by(after)
         for key in sorted(had.keys() | has.keys()):
             if had.get(key) != has.get(key):
-                evidence, at = given_change(had.get(key), has.get(key)), f"{where}, option {key}"
+                evidence, place = given_change(had.get(key), has.get(key)), f"{where}, option {key}"
                 if stays_out_of_state(key, old, before, new, after):
-                    yield note("source-reading-changed", at, evidence)
+                    yield note("source-reading-changed", place, evidence)
                 elif only_drops_malformed(key, old, before, new, after):
                     hint = "to count malformed rows, read with PERMISSIVE and filter in the job (this needs a rebuild)"
-                    yield note("malformed-rows-dropped", at, evidence, "src_failfast_to_drop", hint)
+                    yield note("malformed-rows-dropped", place, evidence, "src_failfast_to_drop", hint)
                 else:
-                    yield _option_changed(at, key, evidence, old, new, source=after, value=has.get(key))
+                    yield _option_changed(place, key, evidence, old, new, source=after, value=has.get(key))
         if had == has and before.options != after.options:
             yield note("source-option-spelled-out", where, change(_options(before), _options(after)))
 

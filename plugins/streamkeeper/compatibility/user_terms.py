@@ -150,7 +150,7 @@ class _Reader:
         if text.startswith("[") and _opening(text) == 0:
             return Term("[", self._index(text[1:-1]), ", ", "]")
         step = _STEP.search(text)
-        if step and step.start() > 0 and _is_outside(text, step[0], at=step.start()):
+        if step and step.start() > 0 and _is_outside(text, step[0], start=step.start()):
             return self._field(text[: step.start()], step[1].strip('"'))
         if text.startswith("(") and text.endswith(")") and _opening(text) == 0:
             return Term("(", (self.read(text[1:-1]),), "", ")")
@@ -337,8 +337,8 @@ def _opening(text: str) -> int:
     return places[-1] if places and text[-1] in ")]}" else -1
 
 
-def _is_outside(text: str, word: str, *, at: int | None = None) -> bool:
-    position = text.rfind(word) if at is None else at
+def _is_outside(text: str, word: str, *, start: int | None = None) -> bool:
+    position = text.rfind(word) if start is None else start
     return position >= 0 and any(number == position for number, _ in outside(text))
 
 

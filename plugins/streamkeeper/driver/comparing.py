@@ -15,7 +15,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.driver.epoch import writer_of
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.queries import ServedQuery
-from streamkeeper.driver.taking_over import Surroundings
+from streamkeeper.driver.taking_over import DriverContext
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointDamaged, NotFound, TemporaryError
 from streamkeeper.model.comparison import OutputComparison
@@ -38,10 +38,10 @@ class Comparing:
     """
 
     def __init__(
-        self, at: Surroundings, shadows: Mapping[str, ServedQuery], may_differ: Mapping[str, tuple[str, ...]]
+        self, context: DriverContext, shadows: Mapping[str, ServedQuery], may_differ: Mapping[str, tuple[str, ...]]
     ) -> None:
         """``may_differ``: query -> columns in which its outputs may differ."""
-        self._at = at
+        self._context = context
         self._may_differ = dict(may_differ)
         self._shadows = dict(shadows)
         self._stopped = threading.Event()
@@ -59,14 +59,14 @@ class Comparing:
             try:
                 found = self._compare(query)
             except Exception as error:
-                found = OutputComparison(comparable=False, why=describe_fault(error, self._at.root))
+                found = OutputComparison(comparable=False, why=describe_fault(error, self._context.root))
             if self._stopped.is_set():
                 return
-            self._at.board.compared = {**self._at.board.compared, name: found}
-            self._at.wakeups.ring(Wakeup.COMPARED)
+            self._context.status_reporter.compared = {**self._context.status_reporter.compared, name: found}
+            self._context.wakeups.ring(Wakeup.COMPARED)
 
     def _compare(self, query: ServedQuery) -> OutputComparison:
-        serving = self._at.spec.rehearse_on.get(query.name)
+        serving = self._context.spec.rehearse_on.get(query.name)
         if serving is None:
             return OutputComparison(comparable=False, why="no current version runs alongside the shadow")
         writer = writer_of(query.planned.query, query.claim, self._state())
@@ -87,7 +87,7 @@ class Comparing:
         return lambda: writer.compare_with_current(versions)
 
     def _state(self) -> JobState:
-        return self._at.line.state or self._at.line.look()
+        return self._context.channel.state or self._context.channel.look()
 
 
 def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) -> OutputComparison:

@@ -24,7 +24,7 @@ _NEVER = float("-inf")
 _NOT_NOW = float("inf")
 
 
-class StoreLine:
+class DriverChannel:
     """The access of one driver instance to the store; threads may share it. Times are of the monotonic clock.
 
     ``told_at``: when the status was last written. ``lost``: None, or the heartbeat's error that no retry resolves, such

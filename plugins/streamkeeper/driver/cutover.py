@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.queries import ServedQuery
-from streamkeeper.driver.taking_over import Surroundings, claim_and_fence
+from streamkeeper.driver.taking_over import DriverContext, claim_and_fence
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.sinks.contract import SinkWriter
@@ -15,7 +15,7 @@ from streamkeeper.sinks.contract import SinkWriter
 _LOOK_S = 0.02
 
 
-def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
+def hold(context: DriverContext, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
     """Hold every further batch of these queries at the query's gate, and wait until running batches finish.
 
     ``check``: called repeatedly during the wait; an error that it raises ends the wait.
@@ -24,14 +24,14 @@ def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[
     for query in shadows.values():
         query.gate.hold()
     while any(query.gate.busy for query in shadows.values()):
-        if Wakeup.NUDGE in at.wakeups.wait(_LOOK_S):
+        if Wakeup.NUDGE in context.wakeups.wait(_LOOK_S):
             with suppress(StoreUnavailable):
-                at.line.look_for_commands()
+                context.channel.look_for_commands()
         check()
     crash_point("driver.cutover.hold.after")
 
 
-def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
+def cut_over(context: DriverContext, shadows: Mapping[str, ServedQuery]) -> None:
     """Make these rebuilt queries, which are held at their gates, current: claim their epochs, make their shadows the
     outputs, and release the waiting batches.
 
@@ -40,11 +40,11 @@ def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
     before = []
     for query in shadows.values():
         crash_point("driver.cutover.fence.before")
-        claim, writer = claim_and_fence(at, query.planned, query.checkpoint, topics=query.topics)
+        claim, writer = claim_and_fence(context, query.planned, query.checkpoint, topics=query.topics)
         crash_point("driver.cutover.fence.after")
         last_unseen = query.gate.written
         before.append(query.serve_under(claim, writer))
-        at.board.begin_to_serve(query.name, claim.version, claim.epoch, last_unseen)
+        context.status_reporter.begin_to_serve(query.name, claim.version, claim.epoch, last_unseen)
     crash_point("driver.cutover.release.before")
     for query in shadows.values():
         query.gate.release()

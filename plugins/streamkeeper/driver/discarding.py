@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import Claim, shadow_claim, writer_of
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import ServedQuery
@@ -15,7 +15,7 @@ from streamkeeper.model.control import Command, CommandKind, LaunchSpec
 _BUSY_S = 5.0
 
 
-def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
+def discard_shadows(channel: DriverChannel, queries: Iterable[ServedQuery]) -> None:
     """Remove the shadows that these queries have written. The JVM of the queries must have ended. If this process is
     still writing a batch, wait up to five seconds for that write.
     """
@@ -24,16 +24,20 @@ def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
     while any(query.gate.busy for query in queries) and clock.monotonic() < deadline:
         clock.sleep(0.02)
     for query in queries:
-        _discard(line, query.planned, query.claim)
+        _discard(channel, query.planned, query.claim)
 
 
 def discard_left(
-    line: StoreLine, spec: LaunchSpec, generation: int, planned: Mapping[str, PlannedQuery], orders: Iterable[Command]
+    channel: DriverChannel,
+    spec: LaunchSpec,
+    generation: int,
+    planned: Mapping[str, PlannedQuery],
+    orders: Iterable[Command],
 ) -> None:
     """Remove the shadows that earlier generations left, except a shadow whose checkpoint version is now current: that
     shadow has become the output.
 
-    ``line``: the access to the store.
+    ``channel``: the access to the store.
     ``spec``: this driver's launch specification.
     ``generation``: this generation's number.
     ``planned``: query -> how the job built it.
@@ -43,18 +47,18 @@ def discard_left(
     for order in orders:
         if order.kind is not CommandKind.SHADOW:
             continue
-        state = state or line.look()
+        state = state or channel.look()
         for name, version in order.versions.items():
             claimed = state.epochs.get(name)
             if name in planned and (claimed is None or claimed.version != version):
                 claim = shadow_claim(
                     spec.job, spec.instance, generation, planned[name].query, version, installation=spec.installation
                 )
-                _discard(line, planned[name], claim)
+                _discard(channel, planned[name], claim)
 
 
-def _discard(line: StoreLine, planned: PlannedQuery, claim: Claim) -> None:
-    writer = writer_of(planned.query, claim, line.state or line.look())
+def _discard(channel: DriverChannel, planned: PlannedQuery, claim: Claim) -> None:
+    writer = writer_of(planned.query, claim, channel.state or channel.look())
     try:
         crash_point("driver.discard.before")
         writer.discard()

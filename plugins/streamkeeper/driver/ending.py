@@ -12,8 +12,8 @@ from typing import NoReturn, TextIO
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.causes import GivenUp, judge
-from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.session import Session
 from streamkeeper.errors import Fenced, StreamkeeperError
 from streamkeeper.log_lines import LineFormatter, own_logger
@@ -106,7 +106,12 @@ def say(text: str, *, query: str = "", level: int = logging.INFO) -> None:
 
 
 def end_process(
-    ending: Ending, *, session: Session | None, board: StatusBoard | None, line: StoreLine, scratch: Path | None
+    ending: Ending,
+    *,
+    session: Session | None,
+    status_reporter: StatusReporter | None,
+    channel: DriverChannel,
+    scratch: Path | None,
 ) -> NoReturn:
     """End this process: kill the JVM first, so that it writes nothing more; then report, clean up and exit.
 
@@ -114,22 +119,22 @@ def end_process(
 
     ``ending``: the state, error and exit code.
     ``session``: the Spark session, if there is one.
-    ``board``: composes the last status.
-    ``line``: the access to the store.
+    ``status_reporter``: composes the last status.
+    ``channel``: the access to the store.
     ``scratch``: the directory to remove.
     """
     if session is not None:
         session.kill()
     if ending.error:
         say(f"{ending.state.value}: {ending.error}", level=logging.ERROR)
-    if board is not None:
-        board.state, board.error, board.waiting = ending.state, ending.error, ""
-        board.cause = ending.cause.value if ending.cause is not None else ""
-        board.fault = ending.fault.value if ending.error else ""
-        board.failed_query = ending.query
+    if status_reporter is not None:
+        status_reporter.state, status_reporter.error, status_reporter.waiting = ending.state, ending.error, ""
+        status_reporter.cause = ending.cause.value if ending.cause is not None else ""
+        status_reporter.fault = ending.fault.value if ending.error else ""
+        status_reporter.failed_query = ending.query
         crash_point("driver.end.before")
         try:
-            line.write_status(board.compose)
+            channel.write_status(status_reporter.compose)
         except StreamkeeperError as error:
             say(f"the last status could not be written: {error}", level=logging.WARNING)
         crash_point("driver.end.after")

@@ -14,7 +14,7 @@ from streamkeeper.checkpoints.source_starts import start_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.errors import Fenced, InvalidInput, JournalOutdated, OutputLost, SinkAhead
 from streamkeeper.model.checkpoint_version import EpochState
 from streamkeeper.model.epoch_claim import SeenClaim, find_newer, known_epoch, told_outdated, way_out
@@ -60,7 +60,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim_epoch(
-    line: StoreLine,
+    channel: DriverChannel,
     job: str,
     instance: str,
     generation: int,
@@ -71,7 +71,7 @@ def claim_epoch(
     seen: Collection[SeenClaim] = (),
     topics: Mapping[str, str] | None = None,
 ) -> tuple[Claim, JobState]:
-    """Claim the next epoch of the query for this process alone. ``line``: the access to the store.
+    """Claim the next epoch of the query for this process alone. ``channel``: the access to the store.
     ``job``, ``instance``, ``generation``, ``query``: the claiming driver and its query.
     ``checkpoint``: the directory of the claimed version; its present state is recorded with the claim.
     ``installation``: the installation's id, empty if unknown.
@@ -87,7 +87,7 @@ def claim_epoch(
             other = f"instance {state.appointed}" if state.appointed else "no instance"
             raise Fenced(f"{other} is appointed to job {job}, so {instance} may not write")
         if newer := find_newer(known_epoch(state, query.name), seen):
-            raise JournalOutdated(told_outdated(job, query.name, newer), hint=way_out(line.store, job))
+            raise JournalOutdated(told_outdated(job, query.name, newer), hint=way_out(channel.store, job))
         newest = state.epochs.get(query.name)
         if newest is not None and (newest.instance, newest.generation) == (instance, generation):
             return None
@@ -106,7 +106,7 @@ def claim_epoch(
         )
 
     crash_point("driver.claim.before")
-    state = line.append(decide)
+    state = channel.append(decide)
     crash_point("driver.claim.after")
     mine = state.epochs[query.name]
     if (mine.instance, mine.generation) != (instance, generation):
@@ -167,7 +167,7 @@ def writer_of(query: Query, claim: Claim, state: JobState, *, begun: bool = Fals
             epoch=claim.epoch,
             output_mode=query.output_mode.lower(),
             role=claim.role,
-            serving=state.spans(claim.query, claim.version) if serves else (),
+            serving=state.segments(claim.query, claim.version) if serves else (),
             installation=claim.installation,
             begun=begun,
         )
@@ -308,11 +308,11 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
         )
 
 
-def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Tree, sources: int) -> bool:
+def record_start_offsets(channel: DriverChannel, query: Query, version: str, checkpoint: Tree, sources: int) -> bool:
     """Record in the journal the offsets at which a checkpoint version started, unless they are already recorded. Return
     False, and record nothing, if the version's first batch is not planned yet.
 
-    ``line``: the access to the store.
+    ``channel``: the access to the store.
     ``query``: the query.
     ``version``: the checkpoint version.
     ``checkpoint``: the directory of the version.
@@ -328,7 +328,7 @@ def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint
             return None
         return StartOffsetsKnown(query=query.name, version=version, offsets=offsets, query_id=held)
 
-    line.append(decide)
+    channel.append(decide)
     return True
 
 
@@ -344,11 +344,17 @@ def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mappi
 
 
 def known_at(
-    line: StoreLine, state: JobState, job: str, query: str, version: str, *, commits: Mapping[str, int] | None = None
+    channel: DriverChannel,
+    state: JobState,
+    job: str,
+    query: str,
+    version: str,
+    *,
+    commits: Mapping[str, int] | None = None,
 ) -> KnownCheckpoint:
     """Return the facts about a version from the journal, and from the last status of the driver that claimed it.
 
-    ``line``: the access to the store.
+    ``channel``: the access to the store.
     ``state``: the journal's state.
     ``job``: the job.
     ``query``: the query.
@@ -360,5 +366,5 @@ def known_at(
     if recorded is None:
         return KnownCheckpoint(series=f"{job}/{query}", version=version)
     if commits is None:
-        commits = commits_of(line.read_status_of(recorded.claimed_by)) if recorded.claimed_by else {}
+        commits = commits_of(channel.read_status_of(recorded.claimed_by)) if recorded.claimed_by else {}
     return known_checkpoint(job, recorded, commits)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
-from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.spans import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import Fenced, StoreUnavailable
 from streamkeeper.model.job_state import JobState
@@ -40,20 +40,20 @@ class Gate:
         self,
         query: str,
         writer: SinkWriter,
-        line: StoreLine,
+        channel: DriverChannel,
         superseded_by: Callable[[JobState], str],
         continuity: Continuity,
-        spans: Spans,
+        timings: Timings,
         wakeups: Wakeups,
         began: Callable[[int], None] = lambda batch: None,
         check_files: Callable[[DataFrame, int], None] = lambda batch, number: None,
     ) -> None:
         """``query``: the query's name.
         ``writer``: writes admitted batches.
-        ``line``: the access to the store.
+        ``channel``: the access to the store.
         ``superseded_by``: returns why the claim is no longer valid.
         ``continuity``: checks the checkpoint.
-        ``spans``: receives timings.
+        ``timings``: receives timings.
         ``wakeups``: wakes the main thread.
         ``began``: called before all else with the number of every batch.
         ``check_files``: raises InputUnreadable or InputGone for a batch that Spark would read wrongly.
@@ -61,9 +61,9 @@ class Gate:
         self._query = query
         self._continuity = continuity
         self._writer = writer
-        self._line = line
+        self._channel = channel
         self._superseded_by = superseded_by
-        self._spans = spans
+        self._timings = timings
         self._wakeups = wakeups
         self._began = began
         self._check_files = check_files
@@ -82,15 +82,15 @@ class Gate:
         self._began(batch_id)
         crash_point("driver.batch.offered")
         try:
-            with self._spans.measure("gate"):
+            with self._timings.measure("gate"):
                 self._admit(batch_id)
                 self._check_files(batch, batch_id)
             crash_point("driver.batch.before")
-            with self._spans.measure("write"):
+            with self._timings.measure("write"):
                 self._writer.write(batch, batch_id)
             self.written = batch_id
             crash_point("driver.batch.written")
-            self._spans.add("batches", 1)
+            self._timings.add("batches", 1)
         except GateClosed:
             raise
         except BaseException as error:
@@ -149,11 +149,11 @@ class Gate:
     def _try_to_admit(self, batch_id: int) -> bool:
         """Try to admit a batch; return False while the gate is held, or when its claim has changed during the check."""
         superseded_by = self._superseded_by
-        with self._spans.measure("gate.checkpoint"):
+        with self._timings.measure("gate.checkpoint"):
             self._continuity.check_batch(batch_id)
-        with self._spans.measure("gate.store"):
+        with self._timings.measure("gate.store"):
             state = self._ask(batch_id)
-        if self._line.end_wanted:
+        if self._channel.end_wanted:
             self.close()
             self._wakeups.ring(Wakeup.LOOKED)
         superseded = superseded_by(state)
@@ -173,7 +173,7 @@ class Gate:
             with self._lock:
                 self._refuse_if_closed(batch_id)
             try:
-                return self._line.look(max_age_s=_SHARED_S)
+                return self._channel.look(max_age_s=_SHARED_S)
             except StoreUnavailable:
                 # An unreachable store never admits a batch; the lease ends a driver that stays here.
                 clock.sleep(_RETRY_S)

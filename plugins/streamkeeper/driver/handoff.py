@@ -14,7 +14,7 @@ from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import Claim, known_at, refuse_lost_output
 from streamkeeper.errors import Fenced, SinkAhead
 from streamkeeper.model.checkpoint_version import CheckpointVersion
@@ -32,7 +32,7 @@ first batch is 0.
 
 
 def hand_over(
-    line: StoreLine,
+    channel: DriverChannel,
     query: Query,
     claim: Claim,
     checkpoint: Tree,
@@ -44,7 +44,7 @@ def hand_over(
     """Create the checkpoint of the claimed version, if this version continues another one (its predecessor) and has no
     checkpoint yet. In any case, return the job's present state.
 
-    ``line``: the access to the store.
+    ``channel``: the access to the store.
     ``query``: the query.
     ``claim``: the query's claim.
     ``checkpoint``: the directory of the claimed version.
@@ -61,9 +61,9 @@ def hand_over(
     if version is None or not version.parent or is_published(checkpoint.fresh()):
         return state
     parent = tree_at(state.checkpoint(claim.query, version.parent, checkpoints))
-    must_be_there(parent.fresh(), known_at(line, state, claim.job, claim.query, version.parent))
+    must_be_there(parent.fresh(), known_at(channel, state, claim.job, claim.query, version.parent))
     before_it = structs.replace(claim, version=version.parent)
-    state = hand_over(line, query, before_it, parent, checkpoints, state, accepted=accepted)
+    state = hand_over(channel, query, before_it, parent, checkpoints, state, accepted=accepted)
     if version.batch is None:
         history = state.output_history(claim.query, version.parent)
         last = _last_batch(query, claim, history, parent, accepted=accepted)
@@ -75,19 +75,19 @@ def hand_over(
             return state
         rebase = capabilities_of(query.sink.kind).numbering is Numbering.REBASE
         begins_anew = last == NO_BATCH or _gives_state_up(state, version)
-        state, version = _record(line, claim, last, NO_BATCH if begins_anew else REBASED if rebase else last)
-    source, batch = _source(line, state, claim.job, version, checkpoints)
+        state, version = _record(channel, claim, last, NO_BATCH if begins_anew else REBASED if rebase else last)
+    source, batch = _source(channel, state, claim.job, version, checkpoints)
     _seed(version, source, batch, checkpoint)
     return state
 
 
 def _source(
-    line: StoreLine, state: JobState, job: str, version: CheckpointVersion, checkpoints: str
+    channel: DriverChannel, state: JobState, job: str, version: CheckpointVersion, checkpoints: str
 ) -> tuple[Tree, int]:
     """Return the checkpoint and the batch after which a version starts; parents without a batch of their own are
     skipped.
 
-    ``line``: the access to the store.
+    ``channel``: the access to the store.
     ``state``: the journal's state.
     ``job``: the job.
     ``version``: the new version.
@@ -99,7 +99,7 @@ def _source(
     assert ancestor.parent_batch is not None
     source = tree_at(state.checkpoint(version.query, ancestor.parent, checkpoints))
     if ancestor is not version:
-        must_be_there(source.fresh(), known_at(line, state, job, version.query, ancestor.parent))
+        must_be_there(source.fresh(), known_at(channel, state, job, version.query, ancestor.parent))
     return source, ancestor.parent_batch
 
 
@@ -144,7 +144,7 @@ def _last_batch(
     return written if committed is None else max(written, committed)
 
 
-def _record(line: StoreLine, claim: Claim, last: int, number: int) -> tuple[JobState, CheckpointVersion]:
+def _record(channel: DriverChannel, claim: Claim, last: int, number: int) -> tuple[JobState, CheckpointVersion]:
     def decide(state: JobState) -> Record | None:
         superseded = claim.superseded_by(state)
         if superseded:
@@ -156,7 +156,7 @@ def _record(line: StoreLine, claim: Claim, last: int, number: int) -> tuple[JobS
         return HandedOff(query=claim.query, version=claim.version, parent_batch=last, batch=number, query_id=identity)
 
     crash_point("driver.handoff.record.before")
-    state = line.append(decide)
+    state = channel.append(decide)
     crash_point("driver.handoff.record.after")
     version = state.version(claim.query, claim.version)
     assert version is not None

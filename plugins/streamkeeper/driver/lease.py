@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from streamkeeper import clock
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError, StoreUnavailable
 
@@ -22,10 +22,10 @@ class Heartbeat:
     status, the heartbeat waits for a full period.
     """
 
-    def __init__(self, life_s: float, line: StoreLine, tell: Callable[[], None], wakeups: Wakeups) -> None:
+    def __init__(self, life_s: float, channel: DriverChannel, tell: Callable[[], None], wakeups: Wakeups) -> None:
         self._period_s = min(HEARTBEAT_S, life_s / 4)
         self._retry_s = life_s / _TICKS
-        self._line = line
+        self._channel = channel
         self._tell = tell
         self._wakeups = wakeups
 
@@ -36,14 +36,14 @@ class Heartbeat:
     def _beat(self) -> None:
         beats = 0
         while True:
-            clock.sleep(max(self._retry_s, self._line.told_at + self._period_s - clock.monotonic()))
-            if clock.monotonic() - self._line.told_at < self._period_s:
+            clock.sleep(max(self._retry_s, self._channel.told_at + self._period_s - clock.monotonic()))
+            if clock.monotonic() - self._channel.told_at < self._period_s:
                 continue
             try:
                 if beats % _JOURNAL_EVERY:
-                    self._line.look_for_commands(max_age_s=self._period_s)
+                    self._channel.look_for_commands(max_age_s=self._period_s)
                 else:
-                    self._line.look(max_age_s=self._period_s)
+                    self._channel.look(max_age_s=self._period_s)
                 self._tell()
                 beats += 1
             except StoreUnavailable:
@@ -51,7 +51,7 @@ class Heartbeat:
                 continue
             except PermanentError as error:
                 # Records that it has read are missing from the store: only the main thread can end the driver.
-                self._line.lost = error
+                self._channel.lost = error
             self._wakeups.ring(Wakeup.LOOKED)
 
 

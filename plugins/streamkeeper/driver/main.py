@@ -13,18 +13,18 @@ from typing import NoReturn
 
 from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.ending import Ending, end_process, ending_for, jvm_ended, log_as, say
 from streamkeeper.driver.executors import must_answer, must_fit, must_fit_any_node, wait_for_executors
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_again, check_manifests
 from streamkeeper.driver.lease import Heartbeat, Lease
-from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.serving import Serving
 from streamkeeper.driver.session import Session, session_conf, start_session
-from streamkeeper.driver.spans import Spans
-from streamkeeper.driver.taking_over import Surroundings
+from streamkeeper.driver.spans import Timings
+from streamkeeper.driver.taking_over import DriverContext
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.hidden_secrets import hide_secrets
@@ -79,8 +79,8 @@ class Driver:
         self._settings = settings
         self._secrets = secrets
         self._store = CountingStore(open_store(settings.store))
-        self._line = StoreLine(self._store, job, instance, generation)
-        spec = self._line.read_launch()
+        self._channel = DriverChannel(self._store, job, instance, generation)
+        spec = self._channel.read_launch()
         if spec is None:
             raise NotFound(f"instance {instance} of job {job} was never launched: its launch.json is missing")
         self._spec: LaunchSpec = spec
@@ -90,15 +90,15 @@ class Driver:
         self._rehearsal = (
             scratch_location(settings.checkpoints, instance) if self._master else f"{self._scratch}/rehearsal"
         )
-        self._spans = Spans()
+        self._timings = Timings()
         self._wakeups = Wakeups()
-        before = self._line.read_status()
-        history = self._line.read_history() if before is not None else None
+        before = self._channel.read_status()
+        history = self._channel.read_history() if before is not None else None
         self._hidden = with_literals(secrets, spec.params, spec.conf)
         """The texts that no output may contain: the job's secrets, and secrets that the params themselves contain."""
         hide_secrets(self._hidden)
-        self._board = StatusBoard(
-            spec, generation, self._spans, self._line, before=before, history=history, secrets=self._hidden
+        self._status_reporter = StatusReporter(
+            spec, generation, self._timings, self._channel, before=before, history=history, secrets=self._hidden
         )
         self._session: Session | None = None
         self._store_lost = False
@@ -107,8 +107,8 @@ class Driver:
         """Run until the process ends."""
         try:
             self._wakeups.take_nudges()
-            Heartbeat(self._spec.lease_s, self._line, self._tell, self._wakeups).start()
-            Lease(self._spec.lease_s, lambda: self._line.answered_at, self._lose_store).start()
+            Heartbeat(self._spec.lease_s, self._channel, self._tell, self._wakeups).start()
+            Lease(self._spec.lease_s, lambda: self._channel.answered_at, self._lose_store).start()
             self._describe_and_serve()
         except BaseException as error:
             root = self._settings.bundles / self._spec.bundle
@@ -131,7 +131,7 @@ class Driver:
         session = self._session = self._start_session(root)
         if self._master:
             wait_for_executors(session.spark, self._master, root, self._scratch)
-        self._board.spark = session.spark.version
+        self._status_reporter.spark = session.spark.version
         crash_point("driver.describe.before")
         planned = build_queries(self._spec, root, session.spark, self._secrets)
         described = {name: query.manifest for name, query in planned.items()}
@@ -140,7 +140,7 @@ class Driver:
         if self._spec.runner != LOCAL:
             must_fit_any_node(described.values(), self._spec.runner)
         check_manifests(self._spec, described, self._store, self._secrets)
-        check_again(self._spec, described, self._line.write_manifests(described), self._secrets)
+        check_again(self._spec, described, self._channel.write_manifests(described), self._secrets)
         crash_point("driver.describe.after")
         if self._spec.mode is LaunchMode.DESCRIBE:
             self._gather(session, planned, root)
@@ -148,18 +148,18 @@ class Driver:
         order = self._stand_by(session, planned, root)
         self._must_have_the_claim()
         session.ring_when_dead(self._wakeups)
-        at = Surroundings(
+        context = DriverContext(
             spec=self._spec,
             generation=self._generation,
             session=session,
-            line=self._line,
-            board=self._board,
-            spans=self._spans,
+            channel=self._channel,
+            status_reporter=self._status_reporter,
+            timings=self._timings,
             wakeups=self._wakeups,
             root=root,
         )
         self._serve_metrics()
-        Serving(at, planned).run(order)
+        Serving(context, planned).run(order)
 
     def _serve_metrics(self) -> None:
         """Serve metrics if the installation's settings require it; the driver also runs without them."""
@@ -169,7 +169,7 @@ class Driver:
 
         try:
             wanted = read_listen(self._settings.driver_metrics, where="STREAMKEEPER_DRIVER_METRICS")
-            port, _ = serve_metrics(wanted, lambda: of_driver(self._spec.job, self._board.status()))
+            port, _ = serve_metrics(wanted, lambda: of_driver(self._spec.job, self._status_reporter.status()))
         except InvalidInput as error:
             say(f"no metrics: {error}", level=logging.WARNING)
             return
@@ -194,7 +194,7 @@ class Driver:
         from streamkeeper.driver.job_sessions import build_beside
 
         job = JobFile(root=str(root), entry=spec.entry, name=spec.job, params=spec.params, conf=spec.conf)
-        deployed = {query: self._line.read_deployed(sha256) for query, sha256 in asked.deployed.items()}
+        deployed = {query: self._channel.read_deployed(sha256) for query, sha256 in asked.deployed.items()}
         subject = Subject(
             job=spec.job,
             deployed=deployed if asked.release else None,
@@ -214,8 +214,8 @@ class Driver:
         if not session.answers():
             # Findings from a JVM that ended prove nothing about the candidate: the next generation gathers again.
             raise jvm_ended(session)
-        self._line.write_evidence(evidence)
-        self._board.gathered = True
+        self._channel.write_evidence(evidence)
+        self._status_reporter.gathered = True
         return evidence
 
     def _stand_by(self, session: Session, planned: dict[str, PlannedQuery], root: Path) -> Command:
@@ -231,16 +231,18 @@ class Driver:
             live = self._spec.rehearse_on if evidence is None else {}
             rehearsed = {name: query.rehearsal for name, query in evidence.queries.items()} if evidence else {}
             found = warm_up(session.spark, planned, live, self._rehearsal, rehearsed)
-            self._board.warm_up = found
+            self._status_reporter.warm_up = found
             if scheme_of(self._settings.checkpoints) and not self._master:
                 # Otherwise the rehearsal has already written there.
                 touch(session.spark, f"{scratch_location(self._settings.checkpoints, self._spec.instance)}/touch")
         # Read the journal now, to leave little to read between ``go`` and the first batch.
         with suppress(StoreUnavailable):
-            self._line.look()
-        self._board.state = DriverState.STANDBY
+            self._channel.look()
+        self._status_reporter.state = DriverState.STANDBY
         if order is None:
-            self._board.cause = self._board.waiting = self._board.fault = self._board.failed_query = ""
+            self._status_reporter.cause = self._status_reporter.waiting = self._status_reporter.fault = (
+                self._status_reporter.failed_query
+            ) = ""
         self._tell_in_time()
         crash_point("driver.standby.after")
         journal_due = clock.monotonic() + _STANDBY_JOURNAL_S
@@ -264,7 +266,7 @@ class Driver:
         That is possible if an older copy of the store was put back just after this process had started. The order was
         sent after the claim was stored, and a copy without the claim lacks the order too: one look is enough.
         """
-        if self._claim is None or (found := self._line.read_process(self._generation)) == self._claim:
+        if self._claim is None or (found := self._channel.read_process(self._generation)) == self._claim:
             return
         other = f"process {found.pid} on {found.host}" if found is not None else "no process"
         raise Fenced(
@@ -274,7 +276,7 @@ class Driver:
 
     def _end_if_dismissed(self) -> None:
         """End a standby that was started late, by a process that had not read that its operation was over."""
-        state = self._line.look()
+        state = self._channel.look()
         mine = state.instances.get(self._spec.instance)
         operation = state.operations.get(mine.operation) if mine is not None else None
         over = operation is not None and operation.outcome is not None
@@ -285,7 +287,7 @@ class Driver:
         """Return the last ``go``, else the last ``shadow``, None without one; raises Ending once a command requires the
         end.
         """
-        orders = self._line.look_for_commands()
+        orders = self._channel.look_for_commands()
         for command in orders:
             match command.kind:
                 case CommandKind.DRAIN:
@@ -298,7 +300,7 @@ class Driver:
         return given.get(CommandKind.GO) or given.get(CommandKind.SHADOW)
 
     def _discard_left(self, planned: dict[str, PlannedQuery], orders: list[Command]) -> None:
-        discard_left(self._line, self._spec, self._generation, planned, orders)
+        discard_left(self._channel, self._spec, self._generation, planned, orders)
 
     def _tell_in_time(self) -> None:
         """Write the status now, or leave it to the heartbeat while the store is unreachable."""
@@ -306,7 +308,7 @@ class Driver:
             self._tell()
 
     def _tell(self) -> None:
-        self._board.tell()
+        self._status_reporter.tell()
 
     def _lose_store(self, silent_s: float) -> None:
         # Set this first, so that the main thread has the reason for its JVM's end, if it exits before this thread does.
@@ -320,7 +322,13 @@ class Driver:
         if self._store_lost:
             os._exit(ExitCode.STORE_LOST)
         ending.error = redact(ending.error, self._hidden)
-        end_process(ending, session=self._session, board=self._board, line=self._line, scratch=self._scratch)
+        end_process(
+            ending,
+            session=self._session,
+            status_reporter=self._status_reporter,
+            channel=self._channel,
+            scratch=self._scratch,
+        )
 
 
 def main(arguments: Sequence[str]) -> NoReturn:

@@ -8,18 +8,18 @@ from typing import Any
 from streamkeeper.driver.ending import jvm_ended
 from streamkeeper.driver.progress import EventListener, RunEnded
 from streamkeeper.driver.queries import ServedQuery
-from streamkeeper.driver.taking_over import Surroundings
+from streamkeeper.driver.taking_over import DriverContext
 from streamkeeper.errors import Fenced
 
 
 class Observer:
     """Listens to the runs of queries, and maps each run to its query; used by the main thread only."""
 
-    def __init__(self, at: Surroundings) -> None:
-        self._at = at
+    def __init__(self, context: DriverContext) -> None:
+        self._context = context
         self._runs: dict[str, str] = {}
         self._heard: list[Any] = []
-        self._listener = EventListener(at.board, at.spans, at.wakeups, self._runs.get)
+        self._listener = EventListener(context.status_reporter, context.timings, context.wakeups, self._runs.get)
 
     def listen_to(self, queries: Iterable[ServedQuery]) -> None:
         """Receive the events of these queries' runs from now on.
@@ -28,7 +28,7 @@ class Observer:
         """
         from pyspark.java_gateway import ensure_callback_server_started
 
-        spark: Any = self._at.session.spark
+        spark: Any = self._context.session.spark
         ensure_callback_server_started(spark.sparkContext._gateway)
         wrapper = spark._jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(self._listener)
         for query in queries:
@@ -53,17 +53,17 @@ class Observer:
 
     def check_jvm(self) -> None:
         """Raise Ending, which leads to a restart, once the JVM has ended."""
-        if self._at.session.dead:
-            raise jvm_ended(self._at.session)
+        if self._context.session.dead:
+            raise jvm_ended(self._context.session)
 
     def check_owner(self, queries: Iterable[ServedQuery]) -> None:
         """Check, without a request, that this driver still owns the queries. The check uses the state that the gate and
         the heartbeat have read. Raises Fenced if the claim of a query is no longer valid. If the heartbeat found
         records missing in the store, raises the heartbeat's error.
         """
-        if self._at.line.lost is not None:
-            raise self._at.line.lost
-        state = self._at.line.state
+        if self._context.channel.lost is not None:
+            raise self._context.channel.lost
+        state = self._context.channel.state
         for query in queries:
             superseded = query.claim.superseded_by(state) if state is not None else ""
             if superseded:

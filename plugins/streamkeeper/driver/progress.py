@@ -11,9 +11,9 @@ import msgspec
 import pendulum
 
 from streamkeeper import clock
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.measuring import Meter, QueryProgress, SourceProgress, add_point
-from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.spans import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.coding import decoder_of
@@ -36,15 +36,15 @@ def _behind(sources: list[SourceProgress]) -> int | None:
     return round(max(told)) if told else None
 
 
-class StatusBoard:
+class StatusReporter:
     """The driver's status that will be written next; threads may share it."""
 
     def __init__(
         self,
         spec: LaunchSpec,
         generation: int,
-        spans: Spans,
-        line: StoreLine,
+        timings: Timings,
+        channel: DriverChannel,
         *,
         before: DriverStatus | None = None,
         history: History | None = None,
@@ -53,8 +53,8 @@ class StatusBoard:
     ) -> None:
         """``spec``: the launch specification.
         ``generation``: this generation.
-        ``spans``: the timings.
-        ``line``: the access to the store.
+        ``timings``: the timings.
+        ``channel``: the access to the store.
         ``before``: the status of an earlier generation, whose beat and commits are continued.
         ``history``: the history of an earlier generation, whose points are continued.
         ``clock``: seconds since 1970.
@@ -63,9 +63,9 @@ class StatusBoard:
         self._secrets = dict(secrets or {})
         self._lock = threading.Lock()
         self._spec = spec
-        self._line = line
+        self._channel = channel
         self._generation = generation
-        self._spans = spans
+        self._timings = timings
         self._beat = before.beat if before is not None else 0
         self._commits = commits_of(before)
         self._queries: dict[str, QueryStatus] = {}
@@ -187,7 +187,7 @@ class StatusBoard:
 
     def compose(self) -> DriverStatus:
         """Return the next status to write. Its heartbeat is one more than that of the last status."""
-        with self._spans.measure("status.compose"):
+        with self._timings.measure("status.compose"):
             with self._lock:
                 self._beat += 1
             return self.status()
@@ -204,13 +204,13 @@ class StatusBoard:
                 state=self.state,
                 beat=self._beat,
                 at=pendulum.instance(clock.now()).to_iso8601_string(),
-                last_command=max((command.number for command in self._line.commands), default=0),
+                last_command=max((command.number for command in self._channel.commands), default=0),
                 queries={
                     name: msgspec.structs.replace(status, signals=measured[name])
                     for name, status in self._queries.items()
                 },
-                spans_ms=self._spans.sums(),
-                store_requests=self._line.requests,
+                spans_ms=self._timings.sums(),
+                store_requests=self._channel.requests,
                 error=self.error,
                 warm_up=self.warm_up,
                 gathered=self.gathered,
@@ -228,10 +228,10 @@ class StatusBoard:
         """Write the status, and also the history if ``add_to_history`` returns one. Raises StoreUnavailable when the
         status is not written.
         """
-        self._line.write_status(self.compose)
+        self._channel.write_status(self.compose)
         # Lost history is not an error, and the status has just shown that the store answers.
-        with suppress(StoreUnavailable), self._spans.measure("status.history"):
-            self._line.write_history(self.add_to_history)
+        with suppress(StoreUnavailable), self._timings.measure("status.history"):
+            self._channel.write_history(self.add_to_history)
 
     def add_to_history(self) -> History | None:
         """Return the history with one more point for each query. Return None while the last point is younger than a
@@ -267,9 +267,11 @@ class EventListener:
     calls per batch.
     """
 
-    def __init__(self, board: StatusBoard, spans: Spans, wakeups: Wakeups, names: Callable[[str], str | None]) -> None:
-        self._board = board
-        self._spans = spans
+    def __init__(
+        self, status_reporter: StatusReporter, timings: Timings, wakeups: Wakeups, names: Callable[[str], str | None]
+    ) -> None:
+        self._status_reporter = status_reporter
+        self._timings = timings
         self._wakeups = wakeups
         self._name_of = names
         self._decoder = decoder_of(_ProgressEvent)
@@ -280,11 +282,11 @@ class EventListener:
 
     def onQueryProgress(self, event: Any) -> None:
         """Record a committed batch."""
-        with self._spans.measure("progress"):
-            with self._spans.measure("progress.event"):
+        with self._timings.measure("progress"):
+            with self._timings.measure("progress.event"):
                 told = event.json()
             progress = self._decoder.decode(told).progress
-            self._board.note_trigger(progress.name, progress)
+            self._status_reporter.note_trigger(progress.name, progress)
         self._wakeups.ring(Wakeup.PROGRESS)
 
     def onQueryIdle(self, event: Any) -> None:
@@ -293,8 +295,8 @@ class EventListener:
         if name is None:
             return
         # Later triggers are written with the heartbeat, so that an idle driver costs the store almost no requests.
-        first = self._board.query(name).triggers == 0
-        self._board.note_trigger(name, None)
+        first = self._status_reporter.query(name).triggers == 0
+        self._status_reporter.note_trigger(name, None)
         if first:
             self._wakeups.ring(Wakeup.FIRST_TRIGGER)
 
@@ -302,7 +304,7 @@ class EventListener:
         """Record the end of a run, whatever the reason."""
         run = event.runId().toString()
         if (name := self._name_of(run)) is not None:
-            self._board.note_run_end(name)
+            self._status_reporter.note_run_end(name)
         condition, text = event.errorClassOnException(), event.exception()
         self.ended.append(
             RunEnded(

@@ -22,7 +22,7 @@ from streamkeeper.driver.observing import Observer
 from streamkeeper.driver.queries import Ended, ServedQuery
 from streamkeeper.driver.recording import Recorder
 from streamkeeper.driver.source_looks import SourceLooks
-from streamkeeper.driver.taking_over import Surroundings, shadow, take_over
+from streamkeeper.driver.taking_over import DriverContext, shadow, take_over
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointLost, Fenced, InvalidInput, PermanentError, StoreUnavailable
 from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode
@@ -36,15 +36,15 @@ _ABORT_S = 4.0
 class Serving:
     """Runs all queries of a job until they have ended. ``run`` ends by raising Ending, or a permanent error."""
 
-    def __init__(self, at: Surroundings, planned: Mapping[str, PlannedQuery]) -> None:
-        self._at = at
+    def __init__(self, context: DriverContext, planned: Mapping[str, PlannedQuery]) -> None:
+        self._context = context
         self._planned = planned
         self._queries: dict[str, ServedQuery] = {}
         self._shadows: dict[str, ServedQuery] = {}
         self._comparing: Comparing | None = None
-        self._observer = Observer(at)
-        self._recorder = Recorder(at)
-        self._looks = SourceLooks(at.board)
+        self._observer = Observer(context)
+        self._recorder = Recorder(context)
+        self._looks = SourceLooks(context.status_reporter)
 
     def run(self, order: Command) -> NoReturn:
         """Take over every query, or only the rebuilt queries if the order is SHADOW. Start these queries, and run until
@@ -57,7 +57,7 @@ class Serving:
             else:
                 self._serve(order)
             while True:
-                self._turn(self._at.wakeups.wait(self._pause_s()))
+                self._turn(self._context.wakeups.wait(self._pause_s()))
         except PermanentError:
             # The instance is not restarted, so a later generation could not remove its shadow output.
             self._try_to_discard()
@@ -65,14 +65,14 @@ class Serving:
 
     def _serve(self, go: Command) -> None:
         """Take over every query, in a driver that runs none yet."""
-        taken = [take_over(self._at, query, go) for query in self._planned.values()]
+        taken = [take_over(self._context, query, go) for query in self._planned.values()]
         self._begin(taken, DriverState.SERVING)
 
     def _shadow(self, order: Command) -> None:
         """Take over only the rebuilt queries."""
         named = [query for name, query in self._planned.items() if name in order.versions]
         for query in named:
-            self._shadows[query.query.name] = shadow(self._at, query, order.versions)
+            self._shadows[query.query.name] = shadow(self._context, query, order.versions)
         crash_point("driver.shadow.start.before")
         self._begin(self._shadows.values(), DriverState.SHADOW)
         crash_point("driver.shadow.start.after")
@@ -96,7 +96,7 @@ class Serving:
             self._give_up(error)
         except Exception as error:
             if isinstance(error, PermanentError) or type(error).__name__ == "AnalysisException":
-                line, fault = describe_fault(error, self._at.root), judge(error, self._at.root).fault
+                line, fault = describe_fault(error, self._context.root), judge(error, self._context.root).fault
                 raise GivenUp(query.name, line, fault) from error
             query.note_broken_start(error)
             self._judge(query)
@@ -112,7 +112,7 @@ class Serving:
         self._observer.check_jvm()
         try:
             if Wakeup.NUDGE in rang:
-                self._at.line.look_for_commands()
+                self._context.channel.look_for_commands()
         except StoreUnavailable:
             # The heartbeat retries soon, and the lease ends a driver that stays without its store.
             return
@@ -123,7 +123,7 @@ class Serving:
             self._restart_due()
             self._recorder.note_waits(self._queries.values())
             if Wakeup.PROGRESS in rang:
-                with self._at.spans.measure("status"):
+                with self._context.timings.measure("status"):
                     self._recorder.tell()
             elif rang & {Wakeup.FIRST_TRIGGER, Wakeup.ENDED, Wakeup.COMPARED}:
                 self._recorder.tell()
@@ -134,18 +134,18 @@ class Serving:
 
     def _obey(self) -> None:
         """Execute known orders; makes no request."""
-        if self._at.line.end_wanted:
+        if self._context.channel.end_wanted:
             self._end_as_asked()
         if not self._shadows:
             return
-        orders = self._at.line.commands
+        orders = self._context.channel.commands
         go = [order for order in orders if order.kind is CommandKind.GO]
         if go:
             self._cut_over(go[-1])
             return
         compare = [order for order in orders if order.kind is CommandKind.COMPARE]
         if compare and self._comparing is None:
-            self._comparing = Comparing(self._at, self._shadows, compare[-1].may_differ)
+            self._comparing = Comparing(self._context, self._shadows, compare[-1].may_differ)
             self._comparing.start()
 
     def _cut_over(self, go: Command) -> None:
@@ -157,17 +157,17 @@ class Serving:
                 )
         if self._comparing is not None:
             self._comparing.stop()
-        hold(self._at, self._shadows, self._check_while_held)
+        hold(self._context, self._shadows, self._check_while_held)
         others = [waiting for name, waiting in self._planned.items() if name not in self._shadows]
-        taken = [take_over(self._at, waiting, go) for waiting in others]
-        cut_over(self._at, self._shadows)
+        taken = [take_over(self._context, waiting, go) for waiting in others]
+        cut_over(self._context, self._shadows)
         self._shadows = {}
         self._begin(taken, DriverState.SERVING)
 
     def _check_while_held(self) -> None:
         self._observer.check_jvm()
         self._note_ends()
-        if self._at.line.end_wanted:
+        if self._context.channel.end_wanted:
             self._end_as_asked()
 
     def _note_ends(self) -> None:
@@ -191,7 +191,8 @@ class Serving:
         line = f"query {query.name}: {query.error}"
         if query.cause is Cause.DEPENDENCY:
             waited = (
-                f"{line}; the driver waited {self._at.spec.restarts.dependency_limit_s / 3600:g} h for the dependency"
+                f"{line}; the driver waited {self._context.spec.restarts.dependency_limit_s / 3600:g}"
+                " h for the dependency"
             )
             return Ending(
                 DriverState.FAILED,
@@ -232,7 +233,7 @@ class Serving:
         at the gate.
         """
         crash_point("driver.drain.before")
-        self._at.board.state = DriverState.DRAINING
+        self._context.status_reporter.state = DriverState.DRAINING
         self._stop_queries()
         self._recorder.note_drained(self._queries.values())
         crash_point("driver.drain.after")
@@ -250,7 +251,7 @@ class Serving:
                 return
             if not told:
                 told = self._recorder.try_to_tell()
-            self._at.wakeups.wait(_DRAIN_LOOK_S)
+            self._context.wakeups.wait(_DRAIN_LOOK_S)
 
     def _try_to_discard(self) -> None:
         if not self._shadows:
@@ -263,8 +264,8 @@ class Serving:
     def _discard(self) -> None:
         if self._comparing is not None:
             self._comparing.stop()
-        self._at.session.kill()
-        discard_shadows(self._at.line, self._shadows.values())
+        self._context.session.kill()
+        discard_shadows(self._context.channel, self._shadows.values())
 
     def _end_if_all_ended(self) -> None:
         ends = {query.ended for query in self._queries.values()}

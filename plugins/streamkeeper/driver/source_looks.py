@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.unread_files import UnreadFiles
 from streamkeeper.driver.ending import say
 from streamkeeper.driver.faults import describe_fault
-from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, OtherTopic, SourceOutOfReach, StoreUnavailable
 from streamkeeper.inspection.source_readers import SourceWatch, reader_of
@@ -35,15 +35,15 @@ _WEIGH_EVERY = 10
 class SourceLooks:
     """Checks every added query regularly; ``look_s``: seconds between two checks, by default a minute."""
 
-    def __init__(self, board: StatusBoard, *, look_s: float = LOOK_S) -> None:
-        self._board = board
+    def __init__(self, status_reporter: StatusReporter, *, look_s: float = LOOK_S) -> None:
+        self._status_reporter = status_reporter
         self._look_s = look_s
         self._queries: list[QueryLooks] = []
         self._begun = False
 
     def add(self, query: ServedQuery) -> None:
         """Check a query from now on; called by the main thread."""
-        self._queries.append(QueryLooks(query, self._board))
+        self._queries.append(QueryLooks(query, self._status_reporter))
         if not self._begun:
             self._begun = True
             threading.Thread(target=self._look, name="source looks", daemon=True).start()
@@ -61,9 +61,9 @@ class SourceLooks:
 class QueryLooks:
     """The checks of one query's sources and checkpoint."""
 
-    def __init__(self, query: ServedQuery, board: StatusBoard) -> None:
+    def __init__(self, query: ServedQuery, status_reporter: StatusReporter) -> None:
         self._query = query
-        self._board = board
+        self._status_reporter = status_reporter
         self._files = _Files(query)
         self._watches: dict[str, SourceWatch] = {}
         self._failed = self._said = self._refused = False
@@ -75,13 +75,15 @@ class QueryLooks:
         self._failed, found = False, []
         try:
             if weigh:
-                self._board.note_size(self._query.name, checkpoint_growth(self._query.checkpoint.fresh()).bytes)
+                self._status_reporter.note_size(
+                    self._query.name, checkpoint_growth(self._query.checkpoint.fresh()).bytes
+                )
             found = list(self._sources())
         except Exception as error:
             # Any error: batches continue without these checks, and report errors of a source or a checkpoint
             # themselves.
             self._note(error)
-        self._board.note_looks(self._query.name, found)
+        self._status_reporter.note_looks(self._query.name, found)
         self._said = self._failed
 
     def _note(self, error: Exception) -> None:
@@ -92,13 +94,13 @@ class QueryLooks:
 
     def _sources(self) -> Iterator[SourceLook]:
         tree = self._query.checkpoint.fresh()
-        status = self._board.query(self._query.name)
+        status = self._status_reporter.query(self._query.name)
         batch = status.committed if status.committed is not None else last_committed(tree)
         if batch is None:
             return
         plan = read_offsets(tree, batch)
         files = {source.name: source for source in file_sources(tree, plan, None)}
-        descriptions = [seen.source for seen in self._board.sources(self._query.name)]
+        descriptions = [seen.source for seen in self._status_reporter.sources(self._query.name)]
         for number, (name, end) in enumerate(plan.ends.items()):
             try:
                 if name in files and len(descriptions) == len(plan.ends):

@@ -17,7 +17,7 @@ OWN = ("gate", "status", "progress")
 """
 
 
-class Spans:
+class Timings:
     """Sums of the milliseconds spent on each named kind of work; threads may share the object."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from streamkeeper.checkpoints.source_starts import places_read
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import (
     Claim,
     checkpoint_of,
@@ -33,10 +33,10 @@ from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.newest_claims import keep_claim, see_claims
-from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.driver.session import Session
-from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.spans import Timings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, SourceOutOfReach
 from streamkeeper.inspection import source_readers
@@ -54,7 +54,7 @@ from streamkeeper.sources.known_sources import source_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class DriverContext:
     """The context of one generation of a driver."""
 
     spec: LaunchSpec
@@ -63,11 +63,11 @@ class Surroundings:
     """This generation's number."""
     session: Session
     """The Spark session."""
-    line: StoreLine
+    channel: DriverChannel
     """The access to the store."""
-    board: StatusBoard
+    status_reporter: StatusReporter
     """Composes the status."""
-    spans: Spans
+    timings: Timings
     """The timings."""
     wakeups: Wakeups
     """Wakes the main thread."""
@@ -75,26 +75,26 @@ class Surroundings:
     """The directory of the release's code."""
 
 
-def take_over(at: Surroundings, planned: PlannedQuery, order: Command) -> ServedQuery:
+def take_over(context: DriverContext, planned: PlannedQuery, order: Command) -> ServedQuery:
     """Take a query over, so that it can write the current output; do not start it yet.
 
     Raises CheckpointLost, Fenced, OtherTopic, OutputLost, SinkAhead or another PermanentError, and SourceOutOfReach if
     no ids of its Kafka topics are recorded and the brokers do not answer.
     """
-    state = at.line.look()
-    checkpoint = checkpoint_of(state, at.spec.checkpoints, planned.query.name, order.versions)
-    known = _known(at, state, planned, checkpoint)
+    state = context.channel.look()
+    checkpoint = checkpoint_of(state, context.spec.checkpoints, planned.query.name, order.versions)
+    known = _known(context, state, planned, checkpoint)
     # These checks come first, because a claim moves the sink's fence, and a handoff creates a missing directory.
     must_be_there(checkpoint.fresh(), known)
     name = planned.query.name
-    own, approved = _own_topics(at, state, name, checkpoint), _approved_topics(state, name, order)
+    own, approved = _own_topics(context, state, name, checkpoint), _approved_topics(state, name, order)
     topics = _topics_of(planned, must_answer=not own and not approved)
     expected = _expected_topics(own, approved, topics)
     source_readers.must_be_the_same(name, expected, topics)
     accepted = _accepted_loss(state, name, checkpoint.name, order)
     # If the brokers did not answer, the ids with which the start will compare count as read.
-    claim, writer = claim_and_fence(at, planned, checkpoint, accepted=accepted, topics={**expected, **topics})
-    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, expected=expected)
+    claim, writer = claim_and_fence(context, planned, checkpoint, accepted=accepted, topics={**expected, **topics})
+    return _behind_its_gate(context, planned, claim, checkpoint, known, writer, topics, expected=expected)
 
 
 def _accepted_loss(state: JobState, query: str, version: str, order: Command) -> AcceptedLoss | None:
@@ -110,7 +110,7 @@ def _accepted_loss(state: JobState, query: str, version: str, order: Command) ->
 
 
 def claim_and_fence(
-    at: Surroundings,
+    context: DriverContext,
     planned: PlannedQuery,
     checkpoint: Tree,
     *,
@@ -122,17 +122,17 @@ def claim_and_fence(
 
     ``topics``: Kafka topic -> its id, to be recorded; ``accepted``: the loss of output that a person accepted.
     """
-    spec, query = at.spec, planned.query
-    history = at.line.look().output_history(query.name, checkpoint.name)
+    spec, query = context.spec, planned.query
+    history = context.channel.look().output_history(query.name, checkpoint.name)
     # Before the claim, which would count as the newest epoch of a version that has never raised its fence.
     look_before_claim(spec.job, query, history, checkpoint, accepted=accepted)
-    with at.spans.measure("claim"):
+    with context.timings.measure("claim"):
         seen = see_claims(spec.job, query, checkpoint, installation=spec.installation)
         claim, state = claim_epoch(
-            at.line,
+            context.channel,
             spec.job,
             spec.instance,
-            at.generation,
+            context.generation,
             query,
             checkpoint,
             installation=spec.installation,
@@ -140,18 +140,18 @@ def claim_and_fence(
             topics=topics,
         )
         keep_claim(claim, checkpoint)
-        state = hand_over(at.line, query, claim, checkpoint, spec.checkpoints, state, accepted=accepted)
+        state = hand_over(context.channel, query, claim, checkpoint, spec.checkpoints, state, accepted=accepted)
         now = state.output_history(query.name, checkpoint.name)
         history = structs.replace(history, inherited=now.inherited, parent=now.parent, parent_batch=now.parent_batch)
         return claim, open_writer(query, claim, checkpoint, state, history, accepted=accepted)
 
 
-def _own_topics(at: Surroundings, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:
+def _own_topics(context: DriverContext, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:
     """Return Kafka topic -> id of the topic to which the checkpoint's offsets belong; empty if none is recorded."""
     known = state.offset_topics(query, checkpoint.name)
     if not known and is_published(checkpoint.fresh()):
         # A rebuilt version that was not claimed has read the topics of the first rows.
-        return _topics_rebuilt_from(at, state, query, checkpoint)
+        return _topics_rebuilt_from(context, state, query, checkpoint)
     return _read_so_far(known, checkpoint)
 
 
@@ -183,11 +183,11 @@ def _expected_topics(own: dict[str, str], approved: dict[str, str] | None, topic
     return own | approved if approved else {}
 
 
-def _topics_rebuilt_from(at: Surroundings, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:
+def _topics_rebuilt_from(context: DriverContext, state: JobState, query: str, checkpoint: Tree) -> dict[str, str]:
     """Return Kafka topic -> id of the topic that a rebuilt version must read: what the current version has read since
     its first batch. Empty without a current version.
     """
-    serving = at.spec.rehearse_on.get(query)
+    serving = context.spec.rehearse_on.get(query)
     if serving is None:
         return {}
     return _read_so_far(topics_of_the_first_rows(state.versions.get(query, ()), tree_at(serving).name), checkpoint)
@@ -222,40 +222,49 @@ def _read_so_far(known: Mapping[str, str], checkpoint: Tree) -> dict[str, str]:
     return {topic: identity for topic, identity in known.items() if topic in needed}
 
 
-def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
+def shadow(context: DriverContext, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
     """Take a rebuilt query over, so that it can write a shadow beside the current output; do not start it yet. Raises
     Fenced once the query's dual run is over, OtherTopic, and SourceOutOfReach if the Kafka brokers do not answer.
     """
-    spec, query = at.spec, planned.query
-    state = at.line.look()
+    spec, query = context.spec, planned.query
+    state = context.channel.look()
     checkpoint = checkpoint_of(state, spec.checkpoints, query.name, versions)
-    claim = shadow_claim(spec.job, spec.instance, at.generation, query, checkpoint.name, installation=spec.installation)
+    claim = shadow_claim(
+        spec.job, spec.instance, context.generation, query, checkpoint.name, installation=spec.installation
+    )
     superseded = claim.superseded_by(state)
     if superseded:
         raise Fenced(f"query {query.name}: {superseded}")
-    known, topics = _known(at, state, planned, checkpoint), _topics_of(planned, must_answer=True)
+    known, topics = _known(context, state, planned, checkpoint), _topics_of(planned, must_answer=True)
     must_be_there(checkpoint.fresh(), known)
-    first = _topics_rebuilt_from(at, state, query.name, checkpoint)
+    first = _topics_rebuilt_from(context, state, query.name, checkpoint)
     source_readers.must_be_the_same(query.name, first, topics)
-    _begin_where_it_began(at, planned, checkpoint)
+    _begin_where_it_began(context, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
-    with at.spans.measure("claim"):
+    with context.timings.measure("claim"):
         writer = open_writer(query, claim, checkpoint, state, OutputHistory(version=checkpoint.name))
     crash_point("driver.shadow.fence.after")
-    return _behind_its_gate(at, planned, claim, checkpoint, known, writer, topics, expected=first)
+    return _behind_its_gate(context, planned, claim, checkpoint, known, writer, topics, expected=first)
 
 
-def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Tree) -> KnownCheckpoint:
+def _known(context: DriverContext, state: JobState, planned: PlannedQuery, checkpoint: Tree) -> KnownCheckpoint:
     """Return the facts about the version from the journal, and from the last status of the previous driver."""
     query, version = planned.query.name, checkpoint.name
     recorded = state.version(query, version)
-    own = recorded is None or recorded.claimed_by in ("", at.spec.instance)
-    return known_at(at.line, state, at.spec.job, query, version, commits=at.board.commits if own else None)
+    own = recorded is None or recorded.claimed_by in ("", context.spec.instance)
+    return known_at(
+        context.channel,
+        state,
+        context.spec.job,
+        query,
+        version,
+        commits=context.status_reporter.commits if own else None,
+    )
 
 
-def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> None:
+def _begin_where_it_began(context: DriverContext, planned: PlannedQuery, checkpoint: Tree) -> None:
     """Make a rebuilt version read its topics from where the current version started, whatever the query's options."""
-    serving = at.spec.rehearse_on.get(planned.query.name)
+    serving = context.spec.rehearse_on.get(planned.query.name)
     if (
         serving is None
         or is_published(checkpoint.fresh())
@@ -268,7 +277,7 @@ def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: T
 
 
 def _behind_its_gate(
-    at: Surroundings,
+    context: DriverContext,
     planned: PlannedQuery,
     claim: Claim,
     checkpoint: Tree,
@@ -280,7 +289,7 @@ def _behind_its_gate(
 ) -> ServedQuery:
     """Put a query behind a gate.
 
-    ``at``: the driver's context.
+    ``context``: the driver's context.
     ``planned``: how the job built the query.
     ``claim``: its epoch.
     ``checkpoint``: the directory of its version.
@@ -291,11 +300,23 @@ def _behind_its_gate(
     """
     continuity = Continuity(checkpoint, known)
     name = claim.query
-    began = partial(at.board.note_batch, name)
-    gate = Gate(name, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups, began, check_batch)
+    began = partial(context.status_reporter.note_batch, name)
+    gate = Gate(
+        name,
+        writer,
+        context.channel,
+        claim.superseded_by,
+        continuity,
+        context.timings,
+        context.wakeups,
+        began,
+        check_batch,
+    )
     signals = QuerySignals(trigger_s=parse_trigger(planned.query.trigger).interval_s)
-    at.board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
-    policy, kills = at.spec.restarts, at.session.kills
+    context.status_reporter.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
+    policy, kills = context.spec.restarts, context.session.kills
     # A topic that does not exist now may come back as another one.
     ids, compared = {**expected, **topics}, expected.keys() <= topics.keys()
-    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, policy, kills, ids, compared=compared)
+    return ServedQuery(
+        planned, claim, checkpoint, gate, continuity, context.root, policy, kills, ids, compared=compared
+    )

@@ -37,20 +37,28 @@ def _unpruned(look: JobLook, longest_s: float) -> Found:
 
 
 def _open(look: JobLook, longest_s: float) -> Found:
-    at = look.operation
-    if at is None or at.waits_for_person:
+    operation = look.operation
+    if operation is None or operation.waits_for_person:
         return
-    if not at.owned:
-        yield "", f"{at.kind} {at.operation} is at step {label_of(at.step)}, and its process or DAG run has ended"
-    elif at.open_s >= longest_s:
-        yield "", f"{at.kind} {at.operation} has been open for {tell_span(at.open_s)}, at step {label_of(at.step)}"
+    if not operation.owned:
+        yield (
+            "",
+            f"{operation.kind} {operation.operation} is at step {label_of(operation.step)},"
+            " and its process or DAG run has ended",
+        )
+    elif operation.open_s >= longest_s:
+        yield (
+            "",
+            f"{operation.kind} {operation.operation} has been open for {tell_span(operation.open_s)},"
+            f" at step {label_of(operation.step)}",
+        )
 
 
 def _approval(look: JobLook, longest_s: float) -> Found:
-    at = look.operation
-    if at is not None and at.waits_for_person and at.open_s >= longest_s:
-        waits = f"waits at step {label_of(at.step)} for a person's answer"
-        yield "", f"{at.kind} {at.operation} {waits}; it has been open for {tell_span(at.open_s)}"
+    operation = look.operation
+    if operation is not None and operation.waits_for_person and operation.open_s >= longest_s:
+        waits = f"waits at step {label_of(operation.step)} for a person's answer"
+        yield "", f"{operation.kind} {operation.operation} {waits}; it has been open for {tell_span(operation.open_s)}"
 
 
 def _recovery_waits(look: JobLook, longest_s: float) -> Found:

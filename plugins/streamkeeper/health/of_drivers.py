@@ -196,15 +196,18 @@ def _lost(look: JobLook, longest_s: float) -> Found:
 
 def _stuck(look: JobLook, longest_s: float) -> Found:
     """Find an operation whose carrier is alive and that has replaced the driver, while no driver has reported since."""
-    at = look.operation
+    operation = look.operation
     finished = look.exit is not None and look.exit.state is DriverState.FINISHED
-    if at is None or not look.wanted or finished or not is_handed_over(look):
+    if operation is None or not look.wanted or finished or not is_handed_over(look):
         return
     # A job that was down before the operation started has been down for longer than the operation took.
-    down_s = min(look.silent_s, at.open_s)
+    down_s = min(look.silent_s, operation.open_s)
     if down_s >= longest_s:
-        step = label_of(at.step)
-        yield "", f"no driver has reported for {tell_span(down_s)}: {at.kind} {at.operation} is at step {step}"
+        step = label_of(operation.step)
+        yield (
+            "",
+            f"no driver has reported for {tell_span(down_s)}: {operation.kind} {operation.operation} is at step {step}",
+        )
 
 
 def _owner_unproven(look: JobLook, _: float) -> Found:

@@ -39,17 +39,17 @@ def _stalled(look: JobLook, times: float) -> Found:
     if now is None:
         return
     for query, status in serving_queries(look):
-        at = status.signals
-        if at.open_since is not None:
-            allowed = max(SHORTEST_STALL_S, times * at.usual_batch_s)
-            if now - at.open_since >= allowed:
-                usual = f" (usual: {tell_span(at.usual_batch_s)})" if at.usual_batch_s else ""
-                yield query, f"batch {at.batch + 1} has been open for {tell_span(now - at.open_since)}{usual}"
-        elif at.last_trigger is not None and at.trigger_s is not None and not status.finished:
-            allowed = max(SHORTEST_STALL_S, times * max(at.trigger_s, at.usual_batch_s))
-            if now - at.last_trigger >= allowed:
-                interval = f"trigger interval: {tell_span(at.trigger_s)}"
-                yield query, f"no trigger has completed for {tell_span(now - at.last_trigger)} ({interval})"
+        signals = status.signals
+        if signals.open_since is not None:
+            allowed = max(SHORTEST_STALL_S, times * signals.usual_batch_s)
+            if now - signals.open_since >= allowed:
+                usual = f" (usual: {tell_span(signals.usual_batch_s)})" if signals.usual_batch_s else ""
+                yield query, f"batch {signals.batch + 1} has been open for {tell_span(now - signals.open_since)}{usual}"
+        elif signals.last_trigger is not None and signals.trigger_s is not None and not status.finished:
+            allowed = max(SHORTEST_STALL_S, times * max(signals.trigger_s, signals.usual_batch_s))
+            if now - signals.last_trigger >= allowed:
+                interval = f"trigger interval: {tell_span(signals.trigger_s)}"
+                yield query, f"no trigger has completed for {tell_span(now - signals.last_trigger)} ({interval})"
 
 
 def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Callable[[JobLook, float], Found]:
@@ -76,9 +76,16 @@ def _newest_batches(look: JobLook, query: str, now: QuerySignals) -> list[QueryS
 
 def _longer_than_trigger(look: JobLook, times: float) -> Found:
     for query, status in serving_queries(look):
-        at = status.signals
-        if at.trigger_s and at.usual_batch_s >= times * at.trigger_s and _newest_batches(look, query, at):
-            yield query, f"a batch takes {at.usual_batch_s:.1f} s at a trigger interval of {at.trigger_s:.1f} s"
+        signals = status.signals
+        if (
+            signals.trigger_s
+            and signals.usual_batch_s >= times * signals.trigger_s
+            and _newest_batches(look, query, signals)
+        ):
+            yield (
+                query,
+                f"a batch takes {signals.usual_batch_s:.1f} s at a trigger interval of {signals.trigger_s:.1f} s",
+            )
 
 
 def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...]:
@@ -92,13 +99,13 @@ def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...
     return covered if full and len(covered) >= LEAST_POINTS else ()
 
 
-def _waiting(at: QuerySignals) -> float | None:
+def _waiting(signals: QuerySignals) -> float | None:
     """Return the backlog at the sources in records, or in files if only files are reported, else the lag in seconds."""
     for name in ("lag_records", "lag_files"):
-        told = [value for source in at.sources if (value := getattr(source, name)) is not None]
+        told = [value for source in signals.sources if (value := getattr(source, name)) is not None]
         if told:
             return float(sum(told))
-    return at.lag_s
+    return signals.lag_s
 
 
 def _lag_grows(look: JobLook, over_s: float) -> Found:
@@ -116,13 +123,16 @@ def _lag_grows(look: JobLook, over_s: float) -> Found:
 def _slow_write(look: JobLook, share: float) -> Found:
     for query, status in serving_queries(look):
         newest = _newest_batches(look, query, status.signals)
-        if newest and all(at.checkpoint_write_s >= SHORT_WRITE_S and at.checkpoint_share >= share for at in newest):
+        if newest and all(
+            signals.checkpoint_write_s >= SHORT_WRITE_S and signals.checkpoint_share >= share for signals in newest
+        ):
             # A driver that has just restarted has not run a batch yet, so this one may be of the driver before.
-            at = newest[-1]
-            part = f"{at.checkpoint_write_s:.1f} s of a batch's {at.batch_s:.1f} s"
+            signals = newest[-1]
+            part = f"{signals.checkpoint_write_s:.1f} s of a batch's {signals.batch_s:.1f} s"
             yield (
                 query,
-                f"writing the checkpoint takes {part} ({at.checkpoint_share:.0%}), {TYPICAL_BATCHES} batches in a row",
+                f"writing the checkpoint takes {part} ({signals.checkpoint_share:.0%}),"
+                f" {TYPICAL_BATCHES} batches in a row",
             )
 
 
@@ -190,7 +200,7 @@ RULES: tuple[Rule, ...] = (
         "seconds",
         "give {job} more cores or smaller batches, because its batches start late",
         _BEHIND,
-        _above(lambda at: at.scheduling_delay_s, "its last batch started {} late"),
+        _above(lambda signals: signals.scheduling_delay_s, "its last batch started {} late"),
     ),
     Rule(
         "batch-longer-than-trigger",
@@ -208,7 +218,7 @@ RULES: tuple[Rule, ...] = (
         "seconds",
         "check whether input has grown or batches have slowed. Use more cores or larger batches for {job}",
         _BEHIND,
-        _above(lambda at: at.lag_s, "it is {} behind its sources"),
+        _above(lambda signals: signals.lag_s, "it is {} behind its sources"),
     ),
     Rule(
         "lag-growing",

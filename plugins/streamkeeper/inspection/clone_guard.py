@@ -120,7 +120,7 @@ class _Guard:
             if os.path.lexists(real):
                 return True
             self.made.add(real)
-        parents = [real, *(real[:at] for at, letter in enumerate(real) if letter == os.sep)]
+        parents = [real, *(real[:index] for index, letter in enumerate(real) if letter == os.sep)]
         return any(each in self.made for each in parents) or real.startswith(tuple(self.local))
 
 

@@ -108,6 +108,6 @@ class _Topics:
         if self._note is not None:
             self._note(ids)
         oldest, newest = self._held.ask(needed)
-        now = Held(at=clock.unix(), oldest=oldest, newest=newest)
+        now = Held(moment=clock.unix(), oldest=oldest, newest=newest)
         self._seen.append(now)
         return SourceLook(lag_records=records_behind(newest, needed), runway_s=runway_s(needed, now, self._seen[0]))

@@ -139,7 +139,9 @@ def _empty_guards(steps: Steps, out: set[int], batch: str) -> Iterator[int]:
     if any(step.argval == batch and step.opname in ("STORE_FAST", "DELETE_FAST") for step in steps):
         return
     targets = Counter(step.argval for step in steps if step.opcode in JUMPS)
-    tail = next((at for at in (len(steps) - 1, len(steps) - 2) if _returns_nothing(steps, at) == len(steps) - at), 0)
+    tail = next(
+        (index for index in (len(steps) - 1, len(steps) - 2) if _returns_nothing(steps, index) == len(steps) - index), 0
+    )
     left = [number for number in range(len(steps)) if number not in out and steps[number].opname not in _PASSED]
     for loaded, method, call, number, leaves in zip(left, left[1:], left[2:], left[3:], left[4:], strict=False):
         asks = steps[loaded].opname == "LOAD_FAST" and steps[loaded].argval == batch
@@ -163,9 +165,9 @@ def _ends(jump: dis.Instruction, condition: str) -> bool:
     return jump.opcode in JUMPS and jump.opname.endswith(condition)
 
 
-def _returns_nothing(steps: Steps, at: int) -> int:
-    """Return the number of instructions from ``at`` that only return None; 0 if they do anything else."""
-    found = [(step.opname, step.argval) for step in steps[max(at, 0) : at + 2]]
+def _returns_nothing(steps: Steps, index: int) -> int:
+    """Return the number of instructions from ``index`` that only return None; 0 if they do anything else."""
+    found = [(step.opname, step.argval) for step in steps[max(index, 0) : index + 2]]
     if found[:1] == [("RETURN_CONST", None)]:
         return 1
     return 2 if [name for name, _ in found] == ["LOAD_CONST", "RETURN_VALUE"] and found[0][1] is None else 0

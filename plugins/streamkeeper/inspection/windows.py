@@ -27,14 +27,14 @@ def window_text(parts: Sequence[str]) -> str:
 
 def _first_argument(text: str) -> str:
     """Return the text up to the first comma or bracket outside of nested brackets and quoted texts."""
-    depth, at = 0, 0
-    while at < len(text):
-        sign = text[at]
+    depth, position = 0, 0
+    while position < len(text):
+        sign = text[position]
         if sign == '"':
-            found = _QUOTED.match(text, at)
-            at = found.end() - 1 if found else at
+            found = _QUOTED.match(text, position)
+            position = found.end() - 1 if found else position
         if depth == 0 and sign in ",)":
             break
         depth += (sign in "([{") - (sign in ")]}")
-        at += 1
-    return text[:at]
+        position += 1
+    return text[:position]

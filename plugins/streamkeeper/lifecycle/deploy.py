@@ -44,42 +44,42 @@ LAG_GROWTH, LAG_FLOOR = 2, 1000
 """A release lags if more records wait than LAG_GROWTH times those at its first commit, and more than LAG_FLOOR."""
 
 
-def decide(at: Observation) -> Decision | None:
+def decide(observation: Observation) -> Decision | None:
     """Return the next action of an open operation; None once the operation has an outcome."""
-    operation = at.operation
+    operation = observation.operation
     if operation.outcome is not None:
         return None
     step = current_step(operation)
     if operation.abort and step not in (Step.PROMOTE, Step.FALL_BACK):
         return give_up(step, f"aborted: {operation.abort}", untouched=Outcome.ABORTED)
-    return LADDERS[step](at)
+    return LADDERS[step](observation)
 
 
-def _bundle(at: Observation) -> Decision:
+def _bundle(observation: Observation) -> Decision:
     return say(Step.BUNDLE, Register(), "the release needs a number, and its bundle must be stored")
 
 
-def _standby(at: Observation) -> Decision:
-    step, request = Step.STANDBY, at.operation.request
+def _standby(observation: Observation) -> Decision:
+    step, request = Step.STANDBY, observation.operation.request
     warm = request.handover is Handover.WARM and not request.dry_run
     role = Role.CANDIDATE if warm else Role.DESCRIBER
-    release = at.operation.release
-    name = instance_name(at.operation.operation, role)
-    started = start(at, step, name, release, role)
+    release = observation.operation.release
+    name = instance_name(observation.operation.operation, role)
+    started = start(observation, step, name, release, role)
     if started is not None:
         return started
-    seen = at.of(name)
-    if seen.described and release not in at.state.described:
+    seen = observation.of(name)
+    if seen.described and release not in observation.state.described:
         return say(step, RecordDescription(name), f"{name} has described {release}")
     if warm:
-        return ready(at, step, name) or say(step, MarkDone(), f"{name} is on standby")
+        return ready(observation, step, name) or say(step, MarkDone(), f"{name} is on standby")
     if not seen.described:
-        return not_yet(at, step, name, "its description")
-    return gathered(at, step, name) or say(step, MarkDone(), f"{release} is described")
+        return not_yet(observation, step, name, "its description")
+    return gathered(observation, step, name) or say(step, MarkDone(), f"{release} is described")
 
 
-def _assess(at: Observation) -> Decision:
-    step, operation = Step.ASSESS, at.operation
+def _assess(observation: Observation) -> Decision:
+    step, operation = Step.ASSESS, observation.operation
     if operation.verdict is None:
         return say(step, Assess(), "the candidate is described")
     if operation.request.dry_run:
@@ -89,56 +89,56 @@ def _assess(at: Observation) -> Decision:
     return say(step, MarkDone(), operation.verdict_sentence)
 
 
-def _restore(at: Observation) -> Decision:
+def _restore(observation: Observation) -> Decision:
     return say(Step.RESTORE, RestoreVersions(), "the release rolls back to its last batch")
 
 
-def _go(at: Observation) -> Decision:
-    step, operation = Step.GO, at.operation
+def _go(observation: Observation) -> Decision:
+    step, operation = Step.GO, observation.operation
     name = candidate_of(operation)
     release = operation.release
     versions = {query: way.version for query, way in operation.ways.items() if way.version}
-    sent = send_go(at, step, name, release, Role.CANDIDATE, versions)
+    sent = send_go(observation, step, name, release, Role.CANDIDATE, versions)
     return sent or say(step, MarkDone(), f"{name} was ordered to start")
 
 
-def _first_commit(at: Observation) -> Decision:
-    step, limit = Step.FIRST_COMMIT, deadline_s(Step.FIRST_COMMIT, at.operation.request)
-    name = candidate_of(at.operation)
-    seen = at.of(name)
+def _first_commit(observation: Observation) -> Decision:
+    step, limit = Step.FIRST_COMMIT, deadline_s(Step.FIRST_COMMIT, observation.operation.request)
+    name = candidate_of(observation.operation)
+    seen = observation.of(name)
     if seen.first_triggers_done:
         return say(step, MarkDone(FirstBacklog(seen.lag)), f"every query of {name} has completed a trigger")
-    failure = seen.broken or failed_to_serve(at, name, limit, "first trigger")
+    failure = seen.broken or failed_to_serve(observation, name, limit, "first trigger")
     if failure:
         return give_up(step, failure)
     waiting = say(step, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
-    return keep_reserve(at, step) or waiting
+    return keep_reserve(observation, step) or waiting
 
 
-def _snapshot(at: Observation) -> Decision:
-    step, batches = Step.SNAPSHOT, at.operation.last_batches
+def _snapshot(observation: Observation) -> Decision:
+    step, batches = Step.SNAPSHOT, observation.operation.last_batches
     if not batches:
         return say(step, MarkDone(), "no batch was committed before")
     told = ", ".join(f"{query} at batch {batch}" for query, batch in sorted(batches.items()))
     return say(step, TakeCutoverSnapshots(), f"the previous release ended at {told}")
 
 
-def _probation(at: Observation) -> Decision:
-    step, operation, request = Step.PROBATION, at.operation, at.operation.request
+def _probation(observation: Observation) -> Decision:
+    step, operation, request = Step.PROBATION, observation.operation, observation.operation.request
     limit = deadline_s(step, request)
     name = candidate_of(operation)
-    seen = at.of(name)
-    queries = frozenset(at.state.described[operation.release])
+    seen = observation.of(name)
+    queries = frozenset(observation.state.described[operation.release])
     wanted = request.probation_batches + 1
     lagging = _lagging(operation.first_backlog, seen.lag)
     if seen.state is DriverState.FINISHED or (seen.triggers_of(queries) >= wanted and not lagging):
         return say(step, MarkDone(), f"{name} has passed its probation of {request.probation_batches} triggers")
-    failure = seen.broken or failed_to_serve(at, name, limit, "probation")
+    failure = seen.broken or failed_to_serve(observation, name, limit, "probation")
     if failure:
         return give_up(step, f"{failure}; {lagging}" if lagging else failure)
     told = f"{name} has completed {seen.triggers_of(queries)} of {wanted} triggers"
     waiting = say(step, Wait(f"{name}: probation", limit), f"{told}; {lagging}" if lagging else told)
-    return keep_reserve(at, step) or waiting
+    return keep_reserve(observation, step) or waiting
 
 
 def _lagging(first: dict[str, int], now: dict[str, int]) -> str:
@@ -151,8 +151,8 @@ def _lagging(first: dict[str, int], now: dict[str, int]) -> str:
     return "; ".join(grown)
 
 
-def _promote(at: Observation) -> Decision:
-    operation, state = at.operation, at.state
+def _promote(observation: Observation) -> Decision:
+    operation, state = observation.operation, observation.state
     name = candidate_of(operation)
     release = operation.release
     if operation.has_done(Step.PROMOTE):
@@ -160,7 +160,7 @@ def _promote(at: Observation) -> Decision:
         return say(Step.PROMOTE, Finish(Outcome.SUCCEEDED), told)
     if state.serving_instance != name:
         return say(Step.PROMOTE, Promote(name), f"{release} becomes the current release")
-    return end_reserve(at, Step.PROMOTE) or say(Step.PROMOTE, MarkDone(), f"{release} is the current release")
+    return end_reserve(observation, Step.PROMOTE) or say(Step.PROMOTE, MarkDone(), f"{release} is the current release")
 
 
 def _uncompared(operation: OperationState) -> str:

@@ -24,83 +24,83 @@ from streamkeeper.model.request import Handover
 from streamkeeper.model.step import Step
 
 
-def drain(at: Observation) -> Decision:
+def drain(observation: Observation) -> Decision:
     """Return the next decision for draining every driver that owns a checkpoint.
 
     In a warm handover, the drain begins only after the candidate is on standby or fills a shadow. If a driver with a
     checkpoint cannot be observed from here, the decision is to give up.
     """
-    step, operation = Step.DRAIN, at.operation
-    owners = at.state.owners
+    step, operation = Step.DRAIN, observation.operation
+    owners = observation.state.owners
     if not owners:
         return say(step, MarkDone(), "no driver owns the checkpoints")
     for owner in owners:
-        if at.of(owner.instance).life is Life.UNKNOWN:
-            return give_up(step, _unprovable(at, owner))
+        if observation.of(owner.instance).life is Life.UNKNOWN:
+            return give_up(step, _unprovable(observation, owner))
     if not operation.has_begun(step):
         candidate = candidate_of(operation)
-        if operation.request.handover is Handover.WARM and not shadows(at, candidate):
-            unready = ready(at, step, candidate)
+        if operation.request.handover is Handover.WARM and not shadows(observation, candidate):
+            unready = ready(observation, step, candidate)
             if unready is not None:
                 return unready
         return say(step, MarkBegun(), "the current driver is about to be drained")
     for owner in owners:
-        ending = _drain_one(at, step, owner, deadline_s(step, operation.request))
+        ending = _drain_one(observation, step, owner, deadline_s(step, operation.request))
         if ending is not None:
             return ending
     return say(step, MarkDone(), "the current driver has ended")
 
 
-def prove_dead(at: Observation) -> Decision:
+def prove_dead(observation: Observation) -> Decision:
     """Return the next decision for the drivers that owned a checkpoint: to record an end that is proven, to kill a
     driver, to wait, or to give up.
 
     Once the end of each of them is recorded, return the decision to record the last batches.
     """
     step = Step.PROVE_DEAD
-    for owner in at.state.owners:
-        seen = at.of(owner.instance)
+    for owner in observation.state.owners:
+        seen = observation.of(owner.instance)
         if seen.life in (Life.DEAD, Life.ABSENT):
             return say(step, record_of(owner.instance, seen), seen.liveness.why)
-        if _unkillable(at, owner.instance) or (at.waited_s > KILL_S and seen.life is Life.UNKNOWN):
-            return give_up(step, _unprovable(at, owner))
+        if _unkillable(observation, owner.instance) or (observation.waited_s > KILL_S and seen.life is Life.UNKNOWN):
+            return give_up(step, _unprovable(observation, owner))
         if seen.life is Life.ALIVE:
             return say(step, Kill(owner.instance), f"{owner.instance} has processes left")
         return say(step, Wait(f"{owner.instance}: proof of death", KILL_S), seen.liveness.why)
     return say(step, RecordLastBatches(), "no driver owns the checkpoints")
 
 
-def end(at: Observation, step: Step, name: str) -> Decision | None:
+def end(observation: Observation, step: Step, name: str) -> Decision | None:
     """Return the next decision for ending an instance of this operation.
 
     The decisions are, in this order: send a command, wait, kill the instance, and record its end. If the end cannot be
     proven from here, the decision is to finish the operation as failed.
     """
-    instance, seen = at.state.instances[name], at.of(name)
+    instance, seen = observation.state.instances[name], observation.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
         return say(step, record_of(name, seen), seen.liveness.why)
-    if seen.life is Life.UNKNOWN or _unkillable(at, name):
-        before = f"{at.operation.fall_back}; and " if at.operation.fall_back else ""
-        return say(step, Finish(Outcome.FAILED), before + _unprovable(at, instance))
+    if seen.life is Life.UNKNOWN or _unkillable(observation, name):
+        before = f"{observation.operation.fall_back}; and " if observation.operation.fall_back else ""
+        return say(step, Finish(Outcome.FAILED), before + _unprovable(observation, instance))
     if order not in seen.sent:
         return say(step, Send(name, order), f"{name} is no longer needed")
-    if at.waited_s > patience_s or _killing(at, name):
+    if observation.waited_s > patience_s or _killing(observation, name):
         return say(step, Kill(name), f"{name} did not end within {patience_s:g} s")
     return say(step, Wait(f"{name}: end", patience_s), f"waiting for {name} to end")
 
 
-def gathered(at: Observation, step: Step, name: str) -> Decision | None:
+def gathered(observation: Observation, step: Step, name: str) -> Decision | None:
     """Return the next decision about an instance that only gathers evidence (role DESCRIBER): to wait, to stop it, or
     to give up.
 
     None once the instance has gathered its evidence and ended.
     """
-    if not at.state.instances[name].ended:
-        if not at.of(name).gathered:
-            return not_yet(at, step, name, "evidence")
-        return end(at, step, name)
-    return None if at.of(name).gathered else give_up(step, f"{name} ended before it had gathered its evidence")
+    if not observation.state.instances[name].ended:
+        if not observation.of(name).gathered:
+            return not_yet(observation, step, name, "evidence")
+        return end(observation, step, name)
+    return None if observation.of(name).gathered else give_up(step, f"{name} ended before it had gathered its evidence")
 
 
 def record_of(name: str, seen: Seen) -> RecordEnd:
@@ -109,21 +109,25 @@ def record_of(name: str, seen: Seen) -> RecordEnd:
     return RecordEnd(name, found.why, last, found.recorded_fault, unclaimed=found.life is Life.ABSENT)
 
 
-def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:
+def _drain_one(observation: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:
     """Return the decision to drain, wait for or kill the owner; None once no process of the owner is left."""
-    name, seen = owner.instance, at.of(owner.instance)
+    name, seen = owner.instance, observation.of(owner.instance)
     if seen.life is Life.DEAD:
         return None
     if seen.life is Life.UNKNOWN:
         lost = Wait(f"{name}: drain", KILL_S)
-        return give_up(step, _unprovable(at, owner)) if at.waited_s > KILL_S else say(step, lost, seen.liveness.why)
+        return (
+            give_up(step, _unprovable(observation, owner))
+            if observation.waited_s > KILL_S
+            else say(step, lost, seen.liveness.why)
+        )
     if CommandKind.DRAIN not in seen.sent:
         return say(step, Send(name, CommandKind.DRAIN), f"{owner.release} hands over")
     if seen.liveness.halted:
         patience_s = min(patience_s, HALTED_S)
-    if at.waited_s > patience_s or _killing(at, name):
-        if _unkillable(at, name):
-            return give_up(step, _unprovable(at, owner))
+    if observation.waited_s > patience_s or _killing(observation, name):
+        if _unkillable(observation, name):
+            return give_up(step, _unprovable(observation, owner))
         return say(step, Kill(name), undrained(name, seen, patience_s))
     return say(step, Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")
 
@@ -135,14 +139,14 @@ def undrained(name: str, seen: Seen, waited_s: float) -> str:
     return f"{name} did not drain within {waited_s:g} s"
 
 
-def _unprovable(at: Observation, owner: InstanceState) -> str:
-    why = at.of(owner.instance).liveness.why
+def _unprovable(observation: Observation, owner: InstanceState) -> str:
+    why = observation.of(owner.instance).liveness.why
     return f"driver {owner.instance} of {owner.release} cannot be proven dead from here: {why}"
 
 
-def _killing(at: Observation, name: str) -> bool:
-    return at.on == kill_wait(name)
+def _killing(observation: Observation, name: str) -> bool:
+    return observation.on == kill_wait(name)
 
 
-def _unkillable(at: Observation, name: str) -> bool:
-    return _killing(at, name) and at.waited_s > KILL_S
+def _unkillable(observation: Observation, name: str) -> bool:
+    return _killing(observation, name) and observation.waited_s > KILL_S

@@ -16,39 +16,41 @@ from streamkeeper.model.step_results import OutputsCompared
 from streamkeeper.model.ways import Way
 
 
-def shadow(at: Observation) -> Decision:
+def shadow(observation: Observation) -> Decision:
     """Return the next decision until the standby fills the shadow, the output of a rebuild before the cutover."""
-    step, name = Step.SHADOW, candidate_of(at.operation)
-    if CommandKind.SHADOW in at.of(name).sent:
+    step, name = Step.SHADOW, candidate_of(observation.operation)
+    if CommandKind.SHADOW in observation.of(name).sent:
         return say(step, MarkDone(), f"{name} rereads the sources")
-    unready = ready(at, step, name)
+    unready = ready(observation, step, name)
     if unready is not None:
         return unready
-    if at.state.shadow != name:
+    if observation.state.shadow != name:
         return say(step, Shadow(name), f"{name} may fill new checkpoint versions")
     return say(step, Send(name, CommandKind.SHADOW), f"{name} must reread the sources")
 
 
-def catch_up(at: Observation) -> Decision:
+def catch_up(observation: Observation) -> Decision:
     """Return the decision to wait until the candidate has read everything that the current release has read."""
-    step, name = Step.CATCH_UP, candidate_of(at.operation)
-    if _holds_all(at):
-        return say(step, MarkDone(), f"{name} has caught up: {_told(at)}")
-    return _dead_or(at, step, name) or _wait(at, step, f"{name}: catch-up")
+    step, name = Step.CATCH_UP, candidate_of(observation.operation)
+    if _holds_all(observation):
+        return say(step, MarkDone(), f"{name} has caught up: {_told(observation)}")
+    return _dead_or(observation, step, name) or _wait(observation, step, f"{name}: catch-up")
 
 
-def compare(at: Observation) -> Decision:
+def compare(observation: Observation) -> Decision:
     """Return the decision to compare the outputs of both releases over the same input."""
-    step, operation = Step.COMPARE, at.operation
+    step, operation = Step.COMPARE, observation.operation
     name, limit_s = candidate_of(operation), deadline_s(step, operation.request)
-    if CommandKind.COMPARE not in at.of(name).sent:
-        return _dead_or(at, step, name) or say(step, Send(name, CommandKind.COMPARE), "both outputs can be compared")
-    status = at.of(name).status
+    if CommandKind.COMPARE not in observation.of(name).sent:
+        return _dead_or(observation, step, name) or say(
+            step, Send(name, CommandKind.COMPARE), "both outputs can be compared"
+        )
+    status = observation.of(name).status
     told = status.compared if status is not None else {}
     wanted = {query for query, way in operation.ways.items() if way.way is Way.REBUILD}
     on = f"{name}: comparison"
-    if not wanted <= told.keys() and not (at.on == on and at.waited_s > limit_s):
-        return _dead_or(at, step, name) or say(step, Wait(on, limit_s), _told(at) or on)
+    if not wanted <= told.keys() and not (observation.on == on and observation.waited_s > limit_s):
+        return _dead_or(observation, step, name) or say(step, Wait(on, limit_s), _told(observation) or on)
     # After the timeout a person decides, as for any comparison that was not possible.
     late = OutputComparison(comparable=False, why=f"the comparison did not complete within {limit_s:g} s")
     compared = {query: told.get(query, late) for query in sorted(wanted)}
@@ -56,36 +58,36 @@ def compare(at: Observation) -> Decision:
     return say(step, MarkDone(OutputsCompared(compared)), sentence)
 
 
-def review(at: Observation) -> Decision:
+def review(observation: Observation) -> Decision:
     """Return the decision to wait for a person's review of the rebuilt output.
 
     Meanwhile the candidate continues to fill that output.
     """
-    step, operation = Step.REVIEW, at.operation
-    dead = _dead_or(at, step, candidate_of(operation)) if operation.review is None else None
-    return dead or await_answer(at, step, why="; ".join(reasons_to_review(operation)))
+    step, operation = Step.REVIEW, observation.operation
+    dead = _dead_or(observation, step, candidate_of(operation)) if operation.review is None else None
+    return dead or await_answer(observation, step, why="; ".join(reasons_to_review(operation)))
 
 
-def catch_up_after_drain(at: Observation) -> Decision:
+def catch_up_after_drain(observation: Observation) -> Decision:
     """Return the decision to wait until the new release has read all input that the old release read before its end."""
-    step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(at.operation)
-    if _holds_all(at):
-        return say(step, MarkDone(), f"{name} has processed all input: {_told(at)}")
-    return _dead_or(at, step, name) or _wait(at, step, f"{name}: the last batch")
+    step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(observation.operation)
+    if _holds_all(observation):
+        return say(step, MarkDone(), f"{name} has processed all input: {_told(observation)}")
+    return _dead_or(observation, step, name) or _wait(observation, step, f"{name}: the last batch")
 
 
-def _holds_all(at: Observation) -> bool:
-    rebuilt = {query for query, way in at.operation.ways.items() if way.way is Way.REBUILD}
-    return all(query in at.reached and at.reached[query].holds for query in rebuilt)
+def _holds_all(observation: Observation) -> bool:
+    rebuilt = {query for query, way in observation.operation.ways.items() if way.way is Way.REBUILD}
+    return all(query in observation.reached and observation.reached[query].holds for query in rebuilt)
 
 
-def _told(at: Observation) -> str:
-    return "; ".join(f"{query}: {reached.told}" for query, reached in sorted(at.reached.items()))
+def _told(observation: Observation) -> str:
+    return "; ".join(f"{query}: {reached.told}" for query, reached in sorted(observation.reached.items()))
 
 
-def _dead_or(at: Observation, step: Step, name: str) -> Decision | None:
+def _dead_or(observation: Observation, step: Step, name: str) -> Decision | None:
     """Return the decision to give up if the shadow has ended or fails repeatedly; None if it may continue."""
-    seen = at.of(name)
+    seen = observation.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended in its dual run: {seen.liveness.why}")
     if seen.life is Life.UNKNOWN:
@@ -93,8 +95,8 @@ def _dead_or(at: Observation, step: Step, name: str) -> Decision | None:
     return give_up(step, seen.broken) if seen.broken else None
 
 
-def _wait(at: Observation, step: Step, on: str) -> Decision:
-    limit_s = deadline_s(step, at.operation.request)
-    if at.on == on and at.waited_s > limit_s:
-        return give_up(step, f"{on} was not reached within {limit_s:g} s: {_told(at)}")
-    return say(step, Wait(on, limit_s), _told(at) or on)
+def _wait(observation: Observation, step: Step, on: str) -> Decision:
+    limit_s = deadline_s(step, observation.operation.request)
+    if observation.on == on and observation.waited_s > limit_s:
+        return give_up(step, f"{on} was not reached within {limit_s:g} s: {_told(observation)}")
+    return say(step, Wait(on, limit_s), _told(observation) or on)

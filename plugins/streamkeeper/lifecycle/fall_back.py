@@ -33,7 +33,7 @@ _START_S = 10.0
 """Seconds that the reserve's processes may take to appear; no running query may wait for them for long."""
 
 
-def keep_reserve(at: Observation, step: Step) -> Decision | None:
+def keep_reserve(observation: Observation, step: Step) -> Decision | None:
     """Return the decision to start the old release on standby, as a reserve, or to record that the reserve has ended or
     could not be started.
 
@@ -42,49 +42,51 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
     ``fall_back`` starts another instance if it needs one. A reserve is of use only in a warm handover. There is room
     for it then, because the candidate was on standby next to the old driver.
     """
-    name, release = reserve_of(at.operation), at.state.serving_release
-    known = at.state.instances.get(name)
+    name, release = reserve_of(observation.operation), observation.state.serving_release
+    known = observation.state.instances.get(name)
     if known is None:
-        wanted = _may_be_needed(at, step) and _is_of_use(at)
+        wanted = _may_be_needed(observation, step) and _is_of_use(observation)
         return say(step, Plan(name, release, Role.FALLBACK), f"{release} is requested as a standby") if wanted else None
     if known.ended:
         return None
-    seen = at.of(name)
-    if seen.life is Life.ABSENT and at.waited_s > _START_S:
+    seen = observation.of(name)
+    if seen.life is Life.ABSENT and observation.waited_s > _START_S:
         return say(
             step, GiveUpStarting(name), f"no process of {name} appeared within {_START_S:g} s: {seen.liveness.why}"
         )
     if seen.life is Life.ABSENT:
         return say(
-            step, Launch(name, LaunchMode.STANDBY), f"{release} is kept on standby in case {at.operation.release} fails"
+            step,
+            Launch(name, LaunchMode.STANDBY),
+            f"{release} is kept on standby in case {observation.operation.release} fails",
         )
     if seen.life is Life.DEAD:
         return say(step, record_of(name, seen), f"{name} has ended: {seen.liveness.why}")
     return None
 
 
-def end_reserve(at: Observation, step: Step) -> Decision | None:
+def end_reserve(observation: Observation, step: Step) -> Decision | None:
     """Return the decision to stop the reserve; None without a reserve, and if the reserve cannot be stopped from here.
 
     The reserve owns nothing, and exits by itself once it reads that the operation has ended.
     """
-    reserve = at.state.instances.get(reserve_of(at.operation))
+    reserve = observation.state.instances.get(reserve_of(observation.operation))
     if reserve is None or reserve.ended or reserve.appointed:
         return None
-    ending = end(at, step, reserve.instance)
+    ending = end(observation, step, reserve.instance)
     return None if ending is not None and isinstance(ending.action, Finish) else ending
 
 
-def _may_be_needed(at: Observation, step: Step) -> bool:
+def _may_be_needed(observation: Observation, step: Step) -> bool:
     """Whether the candidate takes long or has failed once, which comes before it is given up."""
-    status = at.of(candidate_of(at.operation)).status
+    status = observation.of(candidate_of(observation.operation)).status
     failed = status is not None and any(query.failures for query in status.queries.values())
-    return step is Step.FALL_BACK or failed or at.waited_s > RESERVE_AFTER_S
+    return step is Step.FALL_BACK or failed or observation.waited_s > RESERVE_AFTER_S
 
 
-def _is_of_use(at: Observation) -> bool:
-    operation, serving = at.operation, at.state.serving_release
-    if serving in ("", operation.release) or at.state.stopped is not None:
+def _is_of_use(observation: Observation) -> bool:
+    operation, serving = observation.operation, observation.state.serving_release
+    if serving in ("", operation.release) or observation.state.stopped is not None:
         return False
     return operation.request.handover is Handover.WARM and not _blocked(operation)
 
@@ -94,112 +96,118 @@ def reserve_of(operation: OperationState) -> str:
     return instance_name(operation.operation, Role.FALLBACK)
 
 
-def _fallback_of(at: Observation) -> str:
+def _fallback_of(observation: Observation) -> str:
     """Return the instance in which the old release runs again: the reserve, or another if the reserve ended unused."""
-    name = reserve_of(at.operation)
-    reserve = at.state.instances.get(name)
+    name = reserve_of(observation.operation)
+    reserve = observation.state.instances.get(name)
     unused = reserve is not None and reserve.ended and not reserve.appointed
     return f"{name}-again" if unused else name
 
 
-def fall_back(at: Observation) -> Decision:
+def fall_back(observation: Observation) -> Decision:
     """Return the decision to stop the candidate and, if the old driver was drained, to restart the old release."""
-    step, operation, state = Step.FALL_BACK, at.operation, at.state
+    step, operation, state = Step.FALL_BACK, observation.operation, observation.state
     # It starts while the candidate stops: there is room for both.
-    if _candidate_went(at) and (starting := keep_reserve(at, step)) is not None:
+    if _candidate_went(observation) and (starting := keep_reserve(observation, step)) is not None:
         return starting
     for role in (Role.DESCRIBER, Role.CANDIDATE):
         for instance in state.instances_of(operation.operation, role):
-            ending = None if instance.ended else end(at, step, instance.instance)
+            ending = None if instance.ended else end(observation, step, instance.instance)
             if ending is not None:
                 return ending
     if not operation.has_begun(Step.DRAIN):
-        return _untouched(at)
-    fallback = _fallback_of(at)
+        return _untouched(observation)
+    fallback = _fallback_of(observation)
     for owner in state.owners:
-        ending = None if owner.instance == fallback else end(at, step, owner.instance)
+        ending = None if owner.instance == fallback else end(observation, step, owner.instance)
         if ending is not None:
             return ending
     if state.stopped is not None:
-        return end_reserve(at, step) or _stays_stopped(at)
-    return _serve_again(at, fallback)
+        return end_reserve(observation, step) or _stays_stopped(observation)
+    return _serve_again(observation, fallback)
 
 
-def _stays_stopped(at: Observation) -> Decision:
+def _stays_stopped(observation: Observation) -> Decision:
     """Return the end of a failed deploy of a job that was stopped before: the old release is not restarted."""
-    operation = at.operation
-    outcome = Outcome.FAILED if _candidate_went(at) else operation.untouched
+    operation = observation.operation
+    outcome = Outcome.FAILED if _candidate_went(observation) else operation.untouched
     return say(Step.FALL_BACK, Finish(outcome), f"{operation.fall_back}; the job stays stopped, no release runs")
 
 
-def _untouched(at: Observation) -> Decision:
-    serving, operation = at.state.serving_release, at.operation
-    if _candidate_went(at):
+def _untouched(observation: Observation) -> Decision:
+    serving, operation = observation.state.serving_release, observation.operation
+    if _candidate_went(observation):
         return say(Step.FALL_BACK, Finish(Outcome.FAILED), f"{operation.fall_back}; no release runs")
     stays = f"{serving} stays as it was" if serving else "nothing was deployed"
     return say(Step.FALL_BACK, Finish(operation.untouched), f"{operation.fall_back}; {stays}")
 
 
-def _serve_again(at: Observation, name: str) -> Decision:
-    step, operation, state = Step.FALL_BACK, at.operation, at.state
+def _serve_again(observation: Observation, name: str) -> Decision:
+    step, operation, state = Step.FALL_BACK, observation.operation, observation.state
     release = state.serving_release
     if state.serving_instance == name:
-        return _served_again(at, name)
-    went = _candidate_went(at)
+        return _served_again(observation, name)
+    went = _candidate_went(observation)
     blocked = _blocked(operation) if went else ""
     if blocked:
         lost = f"{release} cannot take over ({blocked}); deploy a new release that fixes the problem"
         return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {lost}")
-    if _promoted_instead(at) or (went and _lossy(at)):
-        return _stays_with_candidate(at)
+    if _promoted_instead(observation) or (went and _lossy(observation)):
+        return _stays_with_candidate(observation)
     fallback = state.instances.get(name)
     if fallback is not None and fallback.ended:
-        why = at.of(name).error or fallback.proof
+        why = observation.of(name).error or fallback.proof
         return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {release} could not be restarted: {why}")
-    if CommandKind.STOP in at.of(name).sent and (ending := end(at, step, name)) is not None:
+    if CommandKind.STOP in observation.of(name).sent and (ending := end(observation, step, name)) is not None:
         return ending
     if went and ways_back(operation) and not operation.has_done(step):
         return say(step, RestoreVersions(), f"{release} goes back to its last batch")
-    versions = _versions_back(at) if went else {}
-    decision = send_go(at, step, name, release, Role.FALLBACK, versions) or _await(at, name)
+    versions = _versions_back(observation) if went else {}
+    decision = send_go(observation, step, name, release, Role.FALLBACK, versions) or _await(observation, name)
     if isinstance(decision.action, FallBack):
-        return end(at, step, name) or decision
+        return end(observation, step, name) or decision
     return decision
 
 
-def _lossy(at: Observation) -> list[str]:
+def _lossy(observation: Observation) -> list[str]:
     """Return the rows that each rollback path loses; empty if the old release can continue from the last commit."""
-    if at.operation.reverse is Verdict.RESUME:
+    if observation.operation.reverse is Verdict.RESUME:
         return []
-    return [f"query {query}: {how}" for query, how in sorted(at.lost_back.items())]
+    return [f"query {query}: {how}" for query, how in sorted(observation.lost_back.items())]
 
 
-def _stays_with_candidate(at: Observation) -> Decision:
+def _stays_with_candidate(observation: Observation) -> Decision:
     """Return the end of an operation whose rollback loses rows: only a person may accept that, so no driver runs.
 
     The candidate's release is first recorded as the current one, because its checkpoints are the valid ones. So the
     next start or deploy is compared with that release, and a rollback from it asks a person to accept the loss.
     """
-    step, operation = Step.FALL_BACK, at.operation
-    if ending := end_reserve(at, step):
+    step, operation = Step.FALL_BACK, observation.operation
+    if ending := end_reserve(observation, step):
         return ending
-    lost = "; ".join(_lossy(at)) or "the rollback loses rows"
-    accept = f"run `streamkeeper rollback {at.state.job} --accept-loss` to accept the loss"
+    lost = "; ".join(_lossy(observation)) or "the rollback loses rows"
+    accept = f"run `streamkeeper rollback {observation.state.job} --accept-loss` to accept the loss"
     why = f"{operation.fall_back}; {lost}; no driver runs. Put the files back, or {accept}"
-    if not _promoted_instead(at):
-        owners = [each for each in at.state.instances_of(operation.operation, Role.CANDIDATE) if each.appointed]
+    if not _promoted_instead(observation):
+        owners = [
+            each for each in observation.state.instances_of(operation.operation, Role.CANDIDATE) if each.appointed
+        ]
         return say(step, Promote(owners[-1].instance), why)
     return say(step, Finish(Outcome.FAILED), why)
 
 
-def _promoted_instead(at: Observation) -> bool:
+def _promoted_instead(observation: Observation) -> bool:
     """Whether the candidate is recorded as current although it has failed."""
-    candidates = at.state.instances_of(at.operation.operation, Role.CANDIDATE)
-    return at.state.serving_instance in {instance.instance for instance in candidates}
+    candidates = observation.state.instances_of(observation.operation.operation, Role.CANDIDATE)
+    return observation.state.serving_instance in {instance.instance for instance in candidates}
 
 
-def _served_again(at: Observation, name: str) -> Decision:
-    step, seen, before = Step.FALL_BACK, at.of(name), f"{at.operation.fall_back}; {at.state.serving_release}"
+def _served_again(observation: Observation, name: str) -> Decision:
+    step, seen, before = (
+        Step.FALL_BACK,
+        observation.of(name),
+        f"{observation.operation.fall_back}; {observation.state.serving_release}",
+    )
     if seen.first_triggers_done:
         return say(step, Finish(Outcome.FELL_BACK), f"{before} is running again ({name})")
     error = seen.broken or seen.error
@@ -207,8 +215,11 @@ def _served_again(at: Observation, name: str) -> Decision:
     return say(step, Finish(Outcome.FAILED), f"{before} remains the current release ({name}): {told}")
 
 
-def _candidate_went(at: Observation) -> bool:
-    return any(instance.appointed for instance in at.state.instances_of(at.operation.operation, Role.CANDIDATE))
+def _candidate_went(observation: Observation) -> bool:
+    return any(
+        instance.appointed
+        for instance in observation.state.instances_of(observation.operation.operation, Role.CANDIDATE)
+    )
 
 
 def _blocked(operation: OperationState) -> str:
@@ -223,13 +234,13 @@ def _blocked(operation: OperationState) -> str:
     return "; ".join(told)
 
 
-def _versions_back(at: Observation) -> dict[str, str]:
-    restored = at.operation.versions_back
+def _versions_back(observation: Observation) -> dict[str, str]:
+    restored = observation.operation.versions_back
     # Only a release that accepts the candidate's state reaches this point with a rollback path that loses rows.
-    forward = {query: at.operation.ways[query].version for query in at.lost_back}
+    forward = {query: observation.operation.ways[query].version for query in observation.lost_back}
     return {
         query: forward.get(query) or restored.get(query, way.before)
-        for query, way in at.operation.ways.items()
+        for query, way in observation.operation.ways.items()
         if way.way is not Way.START
     }
 
@@ -239,12 +250,12 @@ def ways_back(operation: OperationState) -> dict[str, QueryWay]:
     return {query: way for query, way in operation.ways.items() if way.back is Way.RESTORE}
 
 
-def _await(at: Observation, name: str) -> Decision:
-    limit = at.operation.request.first_commit_s
-    if at.of(name).first_triggers_done:
+def _await(observation: Observation, name: str) -> Decision:
+    limit = observation.operation.request.first_commit_s
+    if observation.of(name).first_triggers_done:
         return say(Step.FALL_BACK, Promote(name), f"every query of {name} has completed a trigger")
-    failure = failed_to_serve(at, name, limit, "first trigger")
-    seen = at.of(name)
+    failure = failed_to_serve(observation, name, limit, "first trigger")
+    seen = observation.of(name)
     if failure and seen.life is Life.ALIVE and (seen.state is DriverState.SERVING or seen.waits):
         # No other driver could continue once its source or its sink is reachable again.
         return say(Step.FALL_BACK, Promote(name), f"{failure}; {name} remains the current driver")

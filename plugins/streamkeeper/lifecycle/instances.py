@@ -44,84 +44,84 @@ def give_up(step: Step, reason: str, *, untouched: Outcome = Outcome.REFUSED) ->
     return say(step, FallBack(untouched), reason)
 
 
-def start(at: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
+def start(observation: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
     """Return the decision to plan, launch or give up an instance.
 
     Return None if the instance has started, has ended, or cannot be observed from here.
 
-    ``at``: the observation.
+    ``observation``: the observation.
     ``step``: the step of the decision.
     ``name``: the instance.
     ``release``: the release that it runs.
     ``role``: its role in the operation.
     """
-    if name not in at.state.instances:
+    if name not in observation.state.instances:
         return say(step, Plan(name, release, role), f"a {role.value} for {release} is needed")
-    if at.of(name).life is Life.ABSENT and not at.state.instances[name].ended:
-        if at.waited_s > at.operation.request.standby_s:
-            return give_up(step, f"{name} could not be started: {at.of(name).liveness.why}")
+    if observation.of(name).life is Life.ABSENT and not observation.state.instances[name].ended:
+        if observation.waited_s > observation.operation.request.standby_s:
+            return give_up(step, f"{name} could not be started: {observation.of(name).liveness.why}")
         mode = LaunchMode.DESCRIBE if role is Role.DESCRIBER else LaunchMode.STANDBY
         return say(step, Launch(name, mode), f"{name} is planned and not started yet")
     return None
 
 
-def ready(at: Observation, step: Step, name: str) -> Decision | None:
+def ready(observation: Observation, step: Step, name: str) -> Decision | None:
     """Return None if the instance is on standby; if not, the decision to wait until it is, or to give it up."""
-    stands_by = at.of(name).state is DriverState.STANDBY and at.of(name).life is Life.ALIVE
-    return None if stands_by else not_yet(at, step, name, "standby")
+    stands_by = observation.of(name).state is DriverState.STANDBY and observation.of(name).life is Life.ALIVE
+    return None if stands_by else not_yet(observation, step, name, "standby")
 
 
-def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
+def not_yet(observation: Observation, step: Step, name: str, what: str) -> Decision:
     """Return the decision to wait until an instance has reached ``what``, or to give up the instance."""
-    seen, limit = at.of(name), at.operation.request.standby_s
+    seen, limit = observation.of(name), observation.operation.request.standby_s
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended before {what}: {seen.liveness.why}")
     if seen.life is Life.UNKNOWN:
         return give_up(step, f"{name} cannot be observed: {seen.liveness.why}")
-    if at.waited_s > limit:
+    if observation.waited_s > limit:
         why = f": {seen.held_up_by}" if seen.held_up_by else ""
         return give_up(step, f"{name} did not reach {what} within {limit:g} s{why}")
     return say(step, Wait(f"{name}: {what}", limit), f"{name} is {seen.state.value if seen.state else 'starting'}")
 
 
 def send_go(
-    at: Observation, step: Step, name: str, release: str, role: Role, versions: Mapping[str, str]
+    observation: Observation, step: Step, name: str, release: str, role: Role, versions: Mapping[str, str]
 ) -> Decision | None:
     """Return the next decision on the way to GO (start, wait, appoint or send), or None once GO was sent.
 
-    ``at``: the observation.
+    ``observation``: the observation.
     ``step``: the step of the decision.
     ``name``: the instance.
     ``release``: the release that it runs.
     ``role``: its role in the operation.
     ``versions``: query -> checkpoint version that it will own.
     """
-    if CommandKind.GO in at.of(name).sent:
+    if CommandKind.GO in observation.of(name).sent:
         return None
-    pending = start(at, step, name, release, role)
-    if pending is None and not shadows(at, name):
-        pending = ready(at, step, name)
+    pending = start(observation, step, name, release, role)
+    if pending is None and not shadows(observation, name):
+        pending = ready(observation, step, name)
     if pending is not None:
         return pending
-    if at.state.appointed != name:
+    if observation.state.appointed != name:
         return say(step, Appoint(name, dict(versions)), f"{name} takes over {release}")
     return say(step, Send(name, CommandKind.GO), f"{name} is appointed")
 
 
-def shadows(at: Observation, name: str) -> bool:
+def shadows(observation: Observation, name: str) -> bool:
     """Whether the instance is running and fills a shadow, the output of a rebuild before the cutover."""
-    return at.of(name).state is DriverState.SHADOW and at.of(name).life is Life.ALIVE
+    return observation.of(name).state is DriverState.SHADOW and observation.of(name).life is Life.ALIVE
 
 
-def failed_to_serve(at: Observation, name: str, limit_s: float, what: str) -> str:
+def failed_to_serve(observation: Observation, name: str, limit_s: float, what: str) -> str:
     """Return why an instance that was sent GO will not take over; empty as long as it may still take over.
 
     ``limit_s``: the longest time for the present wait, in seconds.
     ``what``: the event that the step waits for, as named in the reason, such as ``first trigger``.
     """
-    seen = at.of(name)
+    seen = observation.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return seen.error or f"{name} ended before its {what}: {seen.liveness.why}"
-    if at.waited_s > limit_s:
+    if observation.waited_s > limit_s:
         return f"{name} did not complete its {what} within {limit_s:g} s" + (f": {seen.error}" if seen.error else "")
     return ""

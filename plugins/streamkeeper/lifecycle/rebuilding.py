@@ -26,7 +26,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """The person who requested the rebuild."""
     reason: str
     """The person's reason."""
-    at: str
+    asked_at: str
     """The time, UTC, ISO 8601."""
     seconds: int
     """The same time in seconds since 1970."""
@@ -86,7 +86,7 @@ def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPla
     record = JobRebuilt(
         requested_by=asked.requested_by,
         reason=asked.reason,
-        at=asked.at,
+        at=asked.asked_at,
         proof=_proof(seen),
         epoch=_epoch(seen, asked),
         newest_release=max([_release(seen), *(snapshot.newest_release for snapshot in seen.snapshots.values())]),

@@ -8,25 +8,25 @@ Rung = tuple[Cause, str, str]
 """A cause, its sentence, and the advice; an empty advice stands for the best action."""
 
 
-def no_store(at: RecoveryLook) -> Rung | None:
+def no_store(look: RecoveryLook) -> Rung | None:
     """Diagnose a store from which no record can be read; None if the store answers."""
-    if not at.store:
+    if not look.store:
         return None
-    told = f"the store does not answer, so the state of job {at.job} is unknown: {at.store}"
+    told = f"the store does not answer, so the state of job {look.job} is unknown: {look.store}"
     return Cause.STORE_OUT_OF_REACH, told, "make the store available; drivers wait for it and continue automatically"
 
 
-def journal_lost(at: RecoveryLook) -> Rung | None:
+def journal_lost(look: RecoveryLook) -> Rung | None:
     """Diagnose a missing journal of a job that other records name; None if the journal exists."""
-    if not at.lost:
+    if not look.lost:
         return None
-    back = f"put registry/{at.job} back in the store, or run `streamkeeper registry rebuild {at.job} --dry-run`"
-    return Cause.JOURNAL_LOST, at.lost, back
+    back = f"put registry/{look.job} back in the store, or run `streamkeeper registry rebuild {look.job} --dry-run`"
+    return Cause.JOURNAL_LOST, look.lost, back
 
 
-def outdated(at: RecoveryLook) -> Rung | None:
+def outdated(look: RecoveryLook) -> Rung | None:
     """Diagnose a journal that belongs to an older copy of the store; None if it does not."""
-    if not at.outdated:
+    if not look.outdated:
         return None
     newer = "put the newer store back, or move the job's registry folder away and run `streamkeeper registry rebuild`"
-    return Cause.JOURNAL_OUTDATED, at.outdated, newer
+    return Cause.JOURNAL_OUTDATED, look.outdated, newer

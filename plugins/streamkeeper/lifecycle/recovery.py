@@ -29,200 +29,204 @@ MENDED = frozenset({"last-commit-missing"})
 """Damage that a start repairs: the batch is replayed under its number, by which a numbered sink recognises it."""
 
 
-def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
+def diagnose(look: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
     """Return one cause with its evidence, and all actions, impossible ones last.
 
     Of the possible actions, those that need no acceptance come first.
 
     ``chosen``: the queries that a person wants to restore or rebuild. If it is empty, these are the damaged queries.
     """
-    cause, sentence, advice = next(found for rung in _LADDER if (found := rung(at)) is not None)
+    cause, sentence, advice = next(found for rung in _LADDER if (found := rung(look)) is not None)
     options = [
-        _restart(at, cause),
-        replan_option(at, against=_against_any(at, cause)),
-        _restore(at, cause, chosen),
-        _rebuild(at, cause, chosen),
+        _restart(look, cause),
+        replan_option(look, against=_against_any(look, cause)),
+        _restore(look, cause, chosen),
+        _rebuild(look, cause, chosen),
     ]
     ranked = sorted(options, key=lambda option: (not option.possible, option.asks))
     return Diagnosis(
-        job=at.job,
+        job=look.job,
         cause=cause,
         sentence=sentence,
-        evidence=tuple(_evidence(at)),
+        evidence=tuple(_evidence(look)),
         heading=HEADING_OF[cause],
         advice=advice or _advice(cause, ranked),
         options=tuple(ranked),
     )
 
 
-def _not_deployed(at: RecoveryLook) -> Rung | None:
-    if at.release:
+def _not_deployed(look: RecoveryLook) -> Rung | None:
+    if look.release:
         return None
-    return Cause.NOT_DEPLOYED, f"job {at.job} has never had a current release", "deploy the job"
+    return Cause.NOT_DEPLOYED, f"job {look.job} has never had a current release", "deploy the job"
 
 
-def _open(at: RecoveryLook) -> Rung | None:
-    if not at.open_operation:
+def _open(look: RecoveryLook) -> Rung | None:
+    if not look.open_operation:
         return None
-    told = f"operation {at.open_operation} is open{' and waits for a person' if at.waits else ''}"
-    carry = "answer its question" if at.waits else "clear its failed task, or continue it with `--on-open continue`"
+    told = f"operation {look.open_operation} is open{' and waits for a person' if look.waits else ''}"
+    carry = "answer its question" if look.waits else "clear its failed task, or continue it with `--on-open continue`"
     return Cause.OPERATION_OPEN, told, f"{carry}. To abort the operation, use `--on-open abort`"
 
 
-def _unreachable(at: RecoveryLook) -> Rung | None:
-    if at.life is not Life.UNKNOWN:
+def _unreachable(look: RecoveryLook) -> Rung | None:
+    if look.life is not Life.UNKNOWN:
         return None
-    told = f"driver {at.instance} cannot be observed from here, so its termination is not proven: {at.why}"
+    told = f"driver {look.instance} cannot be observed from here, so its termination is not proven: {look.why}"
     return (
         Cause.DRIVER_UNREACHABLE,
         told,
         "diagnose the job on the driver's machine, or boot that machine. If the machine is permanently lost, run"
-        f" `streamkeeper state-dead {at.job} {at.instance} --reason …`, or trigger the DAG streaming_state_dead",
+        f" `streamkeeper state-dead {look.job} {look.instance} --reason …`, or trigger the DAG streaming_state_dead",
     )
 
 
-def _full(at: RecoveryLook) -> Rung | None:
+def _full(look: RecoveryLook) -> Rung | None:
     space = "free disk space, but delete nothing inside a checkpoint; then restart"
-    return (Cause.DISK_FULL, at.full, space) if at.full else None
+    return (Cause.DISK_FULL, look.full, space) if look.full else None
 
 
-def _lost(at: RecoveryLook) -> Rung | None:
-    told = [f"query {query.query}: {query.lost}" for query in at.queries if query.lost]
+def _lost(look: RecoveryLook) -> Rung | None:
+    told = [f"query {query.query}: {query.lost}" for query in look.queries if query.lost]
     return (Cause.CHECKPOINT_LOST, "; ".join(told), "") if told else None
 
 
-def _damaged(at: RecoveryLook) -> Rung | None:
+def _damaged(look: RecoveryLook) -> Rung | None:
     told = [
         f"query {query.query}: its checkpoint {query.version} is damaged at {harm.where}"
         f" ({harm.shape}: {harm.evidence})"
-        for query in at.queries
+        for query in look.queries
         for harm in query.harmed[:1]
     ]
     return (Cause.CHECKPOINT_DAMAGED, "; ".join(told), "") if told else None
 
 
-def _ahead(at: RecoveryLook) -> Rung | None:
+def _ahead(look: RecoveryLook) -> Rung | None:
     told = [
         f"query {query.query}: {query.output} contains batch {query.holds} of {query.version}, but its checkpoint has"
         f" planned {'no batch' if query.planned is None else f'only up to {query.planned}'}: an older checkpoint"
         f" replaced it"
-        for query in at.queries
+        for query in look.queries
         if query.ahead
     ]
     return (Cause.SINK_AHEAD, "; ".join(told), "") if told else None
 
 
-def _output_lost(at: RecoveryLook) -> Rung | None:
-    lost = [query for query in at.queries if query.output_lost]
+def _output_lost(look: RecoveryLook) -> Rung | None:
+    lost = [query for query in look.queries if query.output_lost]
     told = [f"query {each.query}: output {each.output} lacks committed batches: {each.output_lost}" for each in lost]
     put_back = "restore the output to its last state, then restart. Otherwise rebuild it, or accept the missing batches"
     return (Cause.OUTPUT_LOST, "; ".join(told), put_back) if told else None
 
 
-def _unproven(at: RecoveryLook) -> Rung | None:
+def _unproven(look: RecoveryLook) -> Rung | None:
     told = [
-        f"query {query.query}, version {query.version}: {_on_start(query)}" for query in at.queries if query.unproven
+        f"query {query.query}, version {query.version}: {_on_start(query)}" for query in look.queries if query.unproven
     ]
-    if not told or at.life is Life.ALIVE:
+    if not told or look.life is Life.ALIVE:
         return None
-    copy = f"run `streamkeeper snapshot take {at.job}`, then restore that copy, which the old driver cannot write"
+    copy = f"run `streamkeeper snapshot take {look.job}`, then restore that copy, which the old driver cannot write"
     return Cause.OWNER_UNPROVEN, "; ".join(told), copy
 
 
-def _input_gone(at: RecoveryLook) -> Rung | None:
-    told = [f"query {query.query}: {query.input_gone}" for query in at.queries if query.input_gone]
+def _input_gone(look: RecoveryLook) -> Rung | None:
+    told = [f"query {query.query}: {query.input_gone}" for query in look.queries if query.input_gone]
     put_back = (
         "put the files back, then restart; without the files, Spark would run the batch and report no error. If they"
-        f" were renamed or permanently deleted, run `streamkeeper snapshot take {at.job} --without-open-batch`, then"
+        f" were renamed or permanently deleted, run `streamkeeper snapshot take {look.job} --without-open-batch`, then"
         " restore"
     )
     return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
 
 
-def _dropped(at: RecoveryLook) -> Rung | None:
+def _dropped(look: RecoveryLook) -> Rung | None:
     pass_over = (
         "put the input back if there is a copy. Otherwise deploy a release that reads with failOnDataLoss=false; a"
         " person must approve that first, and sees the skipped offsets"
     )
-    return (Cause.SOURCE_OFFSET_LOST, at.dropped, pass_over) if at.dropped else None
+    return (Cause.SOURCE_OFFSET_LOST, look.dropped, pass_over) if look.dropped else None
 
 
-def _sink_down(at: RecoveryLook) -> Rung | None:
-    told = [f"query {query.query}: {query.sink_unknown}" for query in at.queries if query.sink_down]
-    told += [f"driver {at.instance} waits: {at.away}"] if at.away and not at.frozen and not told else []
+def _sink_down(look: RecoveryLook) -> Rung | None:
+    told = [f"query {query.query}: {query.sink_unknown}" for query in look.queries if query.sink_down]
+    told += [f"driver {look.instance} waits: {look.away}"] if look.away and not look.frozen and not told else []
     back = "make the output available; a running driver then continues automatically, an ended driver is restarted"
     return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
 
 
-def _stopped(at: RecoveryLook) -> Rung | None:
-    if not at.stopped or at.life is Life.ALIVE:
+def _stopped(look: RecoveryLook) -> Rung | None:
+    if not look.stopped or look.life is Life.ALIVE:
         return None
     return (
         Cause.STOPPED,
-        f"the job was stopped by {at.stopped}",
+        f"the job was stopped by {look.stopped}",
         "no repair is needed; start the job when it should run",
     )
 
 
-def _exhausted(at: RecoveryLook) -> Rung | None:
-    if not at.exhausted or at.frozen:
+def _exhausted(look: RecoveryLook) -> Rung | None:
+    if not look.exhausted or look.frozen:
         return None
     more = "deploy with more memory for the driver, or with smaller batches; a restart alone fails in the same way"
-    return Cause.OUT_OF_MEMORY, f"driver {at.instance} ran out of memory: {at.exhausted}", more
+    return Cause.OUT_OF_MEMORY, f"driver {look.instance} ran out of memory: {look.exhausted}", more
 
 
-def _alive(at: RecoveryLook) -> Rung | None:
+def _alive(look: RecoveryLook) -> Rung | None:
     """Diagnose a driver with live processes; None for any other driver."""
-    if at.life is not Life.ALIVE:
+    if look.life is not Life.ALIVE:
         return None
-    if at.frozen:
-        return Cause.DRIVER_FROZEN, f"driver {at.instance} is stopped (frozen): {at.why}", ""
-    failing = [f"query {query.query}: {query.failing}" for query in at.queries if query.failing]
+    if look.frozen:
+        return Cause.DRIVER_FROZEN, f"driver {look.instance} is stopped (frozen): {look.why}", ""
+    failing = [f"query {query.query}: {query.failing}" for query in look.queries if query.failing]
     if failing:
         return Cause.BATCH_FAILS, f"the same batch fails repeatedly: {'; '.join(failing)}", _READ_THE_RECORD
     # A restarted driver reports its last run's error until every query has completed a trigger.
-    if at.before or at.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
+    if look.before or look.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
         broke = [
-            query for query in at.queries if query.open_batch is not None and at.before and query.query in at.broke
+            each for each in look.queries if each.open_batch is not None and look.before and each.query in look.broke
         ]
         if broke:
             which = ", ".join(f"batch {query.open_batch} of {query.query}" for query in broke)
-            return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {at.before}", _READ_THE_RECORD
-        ended = at.error or at.before
+            return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {look.before}", _READ_THE_RECORD
+        ended = look.error or look.before
         told = f": its last run ended with {ended}" if ended else ""
         return (
             Cause.DRIVER_STARTING,
-            f"driver {at.instance} is starting and has not completed a batch yet{told}",
+            f"driver {look.instance} is starting and has not completed a batch yet{told}",
             "wait",
         )
-    return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} runs {at.release}", "nothing to do"
+    return Cause.NOTHING_WRONG, f"nothing is wrong: {look.instance} runs {look.release}", "nothing to do"
 
 
-def _rebooted(at: RecoveryLook) -> Rung | None:
-    if not at.rebooted:
+def _rebooted(look: RecoveryLook) -> Rung | None:
+    if not look.rebooted:
         return None
-    return Cause.MACHINE_REBOOTED, f"driver {at.instance} ended when its machine rebooted: {at.why}", ""
+    return Cause.MACHINE_REBOOTED, f"driver {look.instance} ended when its machine rebooted: {look.why}", ""
 
 
-def _ended(at: RecoveryLook) -> Rung:
+def _ended(look: RecoveryLook) -> Rung:
     """Diagnose a driver that has ended: on command, with an error, or without a report."""
-    if at.state is DriverState.FINISHED:
+    if look.state is DriverState.FINISHED:
         return (
             Cause.NOTHING_WRONG,
-            f"nothing is wrong: {at.instance} read all available input and ended",
+            f"nothing is wrong: {look.instance} read all available input and ended",
             "nothing to do",
         )
-    if at.state is DriverState.FAILED and at.by_signal:
-        return Cause.DRIVER_KILLED, f"driver {at.instance} was {at.error}, and no driver has run since", ""
-    opened = [f"batch {query.open_batch} of {query.query}" for query in at.queries if query.open_batch is not None]
-    if at.state is DriverState.FAILED and opened and at.error:
-        told = f"driver {at.instance} failed with {', '.join(opened)} open: {at.error}"
+    if look.state is DriverState.FAILED and look.by_signal:
+        return Cause.DRIVER_KILLED, f"driver {look.instance} was {look.error}, and no driver has run since", ""
+    opened = [f"batch {query.open_batch} of {query.query}" for query in look.queries if query.open_batch is not None]
+    if look.state is DriverState.FAILED and opened and look.error:
+        told = f"driver {look.instance} failed with {', '.join(opened)} open: {look.error}"
         return Cause.BATCH_FAILS, told, _READ_THE_RECORD
-    if at.state is not None and at.state.terminal and at.state is not DriverState.FAILED:
-        return Cause.DRIVER_KILLED, f"driver {at.instance} ended ({at.state.value}) and no driver has run since", ""
-    if at.state is DriverState.FAILED and at.error:
-        return Cause.DRIVER_FAILED, f"driver {at.instance} failed: {at.error}", ""
-    return Cause.DRIVER_KILLED, f"driver {at.instance} ended without a report, as a killed process does: {at.why}", ""
+    if look.state is not None and look.state.terminal and look.state is not DriverState.FAILED:
+        return Cause.DRIVER_KILLED, f"driver {look.instance} ended ({look.state.value}) and no driver has run since", ""
+    if look.state is DriverState.FAILED and look.error:
+        return Cause.DRIVER_FAILED, f"driver {look.instance} failed: {look.error}", ""
+    return (
+        Cause.DRIVER_KILLED,
+        f"driver {look.instance} ended without a report, as a killed process does: {look.why}",
+        "",
+    )
 
 
 _READ_THE_RECORD = (
@@ -254,16 +258,16 @@ _NOTHING_CAN_BE_DONE = frozenset(
 )
 
 
-def _evidence(at: RecoveryLook) -> Iterator[str]:
+def _evidence(look: RecoveryLook) -> Iterator[str]:
     """Yield all observations, one line each, whatever the cause."""
-    if at.instance and at.life is not None:
-        said = f", its last report is {at.state.value}" if at.state is not None else ", it has not reported"
-        yield f"driver {at.instance}: {at.life.value}, {at.why}{said}"
-        if at.error:
-            yield f"driver {at.instance} reported: {at.error}"
-    if at.stopped:
-        yield f"stopped by {at.stopped}"
-    for query in at.queries:
+    if look.instance and look.life is not None:
+        said = f", its last report is {look.state.value}" if look.state is not None else ", it has not reported"
+        yield f"driver {look.instance}: {look.life.value}, {look.why}{said}"
+        if look.error:
+            yield f"driver {look.instance} reported: {look.error}"
+    if look.stopped:
+        yield f"stopped by {look.stopped}"
+    for query in look.queries:
         stands = "no batch" if query.committed is None else f"batch {query.committed}"
         opened = f", batch {query.open_batch} is open" if query.open_batch is not None else ""
         held = query.sink_unknown or f"contains {'no batch of it' if query.holds is None else f'batch {query.holds}'}"
@@ -290,26 +294,26 @@ def _advice(cause: Cause, ranked: list[Option]) -> str:
     return f"{best.action.value}{person}"
 
 
-def _restart(at: RecoveryLook, cause: Cause) -> Option:
-    damaged = [query for query in at.queries if query.damaged and not (mendable(query) or query.only_output_lost)]
-    why_not = _against_any(at, cause)
+def _restart(look: RecoveryLook, cause: Cause) -> Option:
+    damaged = [query for query in look.queries if query.damaged and not (mendable(query) or query.only_output_lost)]
+    why_not = _against_any(look, cause)
     if not why_not and cause is Cause.NOTHING_WRONG:
         why_not = "the job is healthy"
     if not why_not and damaged:
         why_not = "; ".join(f"query {query.query}: {_on_start(query)}" for query in damaged)
     gone = [
         f"query {query.query}: its open batch would run without the missing files"
-        for query in at.queries
+        for query in look.queries
         if query.input_gone
     ]
     # Every start checks the sources again, and the files may have been put back.
-    unless = "; the start is refused unless the missing input is back" if at.dropped else ""
+    unless = "; the start is refused unless the missing input is back" if look.dropped else ""
     return Option(
         action=RecoveryAction.RESTART,
-        does=f"start {at.release} on the current checkpoint versions{unless}",
+        does=f"start {look.release} on the current checkpoint versions{unless}",
         why_not=why_not or "; ".join(gone),
-        prices=tuple(price_of_restart(query) for query in at.queries),
-        stands_on=(at.release, *(f"{query.query}/{query.version}" for query in at.queries)),
+        prices=tuple(price_of_restart(query) for query in look.queries),
+        stands_on=(look.release, *(f"{query.query}/{query.version}" for query in look.queries)),
     )
 
 
@@ -321,27 +325,27 @@ def mendable(query: QueryLook) -> bool:
     return bool(shapes) and shapes <= MENDED and alone and knows
 
 
-def _restore(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
-    wanted = [query for query in at.queries if query.query in (chosen or _damaged_queries(at))]
+def _restore(look: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
+    wanted = [query for query in look.queries if query.query in (chosen or _damaged_queries(look))]
     none = [f"query {query.query}: {query.no_restore}" for query in wanted if query.replay is None]
     none += [f"query {query.query}: {short}" for query in wanted if (short := too_short(query))]
-    why_not = _against_any(at, cause) or _against_none(at, wanted, "restore") or "; ".join(none)
+    why_not = _against_any(look, cause) or _against_none(look, wanted, "restore") or "; ".join(none)
     taken = [(query, query.replay) for query in wanted if query.replay is not None]
     told = ", ".join(f"{query.query} from {replay.snapshot} (batch {replay.batch})" for query, replay in taken)
     return Option(
         action=RecoveryAction.RESTORE,
-        does=f"restore {told} as the next checkpoint version, then start {at.release}" if told else "",
+        does=f"restore {told} as the next checkpoint version, then start {look.release}" if told else "",
         why_not=why_not,
         prices=tuple(price_of_replay(query, replay) for query, replay in taken),
         snapshots={query.query: replay.snapshot for query, replay in taken},
-        stands_on=(at.release, *(f"{at.job}/{query.query} {replay.snapshot}" for query, replay in taken)),
+        stands_on=(look.release, *(f"{look.job}/{query.query} {replay.snapshot}" for query, replay in taken)),
     )
 
 
-def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
-    wanted = [query for query in at.queries if query.query in (chosen or _damaged_queries(at))]
+def _rebuild(look: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
+    wanted = [query for query in look.queries if query.query in (chosen or _damaged_queries(look))]
     none = [f"query {query.query}: {query.no_rebuild}" for query in wanted if query.no_rebuild]
-    why_not = _against_any(at, cause) or _against_none(at, wanted, "rebuild") or "; ".join(none)
+    why_not = _against_any(look, cause) or _against_none(look, wanted, "rebuild") or "; ".join(none)
     swapped = "all rows, unpublished; they replace the output once they cover all input that was read"
     return Option(
         action=RecoveryAction.REBUILD,
@@ -350,17 +354,17 @@ def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
         prices=tuple(
             Price(query=query.query, output=query.output, read=query.rebuild, written=swapped) for query in wanted
         ),
-        stands_on=(at.release, *(f"{query.query}/{query.version}" for query in wanted)),
+        stands_on=(look.release, *(f"{query.query}/{query.version}" for query in wanted)),
     )
 
 
-def _against_any(at: RecoveryLook, cause: Cause) -> str:
+def _against_any(look: RecoveryLook, cause: Cause) -> str:
     """Return why no action at all is possible now; empty if one may be."""
     if cause in _NOTHING_CAN_BE_DONE:
         return _CAUSES[cause]
     # Such a query cannot be started; the actions of a recovery are its remedy.
-    forked = any(query.unproven for query in at.queries)
-    return "a person stopped the job; start it first" if at.stopped and not forked else ""
+    forked = any(query.unproven for query in look.queries)
+    return "a person stopped the job; start it first" if look.stopped and not forked else ""
 
 
 _CAUSES = {
@@ -374,12 +378,12 @@ _CAUSES = {
 }
 
 
-def _against_none(at: RecoveryLook, wanted: list[QueryLook], verb: str) -> str:
-    return "" if wanted else f"no checkpoint of {at.job} is damaged; to {verb} a healthy query, name it"
+def _against_none(look: RecoveryLook, wanted: list[QueryLook], verb: str) -> str:
+    return "" if wanted else f"no checkpoint of {look.job} is damaged; to {verb} a healthy query, name it"
 
 
-def _damaged_queries(at: RecoveryLook) -> frozenset[str]:
-    return frozenset(query.query for query in at.queries if query.damaged)
+def _damaged_queries(look: RecoveryLook) -> frozenset[str]:
+    return frozenset(query.query for query in look.queries if query.damaged)
 
 
 def _on_start(query: QueryLook) -> str:

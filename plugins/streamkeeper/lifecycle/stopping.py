@@ -52,36 +52,36 @@ class StopView(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the present wait started."""
 
 
-def decide_stop(at: StopView) -> StopDecision:
+def decide_stop(view: StopView) -> StopDecision:
     """Return the next action: drain an owner, wait, kill it after the deadline, or record its proven end.
 
     ``Stopped``, ``TakenOver`` and ``Unprovable`` are the actions that end the stop.
     """
-    stopped, operation = at.state.stopped, at.state.open_operation
-    if stopped is None or stopped.operation != at.stop:
+    stopped, operation = view.state.stopped, view.state.open_operation
+    if stopped is None or stopped.operation != view.stop:
         return _say(TakenOver(), "a later request replaced this one")
     if operation is not None:
         return _say(TakenOver(), f"operation {operation.operation} was started later, and decides which release serves")
-    for owner in at.state.owners:
-        return _end(at, owner)
-    return _say(Stopped(), f"{at.state.serving_release or 'no release'} no longer runs")
+    for owner in view.state.owners:
+        return _end(view, owner)
+    return _say(Stopped(), f"{view.state.serving_release or 'no release'} no longer runs")
 
 
-def _end(at: StopView, owner: InstanceState) -> StopDecision:
-    name, seen = owner.instance, at.seen.get(owner.instance, Seen())
-    killing = at.on == kill_wait(name)
+def _end(view: StopView, owner: InstanceState) -> StopDecision:
+    name, seen = owner.instance, view.seen.get(owner.instance, Seen())
+    killing = view.on == kill_wait(name)
     if seen.life in (Life.DEAD, Life.ABSENT):
         return _say(record_of(name, seen), seen.liveness.why)
     if CommandKind.DRAIN not in seen.sent:
         # Also sent to a driver that cannot be observed: it stops by itself, and only the proof is left to its machine.
         return _say(Send(name, CommandKind.DRAIN), f"{owner.release} must stop")
-    if seen.life is Life.UNKNOWN and at.waited_s > at.drain_s:
+    if seen.life is Life.UNKNOWN and view.waited_s > view.drain_s:
         why = f"driver {name} was ordered to drain, but cannot be proven dead from here: {seen.liveness.why}"
         return _say(Unprovable(), why)
-    if killing and at.waited_s > KILL_S:
+    if killing and view.waited_s > KILL_S:
         return _say(Unprovable(), f"driver {name} was killed, but is still alive: {seen.liveness.why}")
-    patience_s = min(at.drain_s, HALTED_S) if seen.liveness.halted else at.drain_s
-    if seen.life is Life.ALIVE and (killing or at.waited_s > patience_s):
+    patience_s = min(view.drain_s, HALTED_S) if seen.liveness.halted else view.drain_s
+    if seen.life is Life.ALIVE and (killing or view.waited_s > patience_s):
         return _say(Kill(name), undrained(name, seen, patience_s))
     return _say(Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")
 

@@ -36,27 +36,27 @@ def may_replan(query: QueryLook) -> str:
     return ""
 
 
-def replan_option(at: RecoveryLook, *, against: str) -> Option:
+def replan_option(look: RecoveryLook, *, against: str) -> Option:
     """Return the option REPLAN. It is possible only if the open batch of every damaged query can be planned again.
     Other queries are unchanged.
 
     ``against``: why no action is possible now; empty if there is no objection.
     """
-    damaged = [query for query in at.queries if query.damaged]
+    damaged = [query for query in look.queries if query.damaged]
     cannot = [f"query {query.query}: {why}" for query in damaged if (why := may_replan(query))]
-    why_not = against or ("" if damaged else f"no checkpoint of {at.job} is damaged")
-    if not why_not and at.life is Life.ALIVE:
-        why_not = f"driver {at.instance} is running; stop the job first"
+    why_not = against or ("" if damaged else f"no checkpoint of {look.job} is damaged")
+    if not why_not and look.life is Life.ALIVE:
+        why_not = f"driver {look.instance} is running; stop the job first"
     why_not = why_not or "; ".join(cannot)
     planned = {query.query: query.replan for query in damaged if query.replan is not None}
     told = ", ".join(f"{name} without the plan of batch {replan.batch}" for name, replan in planned.items())
     return Option(
         action=RecoveryAction.REPLAN,
-        does=f"use a copy of {told} as the next checkpoint version, then start {at.release}" if planned else "",
+        does=f"use a copy of {told} as the next checkpoint version, then start {look.release}" if planned else "",
         why_not=why_not,
         prices=tuple(_price_of_replan(query, query.replan) for query in damaged if query.replan is not None),
         replans={name: replan.batch for name, replan in planned.items()},
-        stands_on=(at.release, *(f"{query.query}/{query.version}" for query in damaged)),
+        stands_on=(look.release, *(f"{query.query}/{query.version}" for query in damaged)),
     )
 
 

@@ -76,187 +76,200 @@ def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tupl
     The reason is empty if each query has a transition.
     """
     ways: dict[str, QueryWay] = {}
-    for name, at in sorted(facts.items()):
-        found = _choose(request, at) if request.recover is None else _recover(request, request.recover, name, at)
+    for name, query_facts in sorted(facts.items()):
+        found = (
+            _choose(request, query_facts)
+            if request.recover is None
+            else _recover(request, request.recover, name, query_facts)
+        )
         if isinstance(found, str):
             return ways, f"query {name}: {found}"
         ways[name] = found
     return ways, ""
 
 
-def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
-    if at.judged.verdict is Verdict.REFUSE and not (request.rollback and _only_of_the_present(at.judged.findings)):
-        if request.strategy is Strategy.REBUILD and _only_the_output_is_lost(at.judged.findings):
-            way = _against_rebuild(request, at) or _rebuild(request, at)
+def _choose(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
+    if facts.judged.verdict is Verdict.REFUSE and not (
+        request.rollback and _only_of_the_present(facts.judged.findings)
+    ):
+        if request.strategy is Strategy.REBUILD and _only_the_output_is_lost(facts.judged.findings):
+            way = _against_rebuild(request, facts) or _rebuild(request, facts)
             return way if isinstance(way, str) else _without_way_back(way, "the output before the rebuild is lost")
-        return _refusal(at.judged.findings)
-    if not at.current:
-        return QueryWay(way=Way.START, version=at.next, opaque=_may_be_renamed(at.judged.findings))
+        return _refusal(facts.judged.findings)
+    if not facts.current:
+        return QueryWay(way=Way.START, version=facts.next, opaque=_may_be_renamed(facts.judged.findings))
     if request.rollback:
-        return _roll_back(request, at)
+        return _roll_back(request, facts)
     match request.strategy:
         case Strategy.RESUME:
-            return _resume(request, at)
+            return _resume(request, facts)
         case Strategy.HANDOFF:
-            return _against_handoff(request, at) or _handoff(request, at)
+            return _against_handoff(request, facts) or _handoff(request, facts)
         case Strategy.REBUILD:
-            return _against_rebuild(request, at) or _rebuild(request, at)
+            return _against_rebuild(request, facts) or _rebuild(request, facts)
         case Strategy.AUTO:
-            return _follow(request, at)
+            return _follow(request, facts)
 
 
-def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts) -> QueryWay | str:
+def _recover(request: DeployRequest, asked: Recovery, query: str, facts: QueryFacts) -> QueryWay | str:
     """Return the announced transition. Damage to the version that it leaves is its reason, so it does not block it."""
     left = query in asked.snapshots or query in asked.rebuilt
-    refuse = at.judged.verdict is Verdict.REFUSE
-    if refuse and not _may_recover(at, left=left):
-        return _refusal(at.judged.findings)
-    if not at.current:
-        return QueryWay(way=Way.START, version=at.next)
+    refuse = facts.judged.verdict is Verdict.REFUSE
+    if refuse and not _may_recover(facts, left=left):
+        return _refusal(facts.judged.findings)
+    if not facts.current:
+        return QueryWay(way=Way.START, version=facts.next)
     gone_bad = "the checkpoint that it leaves is damaged; recover again, from another snapshot"
     back = (None, gone_bad) if refuse else (Way.RETURN, "")
     if query in asked.snapshots:
-        if at.boundary is None:
+        if facts.boundary is None:
             return f"there is no snapshot {asked.snapshots[query]} from which to restore it"
-        if at.boundary.blocked:
-            return f"{at.boundary.blocked} ({_AT_REST.format(job=request.job, query=query, id=at.boundary.snapshot)})"
+        if facts.boundary.blocked:
+            return (
+                f"{facts.boundary.blocked}"
+                f" ({_AT_REST.format(job=request.job, query=query, id=facts.boundary.snapshot)})"
+            )
         # The replay was announced, and a person accepted it if the output does not recognise repeated batches.
         return QueryWay(
             way=Way.RESTORE,
-            before=at.current,
-            version=at.next,
-            batch=at.boundary.batch,
-            snapshot=at.boundary.snapshot,
+            before=facts.current,
+            version=facts.next,
+            batch=facts.boundary.batch,
+            snapshot=facts.boundary.snapshot,
             back=back[0],
             no_way_back=back[1],
         )
     if query in asked.rebuilt:
-        way = _against_rebuild(request, at) or _rebuild(request, at)
+        way = _against_rebuild(request, facts) or _rebuild(request, facts)
         return way if isinstance(way, str) or not refuse else _without_way_back(way, gone_bad)
-    return _resume(request, at)
+    return _resume(request, facts)
 
 
 def _without_way_back(way: QueryWay, why: str) -> QueryWay:
     return msgspec.structs.replace(way, back=None, no_way_back=why)
 
 
-def _may_recover(at: QueryFacts, *, left: bool) -> bool:
+def _may_recover(facts: QueryFacts, *, left: bool) -> bool:
     """Whether the recovery leaves behind, or a start repairs, every problem that forbids a resume."""
-    fatal = [finding for finding in at.judged.findings if finding.severity is Severity.FATAL]
+    fatal = [finding for finding in facts.judged.findings if finding.severity is Severity.FATAL]
     if left:
         return all(concern_of(finding) in _LEFT_BEHIND for finding in fatal)
     mended = {f"checkpoint-{shape}" for shape in MENDED}
-    return capabilities_of(at.candidate.sink.kind).knows_batches and all(finding.rule in mended for finding in fatal)
+    return capabilities_of(facts.candidate.sink.kind).knows_batches and all(finding.rule in mended for finding in fatal)
 
 
-def _follow(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
-    if at.judged.verdict is not Verdict.SWITCH:
-        return _resume(request, at)
-    no_handoff = _against_handoff(request, at)
+def _follow(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
+    if facts.judged.verdict is not Verdict.SWITCH:
+        return _resume(request, facts)
+    no_handoff = _against_handoff(request, facts)
     if not no_handoff:
-        return _handoff(request, at)
-    no_rebuild = _against_rebuild(request, at)
+        return _handoff(request, facts)
+    no_rebuild = _against_rebuild(request, facts)
     if not no_rebuild:
-        return _rebuild(request, at)
-    causes = _causes(at.judged.findings, Severity.BREAKING)
+        return _rebuild(request, facts)
+    causes = _causes(facts.judged.findings, Severity.BREAKING)
     return f"{causes}. No handoff is possible, because {no_handoff}. No rebuild is possible, because {no_rebuild}"
 
 
-def _resume(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
-    if at.judged.verdict is Verdict.SWITCH:
-        return f"it cannot resume: {_causes(at.judged.findings, Severity.BREAKING)}"
-    back, no_way_back = _back_from_resume(request, at)
+def _resume(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
+    if facts.judged.verdict is Verdict.SWITCH:
+        return f"it cannot resume: {_causes(facts.judged.findings, Severity.BREAKING)}"
+    back, no_way_back = _back_from_resume(request, facts)
     return QueryWay(
         way=Way.RESUME,
-        before=at.current,
-        version=at.current,
-        opaque=at.judged.verdict is Verdict.BACKUP,
+        before=facts.current,
+        version=facts.current,
+        opaque=facts.judged.verdict is Verdict.BACKUP,
         back=back,
         no_way_back=no_way_back,
     )
 
 
-def _handoff(request: DeployRequest, at: QueryFacts) -> QueryWay:
-    back, no_way_back = _back_by_replay(request, at, Way.RETURN)
+def _handoff(request: DeployRequest, facts: QueryFacts) -> QueryWay:
+    back, no_way_back = _back_by_replay(request, facts, Way.RETURN)
     return QueryWay(
         way=Way.HANDOFF,
-        before=at.current,
-        version=at.next,
-        opaque=any(is_carried_over(finding, keeps_state=_keeps_state(at)) for finding in at.judged.findings),
-        state_given_up=_keeps_state(at),
+        before=facts.current,
+        version=facts.next,
+        opaque=any(is_carried_over(finding, keeps_state=_keeps_state(facts)) for finding in facts.judged.findings),
+        state_given_up=_keeps_state(facts),
         back=back,
         no_way_back=no_way_back,
     )
 
 
-def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
-    back, no_way_back = _back_by_replay(request, at, Way.RETURN)
+def _rebuild(request: DeployRequest, facts: QueryFacts) -> QueryWay:
+    back, no_way_back = _back_by_replay(request, facts, Way.RETURN)
     return QueryWay(
         way=Way.REBUILD,
-        before=at.current,
-        version=at.next,
-        opaque_code=any(finding.severity is Severity.OPAQUE for finding in at.judged.findings),
+        before=facts.current,
+        version=facts.next,
+        opaque_code=any(finding.severity is Severity.OPAQUE for finding in facts.judged.findings),
         back=back,
         no_way_back=no_way_back,
     )
 
 
-def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
+def _roll_back(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
     """Resume from the last commit if the old release can; else return to its kept version or its last snapshot.
 
     Of these two, the first that loses no rows is chosen. If both lose rows, the first one is chosen and requires
     ``accept_loss``.
     """
-    if at.judged.verdict is Verdict.RESUME:
-        return _resume(request, at)
-    back = [way for way in (_to_kept(at), _to_boundary(at)) if way is not None]
+    if facts.judged.verdict is Verdict.RESUME:
+        return _resume(request, facts)
+    back = [way for way in (_to_kept(facts), _to_boundary(facts)) if way is not None]
     if not back:
-        causes = _causes(at.judged.findings, Severity.BREAKING, Severity.OPAQUE)
+        causes = _causes(facts.judged.findings, Severity.BREAKING, Severity.OPAQUE)
         neither = "there is neither a checkpoint version on which this release ran nor a snapshot of its last batch"
-        blocked = _blocked(at)
+        blocked = _blocked(facts)
         return f"{causes}; {f'{blocked} ({_PRESENT_TOPIC})' if blocked else neither}"
     way, place, loses = next((each for each in back if not each[2]), back[0])
-    if cannot := _against_replay(request, at.candidate.sink.kind):
+    if cannot := _against_replay(request, facts.candidate.sink.kind):
         return f"it cannot go back to {place}: {cannot}"
     if loses and not request.accept_loss:
         return f"going back to {place} {loses}; put the files back, or accept the loss with accept_loss"
     return way
 
 
-def _blocked(at: QueryFacts) -> str:
+def _blocked(facts: QueryFacts) -> str:
     """Return why the query cannot go back to its kept version or its snapshot; empty without such a reason."""
-    return "; ".join(filter(None, (at.kept_blocked, at.boundary.blocked if at.boundary is not None else "")))
+    return "; ".join(filter(None, (facts.kept_blocked, facts.boundary.blocked if facts.boundary is not None else "")))
 
 
-def _to_kept(at: QueryFacts) -> tuple[QueryWay, str, str] | None:
+def _to_kept(facts: QueryFacts) -> tuple[QueryWay, str, str] | None:
     """Return the transition, its target, and the rows that it loses; None without a version that can continue."""
-    if not at.kept or at.kept == at.current or at.kept_blocked:
+    if not facts.kept or facts.kept == facts.current or facts.kept_blocked:
         return None
-    return QueryWay(way=Way.RETURN, before=at.current, version=at.kept, back=Way.RETURN), at.kept, at.kept_loses
+    return (
+        QueryWay(way=Way.RETURN, before=facts.current, version=facts.kept, back=Way.RETURN),
+        facts.kept,
+        facts.kept_loses,
+    )
 
 
-def _to_boundary(at: QueryFacts) -> tuple[QueryWay, str, str] | None:
-    if at.boundary is None or at.boundary.blocked:
+def _to_boundary(facts: QueryFacts) -> tuple[QueryWay, str, str] | None:
+    if facts.boundary is None or facts.boundary.blocked:
         return None
     way = QueryWay(
         way=Way.RESTORE,
-        before=at.current,
-        version=at.next,
-        batch=at.boundary.batch,
-        snapshot=at.boundary.snapshot,
+        before=facts.current,
+        version=facts.next,
+        batch=facts.boundary.batch,
+        snapshot=facts.boundary.snapshot,
         back=Way.RETURN,
     )
-    return way, f"batch {at.boundary.batch}", at.boundary.loses
+    return way, f"batch {facts.boundary.batch}", facts.boundary.loses
 
 
-def _back_from_resume(request: DeployRequest, at: QueryFacts) -> tuple[Way | None, str]:
-    if at.reverse is Verdict.RESUME:
+def _back_from_resume(request: DeployRequest, facts: QueryFacts) -> tuple[Way | None, str]:
+    if facts.reverse is Verdict.RESUME:
         return Way.RESUME, ""
-    return _back_by_replay(request, at, Way.RESTORE)
+    return _back_by_replay(request, facts, Way.RESTORE)
 
 
-def _back_by_replay(request: DeployRequest, at: QueryFacts, way: Way) -> tuple[Way | None, str]:
-    kind = at.deployed.sink.kind if at.deployed is not None else at.candidate.sink.kind
+def _back_by_replay(request: DeployRequest, facts: QueryFacts, way: Way) -> tuple[Way | None, str]:
+    kind = facts.deployed.sink.kind if facts.deployed is not None else facts.candidate.sink.kind
     cannot = _against_replay(request, kind)
     return (None, cannot) if cannot else (way, "")
 
@@ -267,48 +280,50 @@ def _against_replay(request: DeployRequest, kind: str) -> str:
     return f"its {kind} output would receive batches a second time (use accept_risk if it accepts them)"
 
 
-def _keeps_state(at: QueryFacts) -> bool:
-    return bool(at.candidate.operators or (at.deployed is not None and at.deployed.operators))
+def _keeps_state(facts: QueryFacts) -> bool:
+    return bool(facts.candidate.operators or (facts.deployed is not None and facts.deployed.operators))
 
 
-def _against_handoff(request: DeployRequest, at: QueryFacts) -> str:
+def _against_handoff(request: DeployRequest, facts: QueryFacts) -> str:
     """Return why the offsets or the output cannot be kept; empty if they can."""
-    old, new = at.deployed, at.candidate
+    old, new = facts.deployed, facts.candidate
     if old is None:
         return "the query that it would continue is unknown"
-    if _keeps_state(at) and not request.accept_state_loss:
+    if _keeps_state(facts) and not request.accept_state_loss:
         return "its state would be lost (use accept_state_loss to accept that)"
     if not old.sink.same_place(new.sink):
         return f"the rows in {old.sink.output} would be missing in {new.sink.output}"
-    breaking = [finding for finding in at.judged.findings if finding.severity is Severity.BREAKING]
+    breaking = [finding for finding in facts.judged.findings if finding.severity is Severity.BREAKING]
     if capabilities_of(new.sink.kind).one_place and Concern.OUTPUT in map(concern_of, breaking):
         return "the existing output does not accept its rows"
-    others = sorted({finding.rule for finding in breaking if _about_offsets(finding, state_given_up=_keeps_state(at))})
+    others = sorted(
+        {finding.rule for finding in breaking if _about_offsets(finding, state_given_up=_keeps_state(facts))}
+    )
     return f"its offsets would mean something else ({', '.join(others)})" if others else ""
 
 
-def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
+def _against_rebuild(request: DeployRequest, facts: QueryFacts) -> str:
     """Return why the query cannot be rebuilt next to the current driver; empty if it can."""
     if request.handover is Handover.COLD:
         return "a dual run needs two drivers at once (use a warm handover)"
-    if not capabilities_of(at.candidate.sink.kind).shadows:
-        return f"its {at.candidate.sink.kind} output cannot be written without readers seeing it"
-    if parse_trigger(at.candidate.trigger).available_now:
+    if not capabilities_of(facts.candidate.sink.kind).shadows:
+        return f"its {facts.candidate.sink.kind} output cannot be written without readers seeing it"
+    if parse_trigger(facts.candidate.trigger).available_now:
         return "an availableNow query ends before a cutover is possible"
-    if cleaners := sorted(set(filter(None, map(cleaner_of, _sources(at))))):
+    if cleaners := sorted(set(filter(None, map(cleaner_of, _sources(facts))))):
         return (
             f"two drivers would read the same files, and cleanSource={cleaners[0]} removes files that one of them has"
             " read (first deploy with cleanSource=off)"
         )
-    other = sorted({finding.rule for finding in at.judged.findings if reads_other_sources(finding)})
+    other = sorted({finding.rule for finding in facts.judged.findings if reads_other_sources(finding)})
     if other:
         return f"the end of the rebuild cannot be determined ({', '.join(other)})"
-    history = [finding.evidence for finding in at.judged.findings if concern_of(finding) is Concern.HISTORY]
-    return at.gone or "; ".join(history)
+    history = [finding.evidence for finding in facts.judged.findings if concern_of(finding) is Concern.HISTORY]
+    return facts.gone or "; ".join(history)
 
 
-def _sources(at: QueryFacts) -> tuple[Source, ...]:
-    return at.candidate.sources + (at.deployed.sources if at.deployed is not None else ())
+def _sources(facts: QueryFacts) -> tuple[Source, ...]:
+    return facts.candidate.sources + (facts.deployed.sources if facts.deployed is not None else ())
 
 
 def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:

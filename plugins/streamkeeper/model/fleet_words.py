@@ -27,16 +27,16 @@ def tell_lag(queries: Iterable[QueryRow]) -> str:
     return counted or ("0" if records is not None or files is not None else "-")
 
 
-def tell_commit(queries: Iterable[QueryRow], at: float) -> str:
-    """Compare the last commits of the queries, and return the age of the oldest of them at the moment ``at``.
+def tell_commit(queries: Iterable[QueryRow], now: float) -> str:
+    """Compare the last commits of the queries, and return the age of the oldest of them at the moment ``now``.
 
     Queries whose last commit is unknown are ignored. Returns ``-`` if no last commit is known.
     """
-    return _age(least(query.committed_at for query in queries), at)
+    return _age(least(query.committed_at for query in queries), now)
 
 
-def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
-    """Compare the queries' newest verified snapshots, and return the age of the oldest of them at the moment ``at``.
+def tell_verified(queries: Iterable[QueryRow], now: float) -> str:
+    """Compare the queries' newest verified snapshots, and return the age of the oldest of them at the moment ``now``.
 
     Returns ``none`` if a query has no verified snapshot, ``-`` if the snapshots of a query were not examined or there
     is no query.
@@ -46,7 +46,7 @@ def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
         return "-"
     if any(query.verified_at is None for query in found):
         return "none"
-    return _age(least(query.verified_at for query in found), at)
+    return _age(least(query.verified_at for query in found), now)
 
 
 def slowest(queries: Iterable[QueryRow]) -> QueryRow | None:
@@ -75,5 +75,5 @@ def tell_batch(query: QueryRow | None) -> str:
     return f"{took} of {tell_age(query.trigger_s)}" if query.trigger_s else took
 
 
-def _age(moment: float | None, at: float) -> str:
-    return tell_age(None if moment is None else at - moment)
+def _age(moment: float | None, now: float) -> str:
+    return tell_age(None if moment is None else now - moment)

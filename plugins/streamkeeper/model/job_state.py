@@ -50,7 +50,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 
 FORMAT = 11
 """The parts that each format added. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a
@@ -167,11 +167,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         numbers = [version_number(known.version) for known in self.versions.get(query, ())]
         return version_name(max(numbers, default=0) + 1)
 
-    def spans(self, query: str, version: str) -> tuple[Span, ...]:
+    def segments(self, query: str, version: str) -> tuple[OutputSegment, ...]:
         """Return the segments of the output while ``version`` is current: its ancestors' segments, then its own."""
-        found, heir = [Span(version=version)], self.version(query, version)
+        found, heir = [OutputSegment(version=version)], self.version(query, version)
         while heir is not None and heir.parent and heir.parent_batch is not None:
-            found.append(Span(version=heir.parent, last=heir.parent_batch))
+            found.append(OutputSegment(version=heir.parent, last=heir.parent_batch))
             heir = self.version(query, heir.parent)
         return tuple(reversed(found))
 

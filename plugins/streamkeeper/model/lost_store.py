@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.epoch_claim import EpochClaim
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 
 
 class SeenCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Fence(msgspec.Struct, frozen=True, kw_only=True):
     """The checkpoint version that wrote the output; empty before its first batch."""
     batch: int | None = None
     """The newest batch in the output; None without one."""
-    serving: tuple[Span, ...] = ()
+    serving: tuple[OutputSegment, ...] = ()
     """The output's segments in order, if the output records them."""
     versions: tuple[str, ...] = ()
     """All checkpoint versions that the output names."""

@@ -252,9 +252,9 @@ def _wrapped(text: str, cores: tuple[str, ...]) -> Iterator[tuple[int, int]]:
     lines = [text[start:end] for (_, start), (end, _) in pairwise([(0, 0), *breaks, (len(text), 0)])]
     begins, starts = list(accumulate(map(len, lines), initial=0)), [0, *(end for _, end in breaks)]
 
-    def place(at: int) -> int:
-        line = bisect_right(begins, at, hi=len(lines)) - 1
-        return starts[line] + at - begins[line]
+    def place(offset: int) -> int:
+        line = bisect_right(begins, offset, hi=len(lines)) - 1
+        return starts[line] + offset - begins[line]
 
     joined = "".join(lines)
     for core in cores:
@@ -275,10 +275,10 @@ def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
     if len(form) < SHORTEST:
         yield from (match.span() for match in _word(form).finditer(text))
         return
-    at = text.find(form)
-    while at >= 0:
-        yield at, at + len(form)
-        at = text.find(form, at + 1)
+    start = text.find(form)
+    while start >= 0:
+        yield start, start + len(form)
+        start = text.find(form, start + 1)
 
 
 @lru_cache(maxsize=256)

@@ -153,21 +153,21 @@ class _Value:
     def hide(self, text: str) -> str:
         """Return the rest of a line with its literals masked."""
         pieces: list[str] = []
-        at = 0
-        while at < len(text):
+        position = 0
+        while position < len(text):
             if self._quote:
-                end = text.find(self._quote, at)
-                pieces.append(self._masked(text[at : end if end >= 0 else len(text)]))
+                end = text.find(self._quote, position)
+                pieces.append(self._masked(text[position : end if end >= 0 else len(text)]))
                 if end < 0:
                     break
                 pieces.append(self._quote)
-                at, self._quote = end + len(self._quote), ""
+                position, self._quote = end + len(self._quote), ""
                 continue
-            piece = _PIECE.search(text, at)
-            pieces.append(text[at : piece.start() if piece else len(text)])
+            piece = _PIECE.search(text, position)
+            pieces.append(text[position : piece.start() if piece else len(text)])
             if piece is None:
                 break
-            at = piece.end()
+            position = piece.end()
             self._quote = piece[1] or ""
             self._depth += bool(piece[5]) - bool(piece[6])
             literal = piece[2] is not None

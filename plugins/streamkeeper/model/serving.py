@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Span(msgspec.Struct, frozen=True):
+class OutputSegment(msgspec.Struct, frozen=True):
     """One segment of an output: the batches of a checkpoint version up to ``last``, included; None means all."""
 
     version: str

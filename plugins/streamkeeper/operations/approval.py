@@ -138,34 +138,34 @@ def _record(installation: Installation, job: str, operation: str, given: _Given)
     about, bundle = given.about, given.bundle
 
     def decide(state: JobState) -> Record | None:
-        at = state.operations.get(operation)
-        asked = asked_about(at) if at is not None else None
-        if at is None or asked is None:
+        asked_in = state.operations.get(operation)
+        asked = asked_about(asked_in) if asked_in is not None else None
+        if asked_in is None or asked is None:
             raise OperationRefused(f"operation {operation} of job {job} does not wait for an approval")
         if about is not None and about is not asked:
             raise OperationRefused(
                 f"operation {operation} needs an answer about {_WHAT[asked]}, not about {_WHAT[about]}"
             )
-        if about is None and asked is About.OUTPUT and at.approval is not None:
+        if about is None and asked is About.OUTPUT and asked_in.approval is not None:
             # A repeated or late answer was given without seeing the current question.
             raise OperationRefused(
                 f"operation {operation} already has an answer about {_WHAT[About.STATE]}, and now needs one about"
                 f" {_WHAT[asked]}",
                 hint=f"run `streamkeeper question {job} {operation}`, then answer with `--about {asked.value}`",
             )
-        objection = "" if given.silence else right_of(installation, state, at).objection(given.by, given.user_id)
+        objection = "" if given.silence else right_of(installation, state, asked_in).objection(given.by, given.user_id)
         if objection:
             raise OperationRefused(
                 f"the answer to operation {operation} of job {job} does not count: {objection}",
                 hint=f"run `streamkeeper question {job} {operation}` to see who may answer",
             )
-        before = answer_about(at, asked)
+        before = answer_about(asked_in, asked)
         if before is not None:
             if before.approved == given.approved:
                 return None
             said = "approved" if before.approved else "declined"
             raise OperationRefused(f"operation {operation} was already {said} by {before.by}")
-        content = state.releases[at.release].content
+        content = state.releases[asked_in.release].content
         if bundle and bundle != content.bundle:
             raise OperationRefused(
                 f"operation {operation} is about the bundle {content.bundle[:12]}, not {bundle[:12]}",
@@ -178,12 +178,12 @@ def _record(installation: Installation, job: str, operation: str, given: _Given)
             by=given.by,
             reason=given.reason,
             bundle=content.bundle,
-            batches=_batches(installation, job, at, asked),
+            batches=_batches(installation, job, asked_in, asked),
             about=asked,
         )
 
-    at = installation.journal(job, f"approval:{given.by}").append(decide).operations[operation]
-    answered = answer_about(at, asked_about(at) or About.STATE)
+    opened = installation.journal(job, f"approval:{given.by}").append(decide).operations[operation]
+    answered = answer_about(opened, asked_about(opened) or About.STATE)
     assert answered is not None
     return answered
 

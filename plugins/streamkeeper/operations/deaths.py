@@ -194,8 +194,8 @@ def _risks(installation: Installation, state: JobState, instance: InstanceState,
     """Yield the effects on each output and checkpoint if the driver is running after all."""
     yield f"{instance.instance} cannot be observed: {seen.why}"
     status = Control(installation.store, state.job, instance.instance).find_status()
-    at = (status.at or "an unknown time") if status is not None else ""
-    yield f"the driver's last report is from {at}" if at else "the driver has left no readable report"
+    reported_at = (status.at or "an unknown time") if status is not None else ""
+    yield f"the driver's last report is from {reported_at}" if reported_at else "the driver has left no readable report"
     if not instance.appointed:
         yield "the driver owns no checkpoint, so it writes no data even if it is still running"
         return

@@ -211,17 +211,17 @@ class Deploy:
         machine: ``advance`` must then be called there, and the operation stays open.
         """
         while True:
-            at = self._observe()
-            self._must_be_here(at)
-            decision = decide(at)
+            observation = self._observe()
+            self._must_be_here(observation)
+            decision = decide(observation)
             if decision is None:
-                return self._ended(at.operation)
-            if at.operation.fall_back and until is not Step.FALL_BACK:
+                return self._ended(observation.operation)
+            if observation.operation.fall_back and until is not Step.FALL_BACK:
                 return Progress(
                     kind=ProgressKind.FALLING_BACK,
                     step=decision.step,
-                    sentence=at.operation.fall_back,
-                    outcome=at.operation.untouched,
+                    sentence=observation.operation.fall_back,
+                    outcome=observation.operation.untouched,
                 )
             if decision.step > until:
                 return Progress(kind=ProgressKind.DONE, step=until, sentence=decision.reason)
@@ -292,10 +292,10 @@ class Deploy:
             waited_s=waited,
         )
 
-    def _must_be_here(self, at: Observation) -> None:
-        if at.operation.outcome is None:
-            seen = {(self.job, name): each.liveness for name, each in at.seen.items()}
-            must_see(self.job, running_instances(at.state), seen)
+    def _must_be_here(self, observation: Observation) -> None:
+        if observation.operation.outcome is None:
+            seen = {(self.job, name): each.liveness for name, each in observation.seen.items()}
+            must_see(self.job, running_instances(observation.state), seen)
 
     def _objection(self, state: JobState, operation: OperationState) -> str:
         about = ABOUT.get(current_step(operation))

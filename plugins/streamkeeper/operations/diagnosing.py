@@ -98,8 +98,8 @@ def _look(
         by, reason = state.stopped.requested_by or "an unknown user", state.stopped.reason or "no reason given"
         seen = msgspec.structs.replace(seen, stopped=f"{by}: {reason}")
     if opened is not None:
-        at = f"{opened.operation} (at {current_step(opened).label})"
-        seen = msgspec.structs.replace(seen, open_operation=at, waits=asked_about(opened) is not None)
+        opened_at = f"{opened.operation} (at {current_step(opened).label})"
+        seen = msgspec.structs.replace(seen, open_operation=opened_at, waits=asked_about(opened) is not None)
     if not instance:
         return seen
     control = Control(installation.store, state.job, instance)

@@ -163,7 +163,11 @@ def remove_ended(installation: Installation, drivers: Iterable[EndedDriver], unu
             gone = tree_at(driver.shared).empty().values()
             files, size = files + len(gone), size + sum(stamp.size for stamp in gone)
     for path in (*folders, *_set_aside(installation, unused)):
-        found = [path.lstat().st_size] if path.is_file() else [at.size for at in LocalTree(path).look().files.values()]
+        found = (
+            [path.lstat().st_size]
+            if path.is_file()
+            else [stamp.size for stamp in LocalTree(path).look().files.values()]
+        )
         try:
             path.unlink() if path.is_file() else shutil.rmtree(path)
         except FileNotFoundError:
@@ -290,7 +294,9 @@ def _folders(parent: Path) -> list[Path]:
 
 def _used(directory: Path) -> int:
     """Return the time of the last change in a directory, ns since 1970. Raises FileNotFoundError."""
-    return max([directory.stat().st_mtime_ns, *(at.modified for at in LocalTree(directory).look().files.values())])
+    return max(
+        [directory.stat().st_mtime_ns, *(stamp.modified for stamp in LocalTree(directory).look().files.values())]
+    )
 
 
 def _age_s(directory: Path, now: datetime) -> float:

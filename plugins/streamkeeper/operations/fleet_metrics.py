@@ -91,7 +91,9 @@ def _of_row(row: JobRow, status: DriverStatus | None, now: float) -> JobSample:
 
 
 def _ages(facts: SnapshotFacts, now: float) -> BackupLook:
-    newest, verified = (None if at is None else max(0.0, now - at) for at in (facts.taken_at, facts.verified_at))
+    newest, verified = (
+        None if moment is None else max(0.0, now - moment) for moment in (facts.taken_at, facts.verified_at)
+    )
     return BackupLook(age_s=newest, verified_age_s=verified)
 
 

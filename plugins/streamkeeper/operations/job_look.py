@@ -108,17 +108,17 @@ def _remember(seen: Seen, now: float) -> JobMemory:
 
 
 def _operation(seen: Seen, now: float) -> OpenOperation | None:
-    at = seen.facts.operation if seen.facts is not None else None
-    if at is None:
+    operation = seen.facts.operation if seen.facts is not None else None
+    if operation is None:
         return None
     return OpenOperation(
-        operation=at.operation,
-        kind=at.kind,
-        step=at.step,
-        open_s=max(0.0, now - at.began_at),
-        waits_for_person=at.waits_for_person,
+        operation=operation.operation,
+        kind=operation.kind,
+        step=operation.step,
+        open_s=max(0.0, now - operation.began_at),
+        waits_for_person=operation.waits_for_person,
         owned=not seen.abandoned,
-        replaces=not at.waits_for_person and (at.mends or at.step not in BEFORE_DRAIN),
+        replaces=not operation.waits_for_person and (operation.mends or operation.step not in BEFORE_DRAIN),
     )
 
 

@@ -50,9 +50,9 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
 def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
     """Return the memory with facts that a driver reports only once: commit times and the driver's last error."""
     told = {name: status.signals.last_commit for name, status in _statuses(seen).items()}
-    moments = {**memory.committed_at, **{name: at for name, at in told.items() if at is not None}}
+    moments = {**memory.committed_at, **{name: moment for name, moment in told.items() if moment is not None}}
     queries = _names(seen.facts, seen)
-    kept = {name: at for name, at in moments.items() if name in queries}
+    kept = {name: moment for name, moment in moments.items() if name in queries}
     return replace(memory, committed_at=kept, error=_error(seen, memory.error, now))
 
 

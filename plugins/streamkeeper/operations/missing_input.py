@@ -24,7 +24,7 @@ from streamkeeper.errors import (
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.operation import OperationState
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.input_access import unseen_input
@@ -100,23 +100,23 @@ def positions_since(tree: Tree, ends: Mapping[str, str]) -> tuple[Position, Posi
     return until_unchanged(look)
 
 
-def holds_lists_of(spans: Mapping[str, int | None], snapshot: Snapshot) -> bool:
+def holds_lists_of(segments: Mapping[str, int | None], snapshot: Snapshot) -> bool:
     """Whether a checkpoint lists as read all files that the snapshot lists as read.
 
     This is the case if the checkpoint contains the batches of the snapshot's version up to the snapshot's batch.
 
-    ``spans``: the checkpoint's own version, and each version that it continues -> last batch taken from this version,
-    None for all batches.
+    ``segments``: the checkpoint's own version, and each version that it continues -> last batch taken from this
+    version, None for all batches.
     """
-    if snapshot.version not in spans:
+    if snapshot.version not in segments:
         return False
-    last = spans[snapshot.version]
+    last = segments[snapshot.version]
     return last is None or snapshot.batch <= last
 
 
-def last_batches_of(spans: tuple[Span, ...]) -> dict[str, int | None]:
-    """Return version -> last batch, in the form of the argument ``spans`` of ``holds_lists_of``."""
-    return {span.version: span.last for span in spans}
+def last_batches_of(segments: tuple[OutputSegment, ...]) -> dict[str, int | None]:
+    """Return version -> last batch, in the form of the argument ``segments`` of ``holds_lists_of``."""
+    return {segment.version: segment.last for segment in segments}
 
 
 def missing_for_restore(
@@ -281,11 +281,11 @@ def _carries_on(installation: Installation, state: JobState, query: str, snapsho
 
     ``installation``, ``state`` and ``query``: of which job and query.
     """
-    spans = last_batches_of(state.spans(query, version))
+    last_batches = last_batches_of(state.segments(query, version))
     same = (
         snapshot.version == version or snapshot.query_id == known_version(installation, state, query, version).query_id
     )
-    return same and holds_lists_of(spans, snapshot)
+    return same and holds_lists_of(last_batches, snapshot)
 
 
 def _snapshot(installation: Installation, state: JobState, query: str, name: str) -> Snapshot:

@@ -57,7 +57,7 @@ def choose_replay(
     """
     catalogue = Catalogue(installation.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
-    spans = last_batches_of(state.spans(left.query.query, left.query.version))
+    last_batches = last_batches_of(state.segments(left.query.query, left.query.version))
     unseen = unseen_input(installation, state, left.query.query)
     newest: Replay | None = None
     drilled: Replay | None = None
@@ -71,10 +71,10 @@ def choose_replay(
         verified = catalogue.is_verified(number)
         if newest is not None and not verified:
             continue
-        if why_not := _why_not(catalogue, snapshot, left, spans):
+        if why_not := _why_not(catalogue, snapshot, left, last_batches):
             passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) cannot be restored: {why_not}")
             continue
-        found = _replay(snapshot, left, unseen, verified=verified, parted=not holds_lists_of(spans, snapshot))
+        found = _replay(snapshot, left, unseen, verified=verified, parted=not holds_lists_of(last_batches, snapshot))
         if newest is None:
             newest = found
         if verified:
@@ -107,9 +107,9 @@ def _none(named: str, passed: list[str]) -> str:
     return f"there is no snapshot {named}" if named else "there is no snapshot of the query"
 
 
-def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collection[str]) -> str:
+def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, versions: Collection[str]) -> str:
     """Return why a snapshot cannot be restored or its output cannot be continued; empty if both are possible."""
-    if snapshot.version not in spans:
+    if snapshot.version not in versions:
         return f"the output does not continue the output of {snapshot.version or 'another checkpoint'}"
     query = left.query
     if query.input_gone and (snapshot.version, snapshot.open_batch) == (query.version, query.open_batch):

@@ -93,8 +93,8 @@ def newest_snapshots(catalogue: Catalogue, before: SnapshotFacts | None) -> Snap
     drilled = [number for number in catalogue.drilled() if number > found.verified and number in numbers]
     verified = next((number for number in reversed(drilled) if catalogue.is_verified(number)), 0)
     if verified:
-        at = found.taken_at if verified == found.number else _moment(catalogue.read(verified).taken_at)
-        return replace(found, verified=verified, verified_at=at)
+        verified_at = found.taken_at if verified == found.number else _moment(catalogue.read(verified).taken_at)
+        return replace(found, verified=verified, verified_at=verified_at)
     if not found.verified:
         return replace(found, oldest_at=_moment(catalogue.read(numbers[0]).taken_at))
     return found

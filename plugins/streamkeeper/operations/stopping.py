@@ -118,14 +118,14 @@ class _Stop:
         """Run until no driver is left; every wait has a deadline."""
         told = ""
         while True:
-            at = self._look()
-            decision = decide_stop(at)
+            view = self._look()
+            decision = decide_stop(view)
             if decision.reason != told:
                 told = decision.reason
                 self._say(told)
             match decision.action:
                 case Stopped():
-                    instance = at.state.serving_instance
+                    instance = view.state.serving_instance
                     return StopEnd(sentence=f"job {self._job} is stopped: {decision.reason}", instance=instance)
                 case TakenOver():
                     raise OperationRefused(f"job {self._job}: {decision.reason}")

@@ -118,11 +118,13 @@ def carry_on(
     return over + left, failed
 
 
-def _advance(installation: Installation, at: Carried, *, now: Callable[[], float]) -> Carried:
-    waited_s = max(0.0, now() - at.since) if at.on else 0.0
-    progress = Deploy.load(installation, at.job, at.operation, on=at.on, waited_s=waited_s).advance(Step.FALL_BACK)
+def _advance(installation: Installation, carried: Carried, *, now: Callable[[], float]) -> Carried:
+    waited_s = max(0.0, now() - carried.since) if carried.on else 0.0
+    progress = Deploy.load(installation, carried.job, carried.operation, on=carried.on, waited_s=waited_s).advance(
+        Step.FALL_BACK
+    )
     return msgspec.structs.replace(
-        at,
+        carried,
         on=progress.on,
         since=now() - progress.waited_s,
         sentence=progress.sentence,

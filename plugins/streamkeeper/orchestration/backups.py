@@ -60,13 +60,14 @@ class Pace:
         self._say, self._now = say, now
         self._quiet_until = now() + SAY_EVERY_S
 
-    def __call__(self, at: CaptureProgress) -> None:
+    def __call__(self, progress: CaptureProgress) -> None:
         if self._now() < self._quiet_until:
             return
         self._quiet_until = self._now() + SAY_EVERY_S
         self._say(
-            f"batch {at.batch}: {at.files:,} of {at.of_files:,} files, {at.bytes:,} of {at.of_bytes:,} bytes read,"
-            f" {at.added:,} bytes stored"
+            f"batch {progress.batch}: {progress.files:,} of {progress.of_files:,} files,"
+            f" {progress.bytes:,} of {progress.of_bytes:,} bytes read,"
+            f" {progress.added:,} bytes stored"
         )
 
 

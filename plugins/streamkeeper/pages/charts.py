@@ -153,7 +153,7 @@ _CHARTS = (
         title="Lag",
         unit="s",
         says="time until the waiting input of the slowest source is read, or its age",
-        lines=(("lag", _of(lambda at: at.lag_s)),),
+        lines=(("lag", _of(lambda signals: signals.lag_s)),),
     ),
     _Drawing(
         name="unread",
@@ -168,8 +168,8 @@ _CHARTS = (
         unit="rows/s",
         says="the lag grows if fewer rows are processed than arrive",
         lines=(
-            ("input", _of_batch(lambda at: at.input_rows_per_s)),
-            ("processed", _of_batch(lambda at: at.processed_rows_per_s)),
+            ("input", _of_batch(lambda signals: signals.input_rows_per_s)),
+            ("processed", _of_batch(lambda signals: signals.processed_rows_per_s)),
         ),
     ),
     _Drawing(
@@ -179,9 +179,9 @@ _CHARTS = (
         says="a batch that takes longer than the trigger delays the next one",
         lines=(
             ("slowest", lambda point: point.slowest_batch_s if point.signals.batch >= 0 else None),
-            ("newest", _of_batch(lambda at: at.batch_s)),
-            ("usual", _of_batch(lambda at: at.usual_batch_s)),
-            ("trigger", _of_batch(lambda at: at.trigger_s)),
+            ("newest", _of_batch(lambda signals: signals.batch_s)),
+            ("usual", _of_batch(lambda signals: signals.usual_batch_s)),
+            ("trigger", _of_batch(lambda signals: signals.trigger_s)),
         ),
     ),
     _Drawing(
@@ -189,7 +189,7 @@ _CHARTS = (
         title="State rows",
         unit="rows",
         says="sum over all stateful operators",
-        lines=(("rows", _of_batch(lambda at: at.state_rows)),),
+        lines=(("rows", _of_batch(lambda signals: signals.state_rows)),),
         of_state=True,
     ),
     _Drawing(
@@ -197,7 +197,7 @@ _CHARTS = (
         title="State memory",
         unit="MiB",
         says="as reported by the state stores",
-        lines=(("memory", _of_batch(lambda at: at.state_memory_bytes / _MIB)),),
+        lines=(("memory", _of_batch(lambda signals: signals.state_memory_bytes / _MIB)),),
         of_state=True,
     ),
     _Drawing(
@@ -205,6 +205,6 @@ _CHARTS = (
         title="Checkpoint writes",
         unit="%",
         says="share of the batch duration spent on writing offsets, commits and state",
-        lines=(("share", _of_batch(lambda at: 100 * at.checkpoint_share)),),
+        lines=(("share", _of_batch(lambda signals: 100 * signals.checkpoint_share)),),
     ),
 )

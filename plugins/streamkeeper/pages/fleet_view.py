@@ -295,12 +295,12 @@ _KEYS: dict[Column, Callable[[JobRow], Any]] = {
 }
 
 
-def _shown(row: JobRow, at: float) -> ShownJob:
+def _shown(row: JobRow, now: float) -> ShownJob:
     queries = list(row.queries.values())
     first = row.symptoms[0] if row.symptoms else None
     health, health_tone = _told_health(row)
     error = row.error.text if row.error is not None and (first is None or row.error.text not in first.cause) else ""
-    verified = tell_verified(queries, at)
+    verified = tell_verified(queries, now)
     query, rows = slowest(queries), _rows_per_s(row)
     share = share_of_trigger(query) if query is not None else None
     return ShownJob(
@@ -323,11 +323,11 @@ def _shown(row: JobRow, at: float) -> ShownJob:
         batch=tell_batch(query),
         late=share is not None and share > 1,
         rows="-" if rows is None else f"{rows:,.0f}" if rows >= 10 or rows == 0 else f"{rows:.1f}",
-        commit=tell_commit(queries, at),
+        commit=tell_commit(queries, now),
         verified=verified,
         verified_tone="warn" if verified == "none" else "",
         operation=row.operation,
-        step=_told_step(row, at),
+        step=_told_step(row, now),
         waits=_waits(row),
     )
 
@@ -340,11 +340,11 @@ def _told_health(row: JobRow) -> tuple[str, str]:
     return ("-", "") if row.standing in (Standing.NOT_DEPLOYED, Standing.STOPPED) else ("healthy", "good")
 
 
-def _told_step(row: JobRow, at: float) -> str:
+def _told_step(row: JobRow, now: float) -> str:
     facts = row.under_way
     if facts is None:
         return row.operation
-    return f"{facts.kind} at {label_of(facts.step)} for {tell_age(at - facts.began_at)}"
+    return f"{facts.kind} at {label_of(facts.step)} for {tell_age(now - facts.began_at)}"
 
 
 def _in_address(value: object) -> str:

@@ -164,20 +164,20 @@ def view_standing(seen: JobOverview) -> StandingView:
 
 
 def _query_standing(name: str, query: QueryStatus) -> QueryStanding:
-    at = query.signals
-    told = at.last_trigger is not None
+    signals = query.signals
+    told = signals.last_trigger is not None
     return QueryStanding(
         query=name,
         version=query.version,
         epoch=query.epoch,
         batch="" if query.committed is None else f"{query.committed:,}",
-        took=f"{at.batch_s:.1f} s" if told else "",
-        due=f"every {at.trigger_s:g} s" if at.trigger_s else "as soon as possible" if told else "",
-        rates=f"{at.input_rows_per_s:,.0f} in, {at.processed_rows_per_s:,.0f} processed" if told else "",
-        behind=tell_span(at.lag_s) if at.lag_s is not None else "",
+        took=f"{signals.batch_s:.1f} s" if told else "",
+        due=f"every {signals.trigger_s:g} s" if signals.trigger_s else "as soon as possible" if told else "",
+        rates=f"{signals.input_rows_per_s:,.0f} in, {signals.processed_rows_per_s:,.0f} processed" if told else "",
+        behind=tell_span(signals.lag_s) if signals.lag_s is not None else "",
         state_rows=query.state_rows,
-        checkpoint=f"{at.checkpoint_share:.0%}" if told else "",
-        dropped=at.dropped_rows,
+        checkpoint=f"{signals.checkpoint_share:.0%}" if told else "",
+        dropped=signals.dropped_rows,
         error=query.error,
     )
 
@@ -188,7 +188,10 @@ def view_release(state: JobState) -> ReleaseView | None:
     if release is None:
         return None
     content, made = release.content, release.content.environment
-    health = ", ".join(f"{rule} {'off' if at is None else f'{at:g}'}" for rule, at in sorted(content.health.items()))
+    health = ", ".join(
+        f"{rule} {'off' if threshold is None else f'{threshold:g}'}"
+        for rule, threshold in sorted(content.health.items())
+    )
     facts = (
         ("job file", content.entry),
         ("code", content.bundle[:12]),

@@ -57,7 +57,7 @@ class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
     """Its id."""
     was: Structure
     """Its release and role."""
-    at: float | None
+    recorded_at: float | None
     """When the termination was recorded, seconds since 1970."""
     proof: str
     """The evidence."""
@@ -76,7 +76,7 @@ class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
     """Their name."""
     reason: str
     """Their reason."""
-    at: float | None
+    recorded_at: float | None
     """When it was recorded, seconds since 1970; None if it was given with the request."""
 
 
@@ -277,7 +277,9 @@ def _ended(record: OperationRecord) -> Iterator[EndedLine]:
                 if known is None:
                     continue
                 was = known.role.value if known.operation == mine else "previous"
-                yield EndedLine(instance=name, was=f"{known.release}, {was}", at=entry.moment, proof=proof, exit=last)
+                yield EndedLine(
+                    instance=name, was=f"{known.release}, {was}", recorded_at=entry.moment, proof=proof, exit=last
+                )
 
 
 _ASKED_AFTER = {About.STATE: (Step.KEEP_STATE,), About.OUTPUT: (Step.COMPARE, Step.CATCH_UP)}
@@ -311,7 +313,7 @@ def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
             approved=True,
             by=recover.accepted_by,
             reason=operation.request.reason,
-            at=None,
+            recorded_at=None,
         )
     for entry in record.entries:
         answer = entry.record
@@ -321,7 +323,7 @@ def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
                 approved=answer.approved,
                 by=answer.by,
                 reason=answer.reason or "no reason given",
-                at=entry.moment,
+                recorded_at=entry.moment,
             )
 
 

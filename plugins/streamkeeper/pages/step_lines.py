@@ -86,22 +86,22 @@ def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
     begun: dict[str, float] = {}
     done: dict[str, float] = {}
     for entry in entries:
-        at = entry.moment
-        if at is None:
+        moment = entry.moment
+        if moment is None:
             continue
         match entry.record:
             case OperationStarted(operation=mine) if mine == operation:
-                whole.setdefault("started", at)
+                whole.setdefault("started", moment)
             case StepBegun(operation=mine, step=step) if mine == operation:
-                begun.setdefault(step, at)
+                begun.setdefault(step, moment)
             case StepDone(operation=mine, step=step) if mine == operation:
-                done.setdefault(step, at)
+                done.setdefault(step, moment)
             case Assessed(operation=mine) if mine == operation:
-                done.setdefault(Step.ASSESS.tag, at)
+                done.setdefault(Step.ASSESS.tag, moment)
             case FallBackDecided(operation=mine) if mine == operation:
-                whole.setdefault("given_up", at)
+                whole.setdefault("given_up", moment)
             case OperationFinished(operation=mine) if mine == operation:
-                whole.setdefault("finished", at)
+                whole.setdefault("finished", moment)
     return Moments(**whole, begun=begun, done=done)
 
 

@@ -188,8 +188,8 @@ class Journal:
     def _write(self, record: Record, number: int) -> bool:
         """Create entry ``number``; return False if another writer has, whose entry is then part of the state."""
         key = entry_key(self._job, number)
-        at, may_pass = self._now().to_iso8601_string(), not isinstance(record, NEEDED_BY_DRIVERS)
-        data = to_json(Entry(number=number, at=at, by=self._by, record=record, drivers_may_pass=may_pass))
+        moment, may_pass = self._now().to_iso8601_string(), not isinstance(record, NEEDED_BY_DRIVERS)
+        data = to_json(Entry(number=number, at=moment, by=self._by, record=record, drivers_may_pass=may_pass))
         # Decoded as readers do it, so that no unreadable entry is written and writer and readers fold the same.
         entry = from_json(data, Entry, where=key)
         tag = str(type(record).__struct_config__.tag)

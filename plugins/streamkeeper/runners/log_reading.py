@@ -64,11 +64,11 @@ def _tail(path: Path, count: int, size: int) -> list[str]:
     if count <= 0:
         return []
     with path.open("rb") as file:
-        data, at = b"", size
-        while at > 0 and data.count(b"\n") <= count:
-            step = min(_BLOCK_BYTES, at)
-            at -= step
-            file.seek(at)
+        data, position = b"", size
+        while position > 0 and data.count(b"\n") <= count:
+            step = min(_BLOCK_BYTES, position)
+            position -= step
+            file.seek(position)
             data = file.read(step) + data
     lines = data.decode(errors="replace").split("\n")
     # An unfinished line is included too; a follower yields the rest of it.

@@ -14,7 +14,7 @@ from streamkeeper.errors import OperationRefused, OutputLost
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.output_history import OutputRecord
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +44,7 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     """Spark's output mode."""
     role: WriterRole = WriterRole.SERVING
     """Whether readers see the batches."""
-    serving: tuple[Span, ...] = ()
+    serving: tuple[OutputSegment, ...] = ()
     """The spans of the output from this epoch on, in order, the newest version last. Empty means only ``version``. Not
     used in the role SHADOW.
     """

@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.output_history import OutputRecord
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import (
     ComparedVersions,
@@ -52,8 +52,8 @@ from streamkeeper.sinks.file_serving import (
     mark_shadow,
     newest_epoch,
     read_epochs,
+    read_segments,
     read_serving,
-    read_spans,
 )
 from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, continue_log, newest_batch
 
@@ -357,19 +357,19 @@ class FileWriter(SinkWriter):
         Raises InvalidInput when a sink log can no longer separate the batches.
         """
         claim = newest_epoch(self._root)
-        before: list[Span] = []
-        for span in claim.spans if claim is not None else ():
-            if span.version == old_version:
+        before: list[OutputSegment] = []
+        for segment in claim.segments if claim is not None else ():
+            if segment.version == old_version:
                 break
-            before.append(span)
+            before.append(segment)
         formats = {**(claim.all_formats if claim is not None else {}), self._context.version: self._sink.format}
-        old, new = (*before, Span(old_version, old_batch)), (Span(self._context.version, new_batch),)
-        frames = (read_spans(spark, self._root, version, formats, schema=schema) for version in (old, new))
+        old, new = (*before, OutputSegment(old_version, old_batch)), (OutputSegment(self._context.version, new_batch),)
+        frames = (read_segments(spark, self._root, version, formats, schema=schema) for version in (old, new))
         compared = compare_frames(*frames, may_differ=may_differ)
         return structs.replace(compared, old_batch=old_batch, new_batch=new_batch)
 
     def _serves(self, newest: EpochFile | None) -> bool:
-        return newest is not None and self._context.version in {span.version for span in newest.spans}
+        return newest is not None and self._context.version in {segment.version for segment in newest.segments}
 
 
 def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:

@@ -78,7 +78,7 @@ def read_fences(place: str) -> list[Fence]:
             claimed=newest.epoch,
             version=newest.version,
             batch=newest_batch(root / newest.version),
-            serving=newest.spans,
+            serving=newest.segments,
             versions=tuple(sorted({*folders, *(claim.version for claim in claims)})),
             installation=newest.installation,
         )

@@ -13,7 +13,7 @@ import msgspec
 from streamkeeper.errors import Fenced, InvalidInput
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.serving import Span
+from streamkeeper.model.serving import OutputSegment
 from streamkeeper.sinks.file_schemas import read_schemas, reader_of
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.whole_files import create_whole
@@ -40,7 +40,7 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
     """The version that is written."""
     file_format: str
     """Its file format."""
-    serving: tuple[Span, ...] = ()
+    serving: tuple[OutputSegment, ...] = ()
     """The spans of the output, in order; empty: only ``version``."""
     formats: dict[str, str] = {}
     """Version -> file format, for the versions written before it."""
@@ -48,9 +48,9 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
     """The writing installation's id; empty in claims from before installations had ids."""
 
     @property
-    def spans(self) -> tuple[Span, ...]:
+    def segments(self) -> tuple[OutputSegment, ...]:
         """The segments of the output, in order; each is a checkpoint version with its last batch."""
-        return self.serving or (Span(self.version),)
+        return self.serving or (OutputSegment(self.version),)
 
     @property
     def all_formats(self) -> dict[str, str]:
@@ -127,16 +127,16 @@ def read_serving(spark: SparkSession, path: str) -> DataFrame:
         raise InvalidInput(
             f"{root} is not the output of a FileSink", hint="first deploy the job that writes this output"
         )
-    found = read_spans(spark, root, claim.spans, claim.all_formats)
+    found = read_segments(spark, root, claim.segments, claim.all_formats)
     if found is None:
         raise InvalidInput(f"output {root} has no batch yet", hint="wait for the first commit")
     return found
 
 
-def read_spans(
+def read_segments(
     spark: SparkSession,
     root: Path,
-    spans: Iterable[Span],
+    segments: Iterable[OutputSegment],
     formats: Mapping[str, str],
     *,
     schema: StructType | None = None,
@@ -145,13 +145,13 @@ def read_spans(
 
     ``spark``: reads the files.
     ``root``: the output's directory.
-    ``spans``: the versions and their last batches.
+    ``segments``: the versions and their last batches.
     ``formats``: the file format of each version.
     ``schema``: the schema for text files of a version whose schema was not recorded; without it, types are inferred.
 
     Raises InvalidInput when the last batch of a segment can no longer be found in its sink log.
     """
-    frames = [_read_span(spark, root, span, formats, schema) for span in spans]
+    frames = [_read_segment(spark, root, segment, formats, schema) for segment in segments]
     held = [frame for frame in frames if frame is not None]
     if not held:
         return None
@@ -185,22 +185,22 @@ def _quoted(name: str) -> str:
 def serving_files(root: Path) -> list[Path]:
     """Return the files of the current output, in order; none before the first write."""
     claim = newest_epoch(root)
-    spans = claim.spans if claim is not None else ()
-    return [file for span in spans for file in listed_files(root / span.version, last=span.last)]
+    segments = claim.segments if claim is not None else ()
+    return [file for segment in segments for file in listed_files(root / segment.version, last=segment.last)]
 
 
-def _read_span(
-    spark: SparkSession, root: Path, span: Span, formats: Mapping[str, str], schema: StructType | None
+def _read_segment(
+    spark: SparkSession, root: Path, segment: OutputSegment, formats: Mapping[str, str], schema: StructType | None
 ) -> DataFrame | None:
     """Read one span; see ``read_spans``.
 
     ``spark``: reads the files.
     ``root``: the output's directory.
-    ``span``: the version and its last batch.
+    ``segment``: the version and its last batch.
     ``formats``: version -> file format.
     ``schema``: the schema for text files without a recorded one.
     """
-    directory, last = root / span.version, span.last
+    directory, last = root / segment.version, segment.last
     newest = newest_batch(directory)
     if newest is None:
         return None
@@ -209,15 +209,16 @@ def _read_span(
     files = listed_files(directory, last=None if whole else last)
     if not files:
         return None
-    if span.version not in formats:
+    if segment.version not in formats:
         raise InvalidInput(
-            f"output {root}: its log of writers has no writer of {span.version}, so the file format of that version is "
+            f"output {root}: its log of writers has no writer of {segment.version},"
+            " so the file format of that version is "
             "unknown",
             hint=f"read {directory} with Spark, in the format that the job wrote",
         )
-    file_format = formats[span.version]
+    file_format = formats[segment.version]
     reader = spark.read.format(file_format)
-    if recorded := read_schemas(root, span.version):
+    if recorded := read_schemas(root, segment.version):
         reader = reader_of(spark, file_format, recorded)
     elif schema is not None and file_format in ("csv", "json"):
         reader = reader.schema(schema)

@@ -15,25 +15,25 @@ from streamkeeper.snapshots.catalogue import Catalogue
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """The choice of a snapshot. At most one field is set; if no field is set, the latest snapshot is chosen.
 
-    ``name``: choose the snapshot with this name. ``batch``: choose the newest snapshot of exactly this batch. ``at``:
-    choose the newest snapshot taken at or before this time (with a time zone).
+    ``name``: choose the snapshot with this name. ``batch``: choose the newest snapshot of exactly this batch.
+    ``moment``: choose the newest snapshot taken at or before this time (with a time zone).
     """
 
     name: str = ""
     batch: int | None = None
-    at: datetime | None = None
+    moment: datetime | None = None
 
 
-def read_choice(*, name: str = "", batch: int | None = None, at: str = "") -> Choice:
-    """Parse a choice from text. ``at`` is ISO 8601, UTC unless it names a zone. Raises InvalidInput."""
-    if sum((bool(name), batch is not None, bool(at))) > 1:
+def read_choice(*, name: str = "", batch: int | None = None, moment: str = "") -> Choice:
+    """Parse a choice from text. ``moment`` is ISO 8601, UTC unless it names a zone. Raises InvalidInput."""
+    if sum((bool(name), batch is not None, bool(moment))) > 1:
         raise InvalidInput(
             "a snapshot is named by its id, by a batch or by a time, but more than one was given",
             hint="give only an id, only a batch or only a time",
         )
     if name:
         snapshot_number(name)
-    return Choice(name=name, batch=batch, at=_moment(at) if at else None)
+    return Choice(name=name, batch=batch, moment=_moment(moment) if moment else None)
 
 
 def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
@@ -62,9 +62,9 @@ def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
     if choice.batch is not None:
         fitting = [snapshot for snapshot in snapshots if snapshot.batch == choice.batch]
         wanted = f"of batch {choice.batch}"
-    elif choice.at is not None:
-        fitting = [snapshot for snapshot in snapshots if datetime.fromisoformat(snapshot.taken_at) <= choice.at]
-        wanted = f"taken at or before {choice.at.isoformat(timespec='seconds')}"
+    elif choice.moment is not None:
+        fitting = [snapshot for snapshot in snapshots if datetime.fromisoformat(snapshot.taken_at) <= choice.moment]
+        wanted = f"taken at or before {choice.moment.isoformat(timespec='seconds')}"
     else:
         # A snapshot taken later may be of an earlier batch: a deploy's cutover snapshot.
         newest = snapshots[-1]

@@ -117,8 +117,8 @@ class _Packs:
             yield open_chunk(stored, chunk, where=self._catalogue.pack_key(self._packs[chunk.pack].name))
 
     def _around(self, chunk: Chunk) -> tuple[int, memoryview]:
-        spans = self._spans[chunk.pack]
-        start, end = spans[bisect_right(spans, chunk.at, key=lambda span: span[0]) - 1]
+        ranges = self._spans[chunk.pack]
+        start, end = ranges[bisect_right(ranges, chunk.at, key=lambda span: span[0]) - 1]
         key = (chunk.pack, start)
         with self._lock:
             if key not in self._held:
@@ -145,10 +145,10 @@ def _spans(size: int, chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """
     if size <= _SMALL or sum(end - start for start, end in chunks) >= size * _WHOLE_FROM:
         return [(0, size)]
-    spans = chunks[:1]
+    ranges = chunks[:1]
     for start, end in chunks[1:]:
-        if start > spans[-1][1] + _BRIDGED:
-            spans.append((start, end))
+        if start > ranges[-1][1] + _BRIDGED:
+            ranges.append((start, end))
         else:
-            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
-    return spans
+            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
+    return ranges

@@ -154,9 +154,9 @@ def _note(catalogue: Catalogue, garbage: Garbage) -> None:
 def _since(marks: dict[str, Garbage]) -> dict[str, datetime]:
     found: dict[str, datetime] = {}
     for mark in marks.values():
-        at = datetime.fromisoformat(mark.at)
+        marked_at = datetime.fromisoformat(mark.at)
         for name in mark.packs:
-            found[name] = min(at, found.get(name, at))
+            found[name] = min(marked_at, found.get(name, marked_at))
     return found
 
 

@@ -80,11 +80,11 @@ class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
             to_go = reached = 0
             for partition, end in partitions.items():
                 began = _at(new.starts, topic, partition, _at(self.starts, topic, partition, 0))
-                at = _at(new.offsets, topic, partition, min(began, end))
-                to_go += max(0, end - at)
-                ahead += max(0, at - end)
-                total += max(0, end - min(began, at))
-                reached += at >= end
+                offset = _at(new.offsets, topic, partition, min(began, end))
+                to_go += max(0, end - offset)
+                ahead += max(0, offset - end)
+                total += max(0, end - min(began, offset))
+                reached += offset >= end
             missing += to_go
             rest = f", {count(to_go, 'records')} to go" if to_go else ""
             told.append(f"topic {topic}: {reached} of {count(len(partitions), 'partitions')}{rest}")
@@ -100,7 +100,11 @@ class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
         found = {}
         for topic, partitions in self.known.items():
             there = ends.get(topic, {})
-            read = {str(partition): at for partition, at in partitions.items() if at < there.get(partition, at)}
+            read = {
+                str(partition): offset
+                for partition, offset in partitions.items()
+                if offset < there.get(partition, offset)
+            }
             if read:
                 found[topic] = read
         return ReadTopics(found)
@@ -199,7 +203,7 @@ class Kafka(SourceKind):
         lag = 0
         for topic, partitions in ends.items():
             known = there.get(topic, {})
-            lag += sum(max(0, known.get(number, at) - at) for number, at in partitions.items())
+            lag += sum(max(0, known.get(number, offset) - offset) for number, offset in partitions.items())
         return lag
 
     def describe_input(self, start: str | None, end: str) -> str:
@@ -262,9 +266,9 @@ _POSITIONS = decoder_of(dict[str, dict[str, int]])
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """Kafka's offsets at the moment ``at``: per partition, its oldest offset and the offset of its next record."""
+    """Kafka's offsets at the moment ``moment``: per partition, its oldest offset and the offset of its next record."""
 
-    at: float
+    moment: float
     oldest: dict[Partition, int]
     newest: dict[Partition, int]
 
@@ -307,7 +311,9 @@ def positions(offset: bytes) -> dict[Partition, int] | None:
         topics = _POSITIONS.decode(offset)
     except msgspec.DecodeError:
         return None
-    return {(topic, int(number)): at for topic, partitions in topics.items() for number, at in partitions.items()}
+    return {
+        (topic, int(number)): offset for topic, partitions in topics.items() for number, offset in partitions.items()
+    }
 
 
 def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
@@ -332,7 +338,7 @@ def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float 
         if oldest > offset:
             found.append(0.0)
         elif newest > offset and dropped > 0:
-            found.append((offset - oldest) * max(now.at - before.at, STEADY_S) / dropped)
+            found.append((offset - oldest) * max(now.moment - before.moment, STEADY_S) / dropped)
     return min(found, default=None)
 
 
@@ -373,7 +379,7 @@ def _keeps_topics(before: str, after: str) -> bool:
 
 
 def _are_positions(partitions: dict[str, object]) -> bool:
-    return all(name.isdecimal() and type(at) is int for name, at in partitions.items())
+    return all(name.isdecimal() and type(offset) is int for name, offset in partitions.items())
 
 
 def _at(offsets: Partitions, topic: str, partition: str, otherwise: int) -> int:
