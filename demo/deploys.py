@@ -18,7 +18,7 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Asked:
     name: str
     form: dict[str, Any]
     verdict: Verdict | None = None
-    way: Way | None = None
+    way: Transition | None = None
     outcome: Outcome = Outcome.SUCCEEDED
     dag: str = DAG
     meanwhile: Meanwhile | None = None
@@ -154,14 +154,14 @@ def find_wrong(asked: Asked, done: OperationState) -> str:
     if asked.verdict is not None and done.verdict is not asked.verdict:
         told = done.verdict.name if done.verdict is not None else "none"
         return f"its verdict was to be {asked.verdict.name}, and is {told}"
-    if asked.way is not None and {each.way for each in done.ways.values()} != {asked.way}:
+    if asked.way is not None and {each.way for each in done.transitions.values()} != {asked.way}:
         return f"its way was to be {asked.way.value}, and is {ways_of(done) or 'none'}"
     return ""
 
 
 def ways_of(done: OperationState) -> str:
     """Return the transitions of the operation's queries, such as ``resume``."""
-    return ", ".join(sorted({each.way.value for each in done.ways.values()}))
+    return ", ".join(sorted({each.way.value for each in done.transitions.values()}))
 
 
 _LAST = "finish"

@@ -12,7 +12,7 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Entry, EpochClaimed, InstanceEnded, Outcome, StepDone
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.registry.journal import Journal
 
 
@@ -60,8 +60,8 @@ def first_after(commits: Path, moment: float, *, batch: int = -1) -> float | Non
 def _around_handover(
     state: JobState, entries: Sequence[Entry], done: OperationState, ends: Sequence[float], root: Path
 ) -> Iterator[float]:
-    for query, way in done.ways.items():
-        if way.way is Way.START:
+    for query, way in done.transitions.items():
+        if way.way is Transition.START:
             continue
         claimed = [
             _moment(each)
@@ -71,7 +71,9 @@ def _around_handover(
             and _of(state, each.record.instance) == done.operation
         ]
         version = state.version(query, way.version)
-        seeded = version.batch if way.way is Way.HANDOFF and version is not None and version.batch is not None else -1
+        seeded = (
+            version.batch if way.way is Transition.HANDOFF and version is not None and version.batch is not None else -1
+        )
         old, new = root / query / way.before / "commits", root / query / way.version / "commits"
         before = last_before(old, ends[0])
         after = first_after(new, claimed[0], batch=seeded) if claimed else None
@@ -82,7 +84,7 @@ def _around_handover(
 def _around_fall_back(
     state: JobState, _entries: Sequence[Entry], done: OperationState, ends: Sequence[float], root: Path
 ) -> Iterator[float]:
-    for query, way in done.ways.items():
+    for query, way in done.transitions.items():
         left, goes_on = root / query / way.version / "commits", state.current_version(query)
         before = last_before(left, ends[-1])
         after = first_after(root / query / goes_on.version / "commits", ends[-1]) if goes_on is not None else None

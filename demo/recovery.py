@@ -16,7 +16,7 @@ from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
 from streamkeeper.model.health import Severity
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.snapshot import series_of_query
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -100,7 +100,7 @@ def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
     recovery = Asked(
         name=f"{SALES_TOTALS}: recovered",
         form={"job": SALES_TOTALS, "action": "restore", "reason": "its checkpoint was deleted"},
-        way=Way.RESTORE,
+        way=Transition.RESTORE,
         dag=RECOVER,
         meanwhile=Approver(airflow.api, tell, "accept", "nothing deletes sales files"),
     )
@@ -123,7 +123,7 @@ def recover_dead(
     recovery = Asked(
         name=f"{job}: recovered",
         form={"job": job, "action": "restart", "reason": reason},
-        way=Way.RESUME,
+        way=Transition.RESUME,
         dag=RECOVER,
     )
     return _raise_and_recover(system, airflow, deployer, tell, recovery, wanted=DEAD)

@@ -8,7 +8,7 @@ from demo.killing import Victim, kill_and_watch
 from demo.releases import PARTITIONED, edit
 from harness.forms import EVENT_COPY, JOBS, SALES_TOTALS, deploy_conf
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 
 def deploy_first(stage: Stage) -> list[StepReport]:
@@ -17,7 +17,7 @@ def deploy_first(stage: Stage) -> list[StepReport]:
         Asked(
             name=f"{job}: first release",
             form=deploy_conf(stage.places, job, files_per_trigger=100, reason="first release"),
-            way=Way.START,
+            way=Transition.START,
         )
         for job in JOBS
     ]
@@ -32,13 +32,13 @@ def resume_and_hand_off(stage: Stage) -> list[StepReport]:
         name="sales_totals: resume",
         form=stage.form(SALES_TOTALS, "a compatible change"),
         verdict=Verdict.RESUME,
-        way=Way.RESUME,
+        way=Transition.RESUME,
     )
     handed_off = Asked(
         name="event_copy: handoff",
         form=stage.form(EVENT_COPY, "partitioned by kind"),
         verdict=Verdict.SWITCH,
-        way=Way.HANDOFF,
+        way=Transition.HANDOFF,
     )
     return stage.deployer.deploy_all([resumed, handed_off])
 

@@ -19,7 +19,7 @@ from demo.topic import Topic, produced_events
 from harness.ledger import Account
 from harness.topic_ledger import counts_so_far, read_counts, read_sums
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class EventCountActs:
 
     def _deploy_first(self, stage: Stage) -> list[StepReport]:
         wanted = self._form(per_trigger=2000, reason="first release")
-        return [stage.deployer.deploy(Asked(name=f"{EVENT_COUNTS}: first release", form=wanted, way=Way.START))]
+        return [stage.deployer.deploy(Asked(name=f"{EVENT_COUNTS}: first release", form=wanted, way=Transition.START))]
 
     def _resume(self, stage: Stage) -> list[StepReport]:
         stage.tell("  1000 records per trigger instead of 2000")
@@ -64,7 +64,7 @@ class EventCountActs:
             name=f"{EVENT_COUNTS}: resume",
             form=self._form(per_trigger=1000, reason="a compatible change"),
             verdict=Verdict.RESUME,
-            way=Way.RESUME,
+            way=Transition.RESUME,
         )
         return [deploy_watched(stage, asked, self._read)]
 
@@ -74,7 +74,7 @@ class EventCountActs:
             name=f"{EVENT_COUNTS}: rebuild",
             form=self._form(per_trigger=2000, reason="one more aggregate"),
             verdict=Verdict.SWITCH,
-            way=Way.REBUILD,
+            way=Transition.REBUILD,
             meanwhile=answer_about_output(stage, "the ledger tells"),
         )
         return [rebuild_watched(stage, asked, self._read)]

@@ -10,7 +10,7 @@ from streamkeeper.errors import DeployFailed
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 _PROBATION = 20
 """The triggers of the probation: enough for the first refund to arrive."""
@@ -39,7 +39,7 @@ def ask_for_failure(stage: Stage) -> Asked:
         name="event_copy: falls back",
         form=stage.form(EVENT_COPY, "a stricter filter", probation_batches=_PROBATION),
         verdict=Verdict.RESUME,
-        way=Way.RESUME,
+        way=Transition.RESUME,
         outcome=Outcome.FELL_BACK,
         meanwhile=Refunds(stage),
     )
@@ -68,10 +68,10 @@ def roll_back(stage: Stage, job: str = SALES_TOTALS) -> list[StepReport]:
         form={**form, "dry_run": True},
         dag=ROLLBACK_DAG,
         verdict=Verdict.SWITCH,
-        way=Way.RETURN,
+        way=Transition.RETURN,
         outcome=Outcome.DRY_RUN,
     )
-    back = Asked(name=f"{job}: rollback", form=form, dag=ROLLBACK_DAG, verdict=Verdict.SWITCH, way=Way.RETURN)
+    back = Asked(name=f"{job}: rollback", form=form, dag=ROLLBACK_DAG, verdict=Verdict.SWITCH, way=Transition.RETURN)
     reports = [stage.deployer.deploy(dry), stage.deployer.deploy(back)]
     if stage.state(job).serving_release != release:
         raise DeployFailed(f"{back.name}: {release} was to serve")

@@ -16,7 +16,7 @@ from harness.rest import AirflowApi, Conflict
 from harness.system import Tell
 from streamkeeper.errors import DeployFailed
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 LEAST_PER_SECOND = 10
 _ABOUT_STATE, _ABOUT_OUTPUT, _APPROVE = "backup.approve", "dual_run.review", "Approve"
@@ -33,7 +33,7 @@ def rebuild(stage: Stage) -> list[StepReport]:
         name="sales_totals: rebuild",
         form=stage.form(SALES_TOTALS, "one more aggregate"),
         verdict=Verdict.SWITCH,
-        way=Way.REBUILD,
+        way=Transition.REBUILD,
         meanwhile=answer_about_output(stage, "both outputs are the same so far"),
     )
     return [rebuild_watched(stage, asked, lambda: read_totals(stage.places.warehouse))]
@@ -75,7 +75,7 @@ def ask_for_approval(stage: Stage) -> Asked:
         name="sales_totals: approved",
         form=stage.form(SALES_TOTALS, "the same by other means"),
         verdict=Verdict.BACKUP,
-        way=Way.RESUME,
+        way=Transition.RESUME,
         meanwhile=Approver(stage.airflow.api, stage.tell, _ABOUT_STATE, "read, it means the same"),
     )
 

@@ -18,7 +18,7 @@ from harness.ledger import Account
 from harness.places import Places
 from harness.topic_ledger import counts_so_far, read_counts, read_sums, read_table, table_so_far
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 
 def run_kafka_demo(places: Places, screen: Screen) -> bool:
@@ -69,7 +69,7 @@ class Acts:
             Asked(
                 name=f"{job}: first release",
                 form=form(self._servers, job, per_trigger=2000, reason="first release"),
-                way=Way.START,
+                way=Transition.START,
             )
             for job in JOBS
         ]
@@ -82,10 +82,10 @@ class Acts:
             name="event_counts: resume",
             form=form(self._servers, EVENT_COUNTS, per_trigger=1000, reason="a compatible change"),
             verdict=Verdict.RESUME,
-            way=Way.RESUME,
+            way=Transition.RESUME,
         )
         new = form(self._servers, EVENT_TABLE, per_trigger=1000, reason="a new checkpoint", strategy="handoff")
-        handed_off = Asked(name="event_table: handoff", form=new, way=Way.HANDOFF)
+        handed_off = Asked(name="event_table: handoff", form=new, way=Transition.HANDOFF)
         return stage.deployer.deploy_all([resumed, handed_off])
 
     def _restart_broker(self, stage: Stage) -> list[StepReport]:
@@ -106,7 +106,7 @@ class Acts:
             name="event_counts: rebuild",
             form=form(self._servers, EVENT_COUNTS, per_trigger=2000, reason="one more aggregate"),
             verdict=Verdict.SWITCH,
-            way=Way.REBUILD,
+            way=Transition.REBUILD,
             meanwhile=answer_about_output(stage, "the ledger tells"),
         )
         return [rebuild_watched(stage, asked, lambda: read_sums(stage.places.warehouse))]

@@ -88,7 +88,7 @@ class Rules:
         elif isinstance(record, InstanceAppointed):
             self._must_be_approved(record, before)
             operation = before.operations.get(before.instances[record.instance].operation)
-            ways = operation.ways.values() if operation is not None else ()
+            ways = operation.transitions.values() if operation is not None else ()
             present = self._world.input.ids()
             skips = any(way.other_topics and way.approved_topics == present for way in ways)
             answer = operation.approval if operation is not None else None
@@ -259,7 +259,7 @@ class Rules:
         if operation is None:
             # An older copy of the store was put back just before.
             return
-        opaque = any(way.opaque for way in operation.ways.values())
+        opaque = any(way.opaque for way in operation.transitions.values())
         if instance.release != operation.release or not opaque or operation.request.accept_risk:
             return
         if operation.approval is None or not operation.approval.approved:

@@ -40,7 +40,7 @@ DECISIONS = {
     "lifecycle.rebuilding": {"decide_rebuild"},
     "lifecycle.recovery": {"diagnose"},
     "lifecycle.stopping": {"decide_stop"},
-    "lifecycle.ways": {"choose_ways"},
+    "lifecycle.ways": {"choose_transitions"},
     "health.rules": {"find_symptoms"},
     "health.told_errors": {"fault_of"},
     "driver.causes": {"judge", "judge_text", "judge_links"},

@@ -22,13 +22,13 @@ from streamkeeper.cli.main import app
 from streamkeeper.compatibility import assess
 from streamkeeper.compatibility.rule import breaking
 from streamkeeper.errors import Unsupported
-from streamkeeper.lifecycle.ways import choose_ways
+from streamkeeper.lifecycle.ways import choose_transitions
 from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.finding import Finding, Verdict
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.sink_capabilities import SinkCapabilities
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from streamkeeper.sources import known_sources
@@ -53,12 +53,12 @@ def test_every_file_that_a_guide_names_is_there() -> None:
 def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rebuild is refused for one that is not declared, and chosen for one that shadows, by its declaration alone."""
     rebuilt = facts(finding("state-keys-changed", where="operator"), state=True, sink="delta")
-    _, refusal = choose_ways(DeployRequest(job="j"), {"q": rebuilt})
+    _, refusal = choose_transitions(DeployRequest(job="j"), {"q": rebuilt})
     assert "its delta output cannot be written without readers seeing it" in refusal
     shadowing = SinkKind(name="delta", sink="DeltaSink", module="", capabilities=SinkCapabilities(shadows=True))
     monkeypatch.setitem(KINDS, "delta", shadowing)
-    ways, refusal = choose_ways(DeployRequest(job="j"), {"q": rebuilt})
-    assert (ways["q"].way, refusal) == (Way.REBUILD, "")
+    ways, refusal = choose_transitions(DeployRequest(job="j"), {"q": rebuilt})
+    assert (ways["q"].way, refusal) == (Transition.REBUILD, "")
 
 
 def sinks_named_in(text: str) -> list[str]:

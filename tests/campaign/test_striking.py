@@ -14,18 +14,20 @@ from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 
 
 def test_the_step_at_work_is_the_first_that_is_not_done() -> None:
     """A dual run's steps are known once it was assessed; who falls back is at no other step any more."""
     operation = OperationState(operation="d1", request=DeployRequest(job="ledgers"), steps=(), started=1)
     assert step_of(operation) is Step.BUNDLE
-    rebuild = {"counts": QueryWay(way=Way.REBUILD, version="v0002")}
+    rebuild = {"counts": QueryTransition(way=Transition.REBUILD, version="v0002")}
     done: dict[str, dict[str, str]] = {each.tag: {} for each in (Step.BUNDLE, Step.STANDBY, Step.ASSESS)}
-    assessed = msgspec.structs.replace(operation, verdict=Verdict.SWITCH, ways=rebuild, done=done)
+    assessed = msgspec.structs.replace(operation, verdict=Verdict.SWITCH, transitions=rebuild, done=done)
     assert step_of(assessed) is Step.SHADOW
-    resumed = msgspec.structs.replace(assessed, ways={"counts": QueryWay(way=Way.RESUME, version="v0001")})
+    resumed = msgspec.structs.replace(
+        assessed, transitions={"counts": QueryTransition(way=Transition.RESUME, version="v0001")}
+    )
     assert step_of(resumed) is Step.DRAIN
     assert step_of(msgspec.structs.replace(assessed, fall_back="broken")) is Step.FALL_BACK
     assert step_of(msgspec.structs.replace(assessed, outcome=Outcome.ABORTED)) is None

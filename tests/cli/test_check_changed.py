@@ -226,7 +226,7 @@ SWITCH = CheckAnswer(
 CHECKED = CheckedJob(
     change=JobChange(job="orders", kind=ChangeKind.CHANGED, release="r0001"),
     answer=SWITCH,
-    ways={"totals": ("rebuild", "rebuild in v0002, beside v0001", "reads 8 files again")},
+    transitions={"totals": ("rebuild", "rebuild in v0002, beside v0001", "reads 8 files again")},
 )
 BROKEN = CheckedJob(change=JobChange(job="refunds", kind=ChangeKind.UNKNOWN, error="refunds.py:1: no"))
 
@@ -247,9 +247,13 @@ def test_the_comment_has_verdict_way_and_cost_of_each_job() -> None:
 
 def test_what_has_no_way_says_why() -> None:
     """In the place of a way."""
-    comment = render_comment([replace(CHECKED, ways={}, refusal="query totals: no rebuild: its function output")])
+    comment = render_comment(
+        [replace(CHECKED, transitions={}, refusal="query totals: no rebuild: its function output")]
+    )
     assert "| **SWITCH** | none: query totals: no rebuild: its function output |" in comment
-    assert "path: none: query totals" in render_changes([replace(CHECKED, ways={}, refusal="query totals: none")])
+    assert "path: none: query totals" in render_changes(
+        [replace(CHECKED, transitions={}, refusal="query totals: none")]
+    )
 
 
 def test_a_comment_stays_below_the_limit_and_names_what_it_leaves_out() -> None:

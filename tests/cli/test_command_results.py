@@ -17,7 +17,7 @@ from streamkeeper.model.finding import Assessment, QueryAssessment, Verdict
 from streamkeeper.model.journal import Assessed, OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
 from streamkeeper.registry.objects import put_object
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -47,7 +47,7 @@ def result_of(*words: str, code: int = 0) -> dict[str, Any]:
     return found
 
 
-def assessed(job: Registered, verdict: Verdict, way: QueryWay | None, *, refusal: str = "") -> Assessed:
+def assessed(job: Registered, verdict: Verdict, way: QueryTransition | None, *, refusal: str = "") -> Assessed:
     """What an operation records of its candidate."""
     judged = Assessment(verdict=verdict, queries={QUERY: QueryAssessment(verdict=verdict)})
     return Assessed(
@@ -56,7 +56,7 @@ def assessed(job: Registered, verdict: Verdict, way: QueryWay | None, *, refusal
         reverse=verdict,
         sentence=f"{verdict.name}: as a test has it",
         report=put_object(job.installation.store, JOB, "reports", to_json(judged), ".json"),
-        ways={QUERY: way} if way is not None else {},
+        transitions={QUERY: way} if way is not None else {},
         refusal=refusal,
         evidence="",
     )
@@ -84,7 +84,7 @@ def test_a_deploy_prints_its_outcome_its_verdict_and_its_paths(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The release, the current one and the operation are named; nothing else is on stdout."""
-    record = assessed(job, Verdict.RESUME, QueryWay(way=Way.RESUME, before="v0001", version="v0001"))
+    record = assessed(job, Verdict.RESUME, QueryTransition(way=Transition.RESUME, before="v0001", version="v0001"))
     follow(job, monkeypatch, Outcome.SUCCEEDED, record)
     told = result_of(*deploy())
     assert (told["command"], told["job"], told["outcome"]) == ("deploy", JOB, "succeeded")
@@ -97,7 +97,7 @@ def test_a_deploy_prints_its_outcome_its_verdict_and_its_paths(
 
 def test_a_failed_deploy_prints_its_outcome_and_exits_with_2(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """The error stays on stderr as without the option; the hint names the current release."""
-    follow(job, monkeypatch, Outcome.FELL_BACK, assessed(job, Verdict.RESUME, QueryWay(way=Way.RESUME)))
+    follow(job, monkeypatch, Outcome.FELL_BACK, assessed(job, Verdict.RESUME, QueryTransition(way=Transition.RESUME)))
     told = result_of(*deploy(), code=2)
     assert (told["outcome"], told["hint"]) == ("fell-back", "r0001 is the current release")
     assert "this is the end" in told["message"]
@@ -110,16 +110,16 @@ def test_a_failed_deploy_prints_its_outcome_and_exits_with_2(job: Registered, mo
     ("way", "steps"),
     [
         (
-            QueryWay(way=Way.RESUME, before="v0001", version="v0001"),
+            QueryTransition(way=Transition.RESUME, before="v0001", version="v0001"),
             "bundle standby assess drain prove-dead go first-commit snapshot probation promote",
         ),
         (
-            QueryWay(way=Way.REBUILD, before="v0001", version="v0002"),
+            QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002"),
             "bundle standby assess shadow catch-up compare review drain prove-dead catch-up-after-drain go"
             " first-commit snapshot probation promote",
         ),
         (
-            QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True),
+            QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", opaque=True),
             "bundle standby assess keep-state approve ready drain prove-dead go first-commit snapshot probation"
             " promote",
         ),
@@ -127,7 +127,7 @@ def test_a_failed_deploy_prints_its_outcome_and_exits_with_2(job: Registered, mo
     ids=["resume", "rebuild", "backup"],
 )
 def test_a_dry_run_prints_only_the_steps_that_the_deploy_would_take(
-    job: Registered, monkeypatch: pytest.MonkeyPatch, way: QueryWay, steps: str
+    job: Registered, monkeypatch: pytest.MonkeyPatch, way: QueryTransition, steps: str
 ) -> None:
     """As JSON and as a table, after the assessment; no step says under which verdict it would be taken."""
     follow(job, monkeypatch, Outcome.DRY_RUN, assessed(job, Verdict.RESUME, way))

@@ -17,7 +17,7 @@ from streamkeeper.model.finding import Assessment, QueryAssessment, Verdict
 from streamkeeper.model.journal import Assessed, OperationFinished, Outcome
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
 from streamkeeper.operations.recovering import Asked, open_recovery
 from streamkeeper.registry.objects import put_object
@@ -25,10 +25,10 @@ from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.operations.test_recovering import registered
 
-RESTORED = QueryWay(way=Way.RESTORE, before="v0001", version="v0002", batch=7, snapshot="s0001")
+RESTORED = QueryTransition(way=Transition.RESTORE, before="v0001", version="v0002", batch=7, snapshot="s0001")
 
 
-def assessed(job: Registered, way: QueryWay) -> Assessed:
+def assessed(job: Registered, way: QueryTransition) -> Assessed:
     """What a restore records: the verdict of the damaged checkpoint, and the path that leaves it."""
     judged = Assessment(verdict=Verdict.REFUSE, queries={QUERY: QueryAssessment(verdict=Verdict.REFUSE)})
     return Assessed(
@@ -37,7 +37,7 @@ def assessed(job: Registered, way: QueryWay) -> Assessed:
         reverse=Verdict.REFUSE,
         sentence=f"RESTORE: query {QUERY}: {told_way(way)}",
         report=put_object(job.installation.store, JOB, "reports", to_json(judged), ".json"),
-        ways={QUERY: way},
+        transitions={QUERY: way},
         refusal="",
         evidence="",
     )

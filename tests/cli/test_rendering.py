@@ -43,7 +43,7 @@ VALUES = {
     "offsets": ("{}",),
     "versions": {"totals": "v0001"},
     "batches": {"totals": "7"},
-    "ways": {},
+    "transitions": {},
     "verdict": Verdict.RESUME,
     "reverse": Verdict.RESUME,
     "outcome": Outcome.SUCCEEDED,

@@ -9,7 +9,7 @@ from streamkeeper.compatibility.report import render_markdown, render_text, sent
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Verdict
 from streamkeeper.model.manifest import StateColumn
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from tests.compatibility.manifests import STATEFUL, changed, with_operator
 
 
@@ -39,17 +39,17 @@ def test_a_deploys_report_says_what_it_does_and_a_first_one_speaks_of_no_other()
     """A verdict alone means a resume; a first release begins, a rebuild that was asked for reads all again."""
     same = assess({"totals": STATEFUL}, {"totals": STATEFUL})
     first = "r0001 is the first release: it starts in a new checkpoint version"
-    ways = {"totals": QueryWay(way=Way.START, version="v0001")}
-    assert render_text(same, decision=first, ways=ways) == f"{first}\nquery totals: starts in v0001\n"
-    assert render_markdown(same, decision=first, ways=ways).splitlines() == [
+    ways = {"totals": QueryTransition(way=Transition.START, version="v0001")}
+    assert render_text(same, decision=first, transitions=ways) == f"{first}\nquery totals: starts in v0001\n"
+    assert render_markdown(same, decision=first, transitions=ways).splitlines() == [
         "## r0001 is the first release",
         "",
         "it starts in a new checkpoint version",
         "",
         "### Query `totals`: starts in v0001",
     ]
-    asked = {"totals": QueryWay(way=Way.REBUILD, version="v0002", before="v0001")}
-    told = render_text(same, decision="RESUME: query totals: rebuild in v0002, beside v0001", ways=asked)
+    asked = {"totals": QueryTransition(way=Transition.REBUILD, version="v0002", before="v0001")}
+    told = render_text(same, decision="RESUME: query totals: rebuild in v0002, beside v0001", transitions=asked)
     assert "query totals: RESUME, rebuild in v0002, beside v0001, nothing changed\n" in told
     assert "the same checkpoint" in render_text(same)
     assert "the same checkpoint" not in told

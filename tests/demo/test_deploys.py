@@ -11,16 +11,16 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 
-ASKED = Asked(name="a step", form={"job": "a_job"}, verdict=Verdict.SWITCH, way=Way.REBUILD)
+ASKED = Asked(name="a step", form={"job": "a_job"}, verdict=Verdict.SWITCH, way=Transition.REBUILD)
 
 
 def _done(**changes: Any) -> OperationState:
     given: dict[str, Any] = {
         "outcome": Outcome.SUCCEEDED,
         "verdict": Verdict.SWITCH,
-        "ways": {"q": QueryWay(way=Way.REBUILD)},
+        "transitions": {"q": QueryTransition(way=Transition.REBUILD)},
         **changes,
     }
     return OperationState(operation="op", request=DeployRequest(job="a_job"), steps=(), started=1, **given)
@@ -30,7 +30,7 @@ def test_what_was_asked_for_is_right() -> None:
     """Outcome, verdict and way; where one is left open, any will do."""
     assert find_wrong(ASKED, _done()) == ""
     first = Asked(name="first", form={"job": "a_job"})
-    assert find_wrong(first, _done(verdict=None, ways={})) == ""
+    assert find_wrong(first, _done(verdict=None, transitions={})) == ""
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,11 @@ def test_what_was_asked_for_is_right() -> None:
         (_done(outcome=Outcome.FELL_BACK), "was to end as succeeded, and is fell-back"),
         (_done(outcome=None), "was to end as succeeded, and is nothing yet"),
         (_done(verdict=Verdict.RESUME), "its verdict was to be SWITCH, and is RESUME"),
-        (_done(ways={"q": QueryWay(way=Way.HANDOFF)}), "its way was to be rebuild, and is handoff"),
-        (_done(ways={}), "its way was to be rebuild, and is none"),
+        (
+            _done(transitions={"q": QueryTransition(way=Transition.HANDOFF)}),
+            "its way was to be rebuild, and is handoff",
+        ),
+        (_done(transitions={}), "its way was to be rebuild, and is none"),
     ],
     ids=["another outcome", "no outcome", "another verdict", "another way", "no way"],
 )

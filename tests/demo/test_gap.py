@@ -26,7 +26,7 @@ from streamkeeper.model.journal import (
     Role,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 
@@ -69,11 +69,11 @@ def created(version: str) -> Record:
     return CheckpointVersionCreated(query=QUERY, version=version, release="r0001", origin="new", state_format="rocksdb")
 
 
-def _served(operation: str, instance: str, version: str, way: QueryWay | None = None) -> list[Record]:
+def _served(operation: str, instance: str, version: str, way: QueryTransition | None = None) -> list[Record]:
     """An operation up to the claim of its instance."""
-    ways = {QUERY: way or QueryWay(way=Way.START, version=version)}
+    ways = {QUERY: way or QueryTransition(way=Transition.START, version=version)}
     assessed = Assessed(
-        operation=operation, verdict=Verdict.RESUME, reverse=Verdict.RESUME, sentence="", report="", ways=ways
+        operation=operation, verdict=Verdict.RESUME, reverse=Verdict.RESUME, sentence="", report="", transitions=ways
     )
     return [
         OperationStarted(operation=operation, request=DeployRequest(job=JOB), steps=()),
@@ -116,7 +116,7 @@ def test_a_first_release_has_no_gap(history: History) -> None:
 
 def test_a_resumed_query_goes_on_in_the_same_version(history: History) -> None:
     """From the last commit before the old driver's end to the first after the new one's claim."""
-    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001")
+    way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001")
     history.records(*_served("op2", "new", "v0001", way))
     history.commits("v0001", 105.0, history.now + 1.5, history.now + 2)
     assert history.gap_s("op2") == history.now + 1.5 - 105.0
@@ -124,7 +124,7 @@ def test_a_resumed_query_goes_on_in_the_same_version(history: History) -> None:
 
 def test_the_batch_that_is_handed_over_is_no_commit_of_the_new_version(history: History) -> None:
     """It is written by the handoff, before anything new is."""
-    way = QueryWay(way=Way.HANDOFF, before="v0001", version="v0002")
+    way = QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002")
     history.records(created("v0002"), *_served("op2", "new", "v0002", way))
     history.records(HandedOff(query=QUERY, version="v0002", parent_batch=0, batch=0))
     history.commits("v0001", 105.0)
@@ -134,7 +134,7 @@ def test_the_batch_that_is_handed_over_is_no_commit_of_the_new_version(history: 
 
 def test_what_a_shadow_commits_is_not_seen_until_it_serves(history: History) -> None:
     """Its commits before the claim end no gap."""
-    way = QueryWay(way=Way.REBUILD, before="v0001", version="v0002")
+    way = QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002")
     history.records(created("v0002"), *_served("op2", "new", "v0002", way))
     history.commits("v0001", 105.0)
     history.commits("v0002", 106.0, history.now - 0.5, history.now + 2)
@@ -143,7 +143,7 @@ def test_what_a_shadow_commits_is_not_seen_until_it_serves(history: History) -> 
 
 def test_a_fall_back_is_measured_from_the_candidates_last_commit(history: History) -> None:
     """The old release goes on where the candidate has stopped."""
-    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001")
+    way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001")
     history.records(*_served("op2", "new", "v0001", way), FallBackDecided(operation="op2", reason="broken"))
     served_until = history.now + 0.5
     history.records(ended("op2", "new"))

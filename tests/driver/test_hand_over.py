@@ -29,7 +29,7 @@ from streamkeeper.model.journal import (
     Role,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.stores.counting import CountingStore
@@ -75,12 +75,19 @@ class Place:
 
     def give_state_up(self, number: int) -> None:
         """Let the operation of a version have said so, as it was told to."""
-        way = QueryWay(way=Way.HANDOFF, before=f"v000{number - 1}", version=f"v000{number}", state_given_up=True)
+        way = QueryTransition(
+            way=Transition.HANDOFF, before=f"v000{number - 1}", version=f"v000{number}", state_given_up=True
+        )
         self.record(OperationStarted(operation=f"op{number}", request=DeployRequest(job="sales"), steps=()))
         verdict = Verdict.SWITCH
         self.record(
             Assessed(
-                operation=f"op{number}", verdict=verdict, reverse=verdict, sentence="", report="", ways={"totals": way}
+                operation=f"op{number}",
+                verdict=verdict,
+                reverse=verdict,
+                sentence="",
+                report="",
+                transitions={"totals": way},
             )
         )
 

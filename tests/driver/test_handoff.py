@@ -19,7 +19,7 @@ from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Assessed, OperationStarted
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.sinks.file_serving import serving_files
 from tests.driver.driver_house import DriverHouse
 
@@ -182,7 +182,7 @@ def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> No
 
 def give_up_state(house: DriverHouse) -> None:
     """Record the ways as an operation does that was told to accept the loss of the totals' state."""
-    way = QueryWay(way=Way.HANDOFF, before="v0001", version="v0002")
+    way = QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002")
     request = DeployRequest(job=house.job, accept_state_loss=True)
     house.journal.append(lambda _: OperationStarted(operation="op", request=request, steps=()))
     house.journal.append(
@@ -192,7 +192,7 @@ def give_up_state(house: DriverHouse) -> None:
             reverse=Verdict.SWITCH,
             sentence="",
             report="",
-            ways={"sales": way, "totals": replace(way, state_given_up=True)},
+            transitions={"sales": way, "totals": replace(way, state_given_up=True)},
         )
     )
 

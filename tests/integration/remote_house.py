@@ -27,7 +27,7 @@ from streamkeeper.model.journal import Outcome
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.request import DeployRequest, Strategy
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.installation import Installation
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House
@@ -73,9 +73,11 @@ class Remote(House):
         self.installation = Installation.of(settings, store, {})
 
     def deploy(self) -> None:
-        assert self.next("first", trigger="200 milliseconds") == (Way.START, "v0001")
+        assert self.next("first", trigger="200 milliseconds") == (Transition.START, "v0001")
 
-    def next(self, operation: str, *, trigger: str, job: str = JOB, query: str = QUERY, **more: Any) -> tuple[Way, str]:
+    def next(
+        self, operation: str, *, trigger: str, job: str = JOB, query: str = QUERY, **more: Any
+    ) -> tuple[Transition, str]:
         """Deploy again: the way it went, and the checkpoint version that serves then; ``more``: of the request."""
         params: dict[str, ParamValue] = {"input": str(self.input), "warehouse": self.database, "trigger": trigger}
         request = DeployRequest(
@@ -93,7 +95,7 @@ class Remote(House):
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
         serving = deploy.state.current_version(query)
         assert serving is not None
-        return deploy.state.operations[operation].ways[query].way, serving.version
+        return deploy.state.operations[operation].transitions[query].way, serving.version
 
     def must(self, *words: str) -> None:
         """What somebody types, and what must end well."""
@@ -206,10 +208,10 @@ def live_a_life(house: Remote) -> None:
     house.add(("a", 3))
     house.settle()
     first = house.take()
-    assert house.next("resume", trigger="300 milliseconds") == (Way.RESUME, "v0001")
+    assert house.next("resume", trigger="300 milliseconds") == (Transition.RESUME, "v0001")
     house.add(("b", 4), ("c", 5))
     house.settle()
-    assert house.next("rebuild", trigger="200 milliseconds", strategy=Strategy.REBUILD) == (Way.REBUILD, "v0002")
+    assert house.next("rebuild", trigger="200 milliseconds", strategy=Strategy.REBUILD) == (Transition.REBUILD, "v0002")
     house.add(("c", 6))
     house.settle()
 
@@ -242,10 +244,10 @@ def hand_off(house: Remote) -> None:
     # A cluster has no room for drivers of both jobs and a standby.
     house.must("stop", JOB, "--reason", "its room is wanted")
     deploy = partial(house.next, job=ROWS, query=ROWS_QUERY)
-    assert deploy("rows", trigger="200 milliseconds") == (Way.START, "v0001")
+    assert deploy("rows", trigger="200 milliseconds") == (Transition.START, "v0001")
     wait_for("the rows", partial(has_all_rows, house))
     handed = deploy("handoff", trigger="300 milliseconds", strategy=Strategy.HANDOFF)
-    assert handed == (Way.HANDOFF, "v0002")
+    assert handed == (Transition.HANDOFF, "v0002")
     house.add(("f", 10))
     wait_for("the rows after the handoff", partial(has_all_rows, house))
 

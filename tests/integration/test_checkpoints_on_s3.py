@@ -10,7 +10,7 @@ import pytest
 from harness.fault_proxy import fault_proxy
 from harness.s3_server import S3Server
 from streamkeeper.model.request import Strategy
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.stores.s3 import connect
 from tests.integration.remote_house import Remote, opened, told_at_dry_run
 from tests.integration.test_recovery import JOB, QUERY
@@ -30,7 +30,7 @@ def test_a_job_moves_to_a_directory_and_back(tmp_path: Path, checkpoints: str) -
     with opened(Remote(tmp_path, checkpoints)) as house:
         house.move(str(tmp_path / "cp"))
         rebuild = partial(house.next, strategy=Strategy.REBUILD, accept_risk=True)
-        assert rebuild("out", trigger="300 milliseconds") == (Way.REBUILD, "v0002")
+        assert rebuild("out", trigger="300 milliseconds") == (Transition.REBUILD, "v0002")
         assert house.checkpoint.url.startswith("file:")
         house.add(("a", 3))
         house.settle()

@@ -10,7 +10,7 @@ from bench.campaign.cases import Stage
 from bench.campaign.switching import SwitchStage
 from harness.bed import fresh_bed
 from harness.places import ROOT
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -57,10 +57,10 @@ def test_a_switch_that_dies_is_carried_on_and_no_reader_sees_it(stage: Deploys) 
     assert result.hits == list(SWITCH_AT)
     assert result.outcomes[-1] == "succeeded"
     assert result.damage == []
-    ways = list(state.operations.values())[-1].ways
+    ways = list(state.operations.values())[-1].transitions
     assert {query: each.way for query, each in ways.items()} == {
-        "totals": Way.REBUILD,
-        "copies": Way.HANDOFF,
-        "audit": Way.RESUME,
+        "totals": Transition.REBUILD,
+        "copies": Transition.HANDOFF,
+        "audit": Transition.RESUME,
     }
     assert {query: each.version for query, each in ways.items()} == state.current

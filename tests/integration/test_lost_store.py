@@ -140,7 +140,7 @@ def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_o
     deploy = house.open_deploy("again")
     deploy.run(Step.KEEP_STATE)
     operation = deploy.state.operations["again"]
-    assert operation.ways[QUERY].opaque, operation.verdict_sentence
+    assert operation.transitions[QUERY].opaque, operation.verdict_sentence
     assert not operation.fall_back
     answer_approval(
         house.installation, JOB, "again", approved=True, by="ada", reason="the same code", about=About.STATE

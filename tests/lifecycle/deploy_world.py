@@ -72,7 +72,7 @@ from streamkeeper.model.step_results import (
     VersionsRestored,
     step_done,
 )
-from streamkeeper.model.ways import QueryWay, Reached, Way
+from streamkeeper.model.ways import QueryTransition, Reached, Transition
 
 OP = "op"
 
@@ -166,8 +166,8 @@ class World:
         verdict: Verdict = Verdict.RESUME,
         reverse: Verdict = Verdict.RESUME,
         traits: dict[str, dict[str, Any]] | None = None,
-        way: Way = Way.RESUME,
-        back: Way | None = Way.RESUME,
+        way: Transition = Transition.RESUME,
+        back: Transition | None = Transition.RESUME,
         answer: bool | None = True,
         request: dict[str, Any] | None = None,
     ) -> None:
@@ -227,9 +227,9 @@ class World:
         )
         return decide(at)
 
-    def way_of(self) -> QueryWay:
+    def way_of(self) -> QueryTransition:
         """The one query's way, with the versions that it would have."""
-        return QueryWay(
+        return QueryTransition(
             way=self.way,
             before="v0001",
             version="v0002" if self.way.switches else "v0001",
@@ -307,7 +307,7 @@ class World:
                         reverse=self.reverse,
                         sentence="s",
                         report="",
-                        ways=ways,
+                        transitions=ways,
                         refusal=self.refusal,
                     )
                 )

@@ -31,7 +31,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest, Handover
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import CutoverSnapshots
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from tests.lifecycle.deploy_world import OP, Instance, World
 
 
@@ -113,10 +113,12 @@ def test_a_refusal_leaves_the_serving_driver_alone():
     assert world.state.serving_release == "r0001"
 
 
-@pytest.mark.parametrize(("verdict", "way"), [(Verdict.RESUME, Way.RESUME), (Verdict.SWITCH, Way.REBUILD)])
+@pytest.mark.parametrize(
+    ("verdict", "way"), [(Verdict.RESUME, Transition.RESUME), (Verdict.SWITCH, Transition.REBUILD)]
+)
 def test_a_recorded_refusal_counts_whatever_the_verdict_is(verdict, way):
     """One query of several may have no way, while the others have theirs: none of them is switched."""
-    world = World(verdict=verdict, way=way, back=Way.RETURN)
+    world = World(verdict=verdict, way=way, back=Transition.RETURN)
     world.refusal = "query r: its sources cannot be read again"
     assert world.play().outcome is Outcome.REFUSED
     assert_untouched(world)
@@ -406,8 +408,10 @@ trait = st.fixed_dictionaries(
     handover=st.sampled_from(Handover),
     verdict=st.sampled_from(Verdict),
     reverse=st.sampled_from(Verdict),
-    way=st.sampled_from([Way.RESUME, Way.HANDOFF, Way.REBUILD, Way.RETURN, Way.RESTORE]),
-    back=st.sampled_from([None, Way.RESUME, Way.RETURN, Way.RESTORE]),
+    way=st.sampled_from(
+        [Transition.RESUME, Transition.HANDOFF, Transition.REBUILD, Transition.RETURN, Transition.RESTORE]
+    ),
+    back=st.sampled_from([None, Transition.RESUME, Transition.RETURN, Transition.RESTORE]),
     answer=st.sampled_from([True, False, None]),
     found=st.sampled_from([SAME, *NOT_THE_SAME.values()]),
     traits=st.fixed_dictionaries(
@@ -425,7 +429,7 @@ def test_every_deploy_ends_with_one_writer_at_most(
         verdict=verdict,
         reverse=reverse,
         traits=traits,
-        way=way if serving else Way.START,
+        way=way if serving else Transition.START,
         back=back,
         answer=answer,
     )
@@ -473,10 +477,10 @@ def test_the_announced_steps_are_those_that_are_carried_out():
     ]
 
 
-@pytest.mark.parametrize("way", [Way.HANDOFF, Way.REBUILD, Way.RETURN, Way.RESTORE])
+@pytest.mark.parametrize("way", [Transition.HANDOFF, Transition.REBUILD, Transition.RETURN, Transition.RESTORE])
 def test_a_switch_ends_in_its_new_version_and_drains_the_old_driver(way):
     """The appointment that lets the candidate go names the version: that record is the cutover."""
-    world = World(verdict=Verdict.SWITCH, way=way, back=Way.RETURN)
+    world = World(verdict=Verdict.SWITCH, way=way, back=Transition.RETURN)
     assert world.play().outcome is Outcome.SUCCEEDED
     assert world.state.current == {"q": "v0002"}
     assert world.instances["old"].state is DriverState.DRAINED
@@ -484,7 +488,7 @@ def test_a_switch_ends_in_its_new_version_and_drains_the_old_driver(way):
 
 def test_a_dual_run_drains_the_old_driver_only_once_the_new_one_has_caught_up_and_was_compared():
     """Until then the old one serves as if nothing had been."""
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN)
+    world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN)
     world.play()
     steps = [each.step for each in world.log]
     first_drain = next(
@@ -496,7 +500,12 @@ def test_a_dual_run_drains_the_old_driver_only_once_the_new_one_has_caught_up_an
 
 def test_a_dual_run_that_does_not_get_there_leaves_the_old_one_serving():
     """Too late: the shadow is ended, the old driver never hears of it."""
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, traits={"candidate": {"catches_up": False}})
+    world = World(
+        verdict=Verdict.SWITCH,
+        way=Transition.REBUILD,
+        back=Transition.RETURN,
+        traits={"candidate": {"catches_up": False}},
+    )
     assert world.play().outcome is Outcome.REFUSED
     assert_untouched(world)
 
@@ -513,7 +522,7 @@ def assert_untouched(world):
 @pytest.mark.parametrize("answer", [True, False, None])
 def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found, answer):
     """Nothing may be missing, new, different or not compared: else somebody is asked, and silence is a no."""
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=answer)
+    world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=answer)
     world.comparison = found
     ended = world.play()
     assert ended.outcome is (Outcome.SUCCEEDED if answer else Outcome.REFUSED)
@@ -528,7 +537,7 @@ def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found,
 
 def test_a_comparison_that_takes_too_long_is_for_a_person_to_decide_about():
     """A large output can never be compared in time: that is no reason to refuse it, nor to let it through."""
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=True)
+    world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=True)
     world.comparison = None
     ended = world.play()
     assert ended.outcome is Outcome.SUCCEEDED
@@ -545,7 +554,11 @@ def test_the_ways_alone_say_whether_a_person_is_asked():
 def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended():
     """The negative control: a share of 1.0 of differing rows, and nobody is asked."""
     world = World(
-        verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=None, request={"most_differing": 1.0}
+        verdict=Verdict.SWITCH,
+        way=Transition.REBUILD,
+        back=Transition.RETURN,
+        answer=None,
+        request={"most_differing": 1.0},
     )
     world.comparison = NOT_THE_SAME["all differ"]
     assert world.play().outcome is Outcome.SUCCEEDED
@@ -554,7 +567,7 @@ def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended(
 
 def test_columns_that_are_meant_to_differ_ask_nobody():
     """What a change redefines, or somebody has declared, is counted by itself."""
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=None)
+    world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=None)
     world.comparison = OutputComparison(old_rows=4, new_rows=4, allowed=("amount",), columns={"amount": 4})
     assert world.play().outcome is Outcome.SUCCEEDED
     assert "the same, apart from amount (4), which may differ" in world.operation.compared["q"].sentence
@@ -563,7 +576,7 @@ def test_columns_that_are_meant_to_differ_ask_nobody():
 @pytest.mark.parametrize("request_", [{}, {"compare": False}], ids=["compared", "not to be compared"])
 def test_opaque_code_is_asked_about_on_the_way_of_a_rebuild_as_well(request_):
     """Equal rows so far prove nothing of the next ones; who accepts the risk beforehand is not asked."""
-    ways = {"verdict": Verdict.SWITCH, "way": Way.REBUILD, "back": Way.RETURN, "answer": None}
+    ways = {"verdict": Verdict.SWITCH, "way": Transition.REBUILD, "back": Transition.RETURN, "answer": None}
     asking = World(**ways, request=request_)
     asking.opaque_code = True
     assert asking.play().outcome is Outcome.REFUSED
@@ -575,7 +588,7 @@ def test_opaque_code_is_asked_about_on_the_way_of_a_rebuild_as_well(request_):
 
 def test_an_output_that_nobody_compared_is_told():
     """``compare=false`` is a decision, and stands in the report."""
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, request={"compare": False})
+    world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, request={"compare": False})
     ended = world.play()
     assert ended.outcome is Outcome.SUCCEEDED
     assert "the rebuilt output of q was not compared, as requested" in ended.sentence
@@ -583,7 +596,7 @@ def test_an_output_that_nobody_compared_is_told():
 
 def test_a_shadow_that_dies_while_a_person_is_asked_ends_the_dual_run():
     """There is nothing left to approve."""
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=None)
+    world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=None)
     world.comparison = NOT_THE_SAME["all differ"]
     while not any(each.step is Step.REVIEW for each in world.log):
         decision = world.decide()
@@ -634,16 +647,18 @@ def test_a_risk_that_was_accepted_is_backed_up_and_not_asked_about():
 @pytest.mark.parametrize(
     ("way", "back", "version"),
     [
-        (Way.RESUME, Way.RESUME, "v0001"),
-        (Way.RESUME, Way.RESTORE, "v0003"),
-        (Way.HANDOFF, Way.RETURN, "v0001"),
-        (Way.REBUILD, Way.RETURN, "v0001"),
+        (Transition.RESUME, Transition.RESUME, "v0001"),
+        (Transition.RESUME, Transition.RESTORE, "v0003"),
+        (Transition.HANDOFF, Transition.RETURN, "v0001"),
+        (Transition.REBUILD, Transition.RETURN, "v0001"),
     ],
 )
 def test_a_release_that_does_not_hold_gives_way_by_the_way_back_that_was_assessed(way, back, version):
     """Forward from the candidate's last commit, back to the version it left, or to its last batch."""
-    world = World(verdict=Verdict.SWITCH, way=way, back=back, traits={"candidate": {"serves": way is Way.REBUILD}})
-    if way is Way.REBUILD:
+    world = World(
+        verdict=Verdict.SWITCH, way=way, back=back, traits={"candidate": {"serves": way is Transition.REBUILD}}
+    )
+    if way is Transition.REBUILD:
         world.breaks_at_go = True
     assert world.play().outcome is Outcome.FELL_BACK
     assert (world.state.serving_release, world.state.current) == ("r0001", {"q": version})
@@ -652,8 +667,10 @@ def test_a_release_that_does_not_hold_gives_way_by_the_way_back_that_was_assesse
 LOSES = "going back to v0001 loses rows: 2 of 4 files that were read since are missing, such as /in/a.json"
 
 
-@pytest.mark.parametrize(("way", "back"), [(Way.REBUILD, Way.RETURN), (Way.RESUME, Way.RESTORE)])
-def test_no_automatic_way_back_loses_rows(way: Way, back: Way) -> None:
+@pytest.mark.parametrize(
+    ("way", "back"), [(Transition.REBUILD, Transition.RETURN), (Transition.RESUME, Transition.RESTORE)]
+)
+def test_no_automatic_way_back_loses_rows(way: Transition, back: Transition) -> None:
     """A person decides: the candidate's release stays the current one, with its checkpoints, and nothing runs.
 
     Negative control: with the input there, the old release serves again.
@@ -674,7 +691,7 @@ def test_no_automatic_way_back_loses_rows(way: Way, back: Way) -> None:
 
 def test_what_the_old_release_takes_it_goes_on_from_instead_of_losing_rows() -> None:
     """Forward from the candidate's last commit, although the version that it left is kept."""
-    forth = {"verdict": Verdict.SWITCH, "reverse": Verdict.RESUME, "way": Way.REBUILD, "back": Way.RETURN}
+    forth = {"verdict": Verdict.SWITCH, "reverse": Verdict.RESUME, "way": Transition.REBUILD, "back": Transition.RETURN}
     world = World(**forth, request=LONG, traits=FAILS_LATE)
     world.lost_back = {"q": LOSES}
     assert world.play().outcome is Outcome.FELL_BACK
@@ -686,8 +703,8 @@ def test_a_release_that_stays_current_for_a_loss_does_not_go_back_once_the_files
     world = World(
         verdict=Verdict.SWITCH,
         reverse=Verdict.SWITCH,
-        way=Way.REBUILD,
-        back=Way.RETURN,
+        way=Transition.REBUILD,
+        back=Transition.RETURN,
         request=LONG,
         traits=FAILS_LATE,
     )
@@ -739,7 +756,12 @@ def test_a_release_that_falls_behind_more_and_more_gives_way():
 
 def test_a_shadow_that_fails_again_and_again_is_given_up_with_its_own_error():
     """Not after the hours that a catch-up may take; the old driver never hears of it."""
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, traits={"candidate": {"breaks_after": 1}})
+    world = World(
+        verdict=Verdict.SWITCH,
+        way=Transition.REBUILD,
+        back=Transition.RETURN,
+        traits={"candidate": {"breaks_after": 1}},
+    )
     ended = world.play()
     assert ended.outcome is Outcome.REFUSED
     assert "it broke" in ended.sentence

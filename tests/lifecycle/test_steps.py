@@ -9,14 +9,14 @@ from streamkeeper.lifecycle.steps import STEPS, current_step, deadline_s, path, 
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 
 EVERYTHING = DeployRequest(job="j")
 
 
-def operation(request: DeployRequest, *ways: QueryWay) -> OperationState:
+def operation(request: DeployRequest, *ways: QueryTransition) -> OperationState:
     return OperationState(
-        operation="op", request=request, steps=(), started=1, ways={str(at): way for at, way in enumerate(ways)}
+        operation="op", request=request, steps=(), started=1, transitions={str(at): way for at, way in enumerate(ways)}
     )
 
 
@@ -52,29 +52,29 @@ def test_a_deadline_is_that_of_the_request_where_it_has_one() -> None:
 @pytest.mark.parametrize(
     ("way", "request_", "beside"),
     [
-        (QueryWay(way=Way.RESUME), {}, set()),
-        (QueryWay(way=Way.RESUME, opaque=True), {}, {Step.KEEP_STATE, Step.APPROVE, Step.READY}),
-        (QueryWay(way=Way.RESUME, opaque=True), {"accept_risk": True}, {Step.KEEP_STATE}),
+        (QueryTransition(way=Transition.RESUME), {}, set()),
+        (QueryTransition(way=Transition.RESUME, opaque=True), {}, {Step.KEEP_STATE, Step.APPROVE, Step.READY}),
+        (QueryTransition(way=Transition.RESUME, opaque=True), {"accept_risk": True}, {Step.KEEP_STATE}),
         (
-            QueryWay(way=Way.REBUILD),
+            QueryTransition(way=Transition.REBUILD),
             {},
             {Step.SHADOW, Step.CATCH_UP, Step.COMPARE, Step.CATCH_UP_AFTER_DRAIN},
         ),
         (
-            QueryWay(way=Way.REBUILD, opaque_code=True),
+            QueryTransition(way=Transition.REBUILD, opaque_code=True),
             {"compare": False},
             {Step.SHADOW, Step.CATCH_UP, Step.REVIEW, Step.CATCH_UP_AFTER_DRAIN},
         ),
-        (QueryWay(way=Way.RESTORE), {}, {Step.RESTORE}),
+        (QueryTransition(way=Transition.RESTORE), {}, {Step.RESTORE}),
     ],
     ids=["resume", "opaque", "risk accepted", "rebuild", "not compared", "restore"],
 )
 def test_an_operation_takes_the_steps_that_its_verdict_and_its_request_ask_for(
-    way: QueryWay, request_: dict[str, bool], beside: set[Step]
+    way: QueryTransition, request_: dict[str, bool], beside: set[Step]
 ) -> None:
     """Beside those that every deploy takes; the first that is not done is the one it is at."""
     always = set(path(operation(EVERYTHING)))
-    taken = operation(DeployRequest(job="j", **request_), QueryWay(way=Way.RESUME), way)  # type: ignore[arg-type]
+    taken = operation(DeployRequest(job="j", **request_), QueryTransition(way=Transition.RESUME), way)  # type: ignore[arg-type]
     assert set(path(taken)) - always == beside
     assert path(taken) == tuple(sorted(path(taken)))
     assert current_step(taken) is Step.BUNDLE

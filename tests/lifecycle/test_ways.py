@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from streamkeeper.lifecycle.steps import path
-from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
+from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_transitions
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from tests.compatibility.manifests import AGGREGATE, STATEFUL, with_source
 
 
@@ -31,21 +31,21 @@ def facts(*findings: Finding, verdict: Verdict = Verdict.SWITCH, sink: str = "fi
 
 
 def choose(at: QueryFacts, **request):
-    ways, refusal = choose_ways(DeployRequest(job="j", **request), {"q": at})
+    ways, refusal = choose_transitions(DeployRequest(job="j", **request), {"q": at})
     return ways.get("q"), refusal
 
 
 def test_a_new_query_starts_in_a_version_of_its_own():
     """There is nothing to carry over."""
     way, _ = choose(facts(current="", next="v0001"))
-    assert (way.way, way.version) == (Way.START, "v0001")
+    assert (way.way, way.version) == (Transition.START, "v0001")
 
 
 def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
     """It would write again what is written; a query that is like none that went starts."""
     asked = finding("query-may-be-renamed", Severity.OPAQUE, "query sums")
     way, _ = choose(facts(asked, verdict=Verdict.BACKUP, current="", next="v0001"))
-    assert (way.way, way.before, way.opaque) == (Way.START, "", True)
+    assert (way.way, way.before, way.opaque) == (Transition.START, "", True)
     added = finding("query-added", Severity.NOTE, "query sums")
     assert not choose(facts(added, verdict=Verdict.RESUME, current="", next="v0001"))[0].opaque
 
@@ -53,7 +53,7 @@ def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
 def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
     """Its offsets carry over, and its output goes on in the same place."""
     way, _ = choose(facts(finding("sink-option-changed")))
-    assert (way.way, way.before, way.version, way.back) == (Way.HANDOFF, "v0001", "v0002", Way.RETURN)
+    assert (way.way, way.before, way.version, way.back) == (Transition.HANDOFF, "v0001", "v0002", Transition.RETURN)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
 def test_what_a_handoff_would_lose_is_rebuilt(at, why):
     """Offsets that mean something else, a table of another shape, state: none of them is carried over by hand."""
     way, _ = choose(at)
-    assert way.way is Way.REBUILD
+    assert way.way is Transition.REBUILD
     _, refusal = choose(at, strategy=Strategy.HANDOFF)
     assert why in refusal
 
@@ -78,7 +78,7 @@ def test_an_output_in_another_place_is_not_handed_off():
     at = facts(finding("sink-output-changed"))
     moved = msgspec.structs.replace(at.candidate, sink=SinkDescription(kind="file", output="elsewhere", options={}))
     way, _ = choose(msgspec.structs.replace(at, candidate=moved))
-    assert way.way is Way.REBUILD
+    assert way.way is Transition.REBUILD
 
 
 @pytest.mark.parametrize(
@@ -107,21 +107,21 @@ def test_state_may_be_given_up_only_where_somebody_says_so():
     """The same change: rebuilt by itself, handed off with empty state if that is asked for."""
     at = facts(finding("state-keys-changed", where="operator"), state=True)
     way, _ = choose(at, strategy=Strategy.HANDOFF, accept_state_loss=True)
-    assert (way.way, way.state_given_up) == (Way.HANDOFF, True)
-    assert choose(at)[0].way is Way.REBUILD
+    assert (way.way, way.state_given_up) == (Transition.HANDOFF, True)
+    assert choose(at)[0].way is Transition.REBUILD
 
 
 def test_an_opaque_change_resumes_and_says_that_it_is_one():
     """It is for a person to approve."""
     way, _ = choose(facts(verdict=Verdict.BACKUP, reverse=Verdict.BACKUP))
-    assert (way.way, way.opaque, way.back) == (Way.RESUME, True, Way.RESTORE)
+    assert (way.way, way.opaque, way.back) == (Transition.RESUME, True, Transition.RESTORE)
 
 
 @pytest.mark.parametrize(
     ("reverse", "sink", "back"),
     [
-        (Verdict.RESUME, "foreach", Way.RESUME),
-        (Verdict.SWITCH, "table", Way.RESTORE),
+        (Verdict.RESUME, "foreach", Transition.RESUME),
+        (Verdict.SWITCH, "table", Transition.RESTORE),
         (Verdict.SWITCH, "foreach", None),
     ],
 )
@@ -147,31 +147,33 @@ def test_a_handoff_asks_about_what_it_keeps(rule: str, where: str, state: bool, 
     """Its offsets, its output and its computation; not a state that it gives up, nor a run on the old checkpoint."""
     at = facts(finding("sink-option-changed"), finding(rule, Severity.OPAQUE, where), state=state)
     way, _ = choose(at, accept_state_loss=True, strategy=Strategy.HANDOFF)
-    assert (way.way, way.opaque) == (Way.HANDOFF, asks)
+    assert (way.way, way.opaque) == (Transition.HANDOFF, asks)
 
 
 def test_a_query_that_continues_in_another_topic_waits_for_a_person():
     """Whatever its transition is: also a restore, which keeps no state for the question."""
-    way = QueryWay(way=Way.RESTORE, before="v0001", version="v0002", snapshot="s0001", batch=7)
+    way = QueryTransition(way=Transition.RESTORE, before="v0001", version="v0002", snapshot="s0001", batch=7)
     for other in (False, True):
         ways = {"q": msgspec.structs.replace(way, other_topics=other)}
-        operation = OperationState(operation="op", request=DeployRequest(job="j"), steps=(), started=1, ways=ways)
+        operation = OperationState(
+            operation="op", request=DeployRequest(job="j"), steps=(), started=1, transitions=ways
+        )
         assert (Step.APPROVE in path(operation)) is other
 
 
 def test_a_rollback_goes_forward_where_the_old_release_takes_the_state():
     """Nothing is written again then."""
     way, _ = choose(facts(verdict=Verdict.RESUME, kept="v0000"), rollback=True)
-    assert way.way is Way.RESUME
+    assert way.way is Transition.RESUME
 
 
 def test_a_rollback_returns_to_the_version_that_was_kept_else_to_a_snapshot():
     """The version needs no restore and goes back to its own last commit."""
     boundary = Boundary(snapshot="s0004", batch=7)
     kept = facts(finding("x"), kept="v0001", current="v0002", next="v0003", boundary=boundary)
-    assert (choose(kept, rollback=True)[0].way, choose(kept, rollback=True)[0].version) == (Way.RETURN, "v0001")
+    assert (choose(kept, rollback=True)[0].way, choose(kept, rollback=True)[0].version) == (Transition.RETURN, "v0001")
     way, _ = choose(msgspec.structs.replace(kept, kept=""), rollback=True)
-    assert (way.way, way.version, way.snapshot, way.batch) == (Way.RESTORE, "v0003", "s0004", 7)
+    assert (way.way, way.version, way.snapshot, way.batch) == (Transition.RESTORE, "v0003", "s0004", 7)
 
 
 GONE = "loses rows: 4 of 4 files that were read since are missing, such as /in/f003.csv"
@@ -187,7 +189,7 @@ def test_a_rollback_that_loses_rows_is_refused_until_that_is_accepted(kept):
     assert way is None
     assert refusal == f"query q: going back to {place} {GONE}; put the files back, or accept the loss with accept_loss"
     assert choose(at, rollback=True, accept_risk=True)[0] is None
-    wanted = Way.RETURN if kept else Way.RESTORE
+    wanted = Transition.RETURN if kept else Transition.RESTORE
     assert choose(at, rollback=True, accept_loss=True)[0].way is wanted
     there = msgspec.structs.replace(at, kept_loses="", boundary=Boundary(snapshot="s0004", batch=7))
     assert choose(there, rollback=True)[0].way is wanted
@@ -197,16 +199,16 @@ def test_a_rollback_prefers_what_loses_nothing():
     """A later snapshot to the version that was kept, and to both the last commit."""
     boundary = Boundary(snapshot="s0004", batch=7)
     at = facts(finding("x"), kept="v0001", kept_loses=GONE, current="v0002", next="v0003", boundary=boundary)
-    assert choose(at, rollback=True)[0].way is Way.RESTORE
+    assert choose(at, rollback=True)[0].way is Transition.RESTORE
     takes = msgspec.structs.replace(at, judged=QueryAssessment(verdict=Verdict.RESUME, findings=()))
-    assert choose(takes, rollback=True)[0].way is Way.RESUME
+    assert choose(takes, rollback=True)[0].way is Transition.RESUME
 
 
 def test_a_rollback_that_a_function_would_see_twice_needs_a_word():
     """At least once is what such an output promises; more often on purpose is for a person to accept."""
     at = facts(finding("x"), kept="v0001", current="v0002", sink="foreach")
     assert "second time" in choose(at, rollback=True)[1]
-    assert choose(at, rollback=True, accept_risk=True)[0].way is Way.RETURN
+    assert choose(at, rollback=True, accept_risk=True)[0].way is Transition.RETURN
 
 
 def test_a_rollback_with_nothing_to_go_back_to_is_refused():
@@ -226,7 +228,7 @@ def test_one_query_without_a_way_refuses_the_whole_job():
     """A cutover is all or nothing."""
     good = facts(verdict=Verdict.RESUME)
     bad = facts(finding("x", Severity.FATAL), verdict=Verdict.REFUSE)
-    _, refusal = choose_ways(DeployRequest(job="j"), {"a": good, "b": bad})
+    _, refusal = choose_transitions(DeployRequest(job="j"), {"a": good, "b": bad})
     assert refusal.startswith("query b: x (a -> b)")
 
 
@@ -239,4 +241,4 @@ def test_files_that_a_cleaner_removes_are_not_read_by_two_drivers(whose):
     assert way is None
     assert "cleanSource=delete removes files that one of them has read" in refusal
     way, _ = choose(at, strategy=Strategy.REBUILD)
-    assert way.way is Way.REBUILD
+    assert way.way is Transition.REBUILD

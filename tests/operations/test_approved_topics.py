@@ -14,10 +14,10 @@ from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Sev
 from streamkeeper.model.journal import ApprovalAnswered, Assessed, InstanceAppointed, ReleasePromoted, StepDone
 from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations import assessing
 from streamkeeper.operations.approval import check_drift
-from streamkeeper.operations.assessing import assess_candidate, find_ways
+from streamkeeper.operations.assessing import assess_candidate, find_transitions
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.registered import stored_manifests
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -52,7 +52,7 @@ def test_an_approval_is_for_the_topics_of_the_check(
     """Without a topic that was created again there is none to approve."""
     deploy(job)
     job.gather("op2", *found, look=Look.SOURCES, topics=NEW)
-    way = assess(job).ways[QUERY]
+    way = assess(job).transitions[QUERY]
     assert (way.other_topics, way.approved_topics) == (bool(found), approved)
 
 
@@ -74,14 +74,14 @@ def test_an_approval_is_void_once_the_topic_was_created_again(job: Registered, n
         check_drift(job.installation, state, state.operations["op2"])
 
 
-def back(job: Registered, request: DeployRequest, now: dict[str, str]) -> tuple[QueryWay | None, str]:
+def back(job: Registered, request: DeployRequest, now: dict[str, str]) -> tuple[QueryTransition | None, str]:
     """The transition of a release that cannot resume; ``now``: Kafka topic -> its id."""
     state = job.installation.journal(JOB, "test").state()
     manifests = stored_manifests(job.installation, state, "r0001")
     changed = Finding(rule="grouping-keys-changed", severity=Severity.BREAKING, where="q", evidence="a -> b")
     judged = QueryAssessment(verdict=Verdict.SWITCH, findings=(changed,))
     assessment = Assessment(verdict=Verdict.SWITCH, queries={QUERY: judged})
-    ways, refusal = find_ways(
+    ways, refusal = find_transitions(
         job.installation, state, request, "r0001", manifests, manifests, assessment, assessment, topics={QUERY: now}
     )
     return ways.get(QUERY), refusal
@@ -97,7 +97,7 @@ def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job
     for now in (OLD, {}):
         way, _ = back(job, request, now)
         assert way is not None
-        assert (way.way, way.version) == (Way.RETURN, "v0001")
+        assert (way.way, way.version) == (Transition.RETURN, "v0001")
     way, refusal = back(job, request, NEW)
     assert way is None
     assert refusal.endswith(
@@ -112,7 +112,7 @@ def test_a_rollback_does_not_restore_a_snapshot_of_an_earlier_topic(job: Registe
     request = DeployRequest(job=JOB, release="r0001", rollback=True)
     way, _ = back(job, request, OLD)
     assert way is not None
-    assert (way.way, way.snapshot) == (Way.RESTORE, snapshot)
+    assert (way.way, way.snapshot) == (Transition.RESTORE, snapshot)
     way, refusal = back(job, request, NEW)
     assert way is None
     assert "topic sales was deleted and created again since batch 7" in refusal
@@ -124,7 +124,7 @@ def test_a_recovery_restores_only_into_topics_that_a_person_is_asked_about(job: 
     request = DeployRequest(job=JOB, release="r0001", recover=recover)
     way, _ = back(job, request, NEW)
     assert way is not None
-    assert way.way is Way.RESTORE
+    assert way.way is Transition.RESTORE
     job.record(replace(job.epoch("v0001", 3), topics=NEW, committed=7))
     way, refusal = back(job, request, NEW)
     assert way is None
@@ -142,7 +142,11 @@ def test_a_rollback_that_leaves_the_topic_asks_nobody(job: Registered) -> None:
     """It returns to a version that has read the present topic. A handoff of the same change asks."""
     judged = QueryAssessment(verdict=Verdict.BACKUP, findings=(AGAIN,))
     forward = Assessment(verdict=Verdict.BACKUP, queries={QUERY: judged})
-    for way, rollback, asks in ((Way.RETURN, True, False), (Way.HANDOFF, False, True), (Way.RESTORE, False, True)):
+    for way, rollback, asks in (
+        (Transition.RETURN, True, False),
+        (Transition.HANDOFF, False, True),
+        (Transition.RESTORE, False, True),
+    ):
         request = DeployRequest(job=JOB, release="r0001", rollback=rollback)
         asked = NEW if assessing._has_other_topics(forward, QUERY) else None
-        assert assessing._with_losses(QueryWay(way=way), None, asked, request).other_topics is asks
+        assert assessing._with_losses(QueryTransition(way=way), None, asked, request).other_topics is asks

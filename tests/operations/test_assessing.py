@@ -19,7 +19,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import StateKept
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.approval import back_up_state
 from streamkeeper.operations.assessing import assess_candidate, told_cost
 from streamkeeper.operations.deploy import Deploy
@@ -92,11 +92,11 @@ def test_a_lost_output_refuses_a_deploy_and_an_accepted_loss_does_not(tmp_path: 
         job.gather("op2", lost, look=Look.SINK, batch=7)
         found = assess(job)
         if not accepts:
-            assert (found.verdict, found.ways) == (Verdict.REFUSE, {})
+            assert (found.verdict, found.transitions) == (Verdict.REFUSE, {})
             assert "output-lost (totals: the database file is missing" in found.refusal
             continue
         assert (found.verdict, found.refusal, rules(job, found)) == (Verdict.RESUME, "", {"output-lost"})
-        assert found.ways[QUERY].output_lacks == 7
+        assert found.transitions[QUERY].output_lacks == 7
         assert found.sentence.endswith("the output of query totals continues after batch 7 without its missing rows")
 
 
@@ -114,8 +114,8 @@ def test_a_renamed_query_that_a_function_writes_waits_for_a_person(tmp_path: Pat
         state = deploy_second(job, candidate, Evidence(against="r0001", queries=evidence))
         assessed = assess_candidate(job.installation, state, state.operations["op2"], "r0002")
         assert assessed.refusal == ""
-        way = assessed.ways["sums"]
-        assert (way.way, way.opaque) == (Way.START, renamed)
+        way = assessed.transitions["sums"]
+        assert (way.way, way.opaque) == (Transition.START, renamed)
         assert assessed.verdict is (Verdict.BACKUP if renamed else Verdict.RESUME)
         assert ("query sums may be a renamed query" in assessed.sentence) is renamed
         job.record(assessed)
@@ -146,20 +146,20 @@ def test_a_lost_output_is_rebuilt_without_its_acceptance(tmp_path: Path) -> None
     job.gather("op2", observations.output_lost("totals", "table totals is missing"), look=Look.SINK, batch=7)
     found = assess(job)
     assert "No rebuild" not in found.refusal
-    assert found.refusal or (found.ways[QUERY].way, found.ways[QUERY].back) == (Way.REBUILD, None)
+    assert found.refusal or (found.transitions[QUERY].way, found.transitions[QUERY].back) == (Transition.REBUILD, None)
 
 
 @pytest.mark.parametrize(
     ("way", "again"),
     [
-        (Way.RESTORE, r"1 batch \(1 file\) to be read and written again; .*f8.json into sqlite:///.*"),
-        (Way.RETURN, "no rows are written again into sqlite:///.*"),
+        (Transition.RESTORE, r"1 batch \(1 file\) to be read and written again; .*f8.json into sqlite:///.*"),
+        (Transition.RETURN, "no rows are written again into sqlite:///.*"),
     ],
 )
-def test_the_cost_of_going_back_is_what_is_written_again(tmp_path: Path, way: Way, again: str) -> None:
+def test_the_cost_of_going_back_is_what_is_written_again(tmp_path: Path, way: Transition, again: str) -> None:
     """The list of changed jobs names batches, output and what the sink does with repeated rows."""
     job = Registered(tmp_path)
-    back = QueryWay(way=way, before="v0001", version="v0001", batch=7, snapshot=job.take())
+    back = QueryTransition(way=way, before="v0001", version="v0001", batch=7, snapshot=job.take())
     job.commit(8)
     told = told_cost(job.installation, job.installation.journal(JOB, "test").state(), QUERY, back, {})
     assert re.fullmatch(f"query totals: {again}#totals; each row replaces the one with its key", told)

@@ -23,15 +23,17 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.blast_radius import told_going_back
 from streamkeeper.operations.operation_record import read_operation
 from tests.operations.registered_job import JOB, QUERY, Registered
 
-FORWARD = QueryWay(way=Way.RESUME, before="v0001", version="v0001")
+FORWARD = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001")
 
 
-def deployed(job: Registered, way: QueryWay, *, snapshot: str = "", outcome: Outcome = Outcome.SUCCEEDED) -> None:
+def deployed(
+    job: Registered, way: QueryTransition, *, snapshot: str = "", outcome: Outcome = Outcome.SUCCEEDED
+) -> None:
     """A second release took over after batch 7; ``snapshot``: of that batch."""
     state = job.installation.journal(JOB, "test").state()
     release = state.releases["r0001"]
@@ -47,7 +49,7 @@ def deployed(job: Registered, way: QueryWay, *, snapshot: str = "", outcome: Out
             reverse=Verdict.BACKUP,
             sentence="RESUME",
             report="",
-            ways={QUERY: way},
+            transitions={QUERY: way},
         ),
         InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE),
         StepDone(operation="op2", step="prove-dead", result={QUERY: "7"}),
@@ -67,7 +69,7 @@ def told(job: Registered) -> dict[str, str]:
 def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> None:
     """The batches since the cutover, and what the output holds beyond them; nothing is started to know that."""
     job = Registered(tmp_path)
-    deployed(job, replace(FORWARD, back=Way.RESTORE), snapshot=job.take())
+    deployed(job, replace(FORWARD, back=Transition.RESTORE), snapshot=job.take())
     job.write_table(7)
     assert "no rows are written again" in told(job)[QUERY]
     job.commit(8)
@@ -81,7 +83,7 @@ def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> No
 def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path: Path) -> None:
     """It would go on without them; those that cannot be looked for are named too."""
     job = Registered(tmp_path)
-    deployed(job, replace(FORWARD, back=Way.RESTORE), snapshot=job.take())
+    deployed(job, replace(FORWARD, back=Transition.RESTORE), snapshot=job.take())
     job.commit(8)
     assert "(1 file) to be read and written again; 1 of 1 of these files are missing, such as /in/" in told(job)[QUERY]
     log = job.directory / "sources" / "0" / "8"
@@ -92,16 +94,16 @@ def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path:
 @pytest.mark.parametrize(
     ("way", "sentence"),
     [
-        (replace(FORWARD, back=Way.RESUME), "r0001 resumes from the last commit of the new release"),
+        (replace(FORWARD, back=Transition.RESUME), "r0001 resumes from the last commit of the new release"),
         (
             replace(FORWARD, no_way_back="its output would get batches twice"),
             "rollback is NOT possible (its output would get",
         ),
-        (replace(FORWARD, back=Way.RESTORE), "there is no snapshot of its last batch before the cutover"),
+        (replace(FORWARD, back=Transition.RESTORE), "there is no snapshot of its last batch before the cutover"),
     ],
     ids=["forward", "none", "no snapshot"],
 )
-def test_what_costs_nothing_and_what_cannot_be_is_said(tmp_path: Path, way: QueryWay, sentence: str) -> None:
+def test_what_costs_nothing_and_what_cannot_be_is_said(tmp_path: Path, way: QueryTransition, sentence: str) -> None:
     """By the way back that was assessed."""
     job = Registered(tmp_path)
     deployed(job, way)
@@ -111,11 +113,11 @@ def test_what_costs_nothing_and_what_cannot_be_is_said(tmp_path: Path, way: Quer
 def test_only_the_release_that_serves_is_gone_back_from(tmp_path: Path) -> None:
     """A release that did not come to serve, and one that another has followed since, are nobody's to go back from."""
     job = Registered(tmp_path)
-    deployed(job, replace(FORWARD, back=Way.RESUME))
+    deployed(job, replace(FORWARD, back=Transition.RESUME))
     assert told(job)
     job.record(ReleasePromoted(operation="op3", release="r0001", instance="op-candidate"))
     assert told(job) == {}
     fell = Registered(tmp_path / "fell")
-    deployed(fell, replace(FORWARD, back=Way.RESUME), outcome=Outcome.FELL_BACK)
+    deployed(fell, replace(FORWARD, back=Transition.RESUME), outcome=Outcome.FELL_BACK)
     assert told(fell) == {}
     assert told_going_back(fell.installation, read_operation(fell.installation, JOB, "op")) == {}

@@ -32,7 +32,7 @@ from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import Bundled, step_done
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations import deploy as deploying
 from streamkeeper.operations import deploy_acts
 from streamkeeper.operations.assessing import assess_candidate
@@ -164,13 +164,13 @@ def under_way(job: Registered, *more: Record, done: tuple[Step, ...] = ()) -> De
         QUERY: put_object(job.installation.store, JOB, "manifests", to_json(replace(STATEFUL, query=QUERY)), ".json")
     }
     job.record(ReleaseDescribed(release=name, manifests=shown))
-    back = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESUME)
+    back = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESUME)
     resume = Verdict.RESUME
     for record in (
         OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),
         step_done("op2", Step.BUNDLE, Bundled(name)),
         InstancePlanned(operation="op2", instance="op2-candidate", release=name, role=Role.CANDIDATE),
-        Assessed(operation="op2", verdict=resume, reverse=resume, sentence="", report="", ways={QUERY: back}),
+        Assessed(operation="op2", verdict=resume, reverse=resume, sentence="", report="", transitions={QUERY: back}),
         StepBegun(operation="op2", step=Step.DRAIN.tag),
         InstanceEnded(operation="op2", instance="op-candidate", proof="gone", exit="drained"),
         InstanceAppointed(operation="op2", instance="op2-candidate"),

@@ -21,7 +21,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.dual_runs import dual_run_before
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
@@ -42,7 +42,7 @@ def record(site: Installation, job: str, *records: Record) -> None:
         Journal(site.store, job, writer="test").append(lambda _, each=each: each)
 
 
-def rebuild(site: Installation, job: str, *, way: Way = Way.REBUILD) -> None:
+def rebuild(site: Installation, job: str, *, way: Transition = Transition.REBUILD) -> None:
     """An assessed operation ``op-<job>`` that goes this way."""
     operation = f"op-{job}"
     record(
@@ -56,7 +56,7 @@ def rebuild(site: Installation, job: str, *, way: Way = Way.REBUILD) -> None:
             reverse=Verdict.SWITCH,
             sentence="",
             report="",
-            ways={"q": QueryWay(way=way)},
+            transitions={"q": QueryTransition(way=way)},
         ),
     )
 
@@ -97,7 +97,7 @@ def test_whoever_runs_none_does_not_wait(site: Installation) -> None:
     for job in ("first", "second"):
         rebuild(site, job)
         begin(site, job)
-    rebuild(site, "handed", way=Way.HANDOFF)
+    rebuild(site, "handed", way=Transition.HANDOFF)
     assert [before(site, job) for job in ("first", "second", "handed")] == ["", "", ""]
 
 

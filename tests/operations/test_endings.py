@@ -19,7 +19,7 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.endings import read_ending, render_ending
 from tests.operations.registered_job import JOB, QUERY, Registered
 
@@ -38,7 +38,7 @@ def finished(job: Registered, *handover: Record) -> None:
             reverse=Verdict.SWITCH,
             sentence="SWITCH: query totals: rebuild in v0002, beside v0001",
             report="",
-            ways={QUERY: QueryWay(way=Way.REBUILD, before="v0001", version="v0002")},
+            transitions={QUERY: QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002")},
         ),
         StepDone(operation=OPERATION, step="compare", compared=compared),
         *handover,

@@ -32,7 +32,7 @@ from streamkeeper.model.journal import (
 from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations import assessing, restoring
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy
@@ -212,16 +212,20 @@ def test_a_rollback_over_input_that_is_gone_needs_an_acceptance(
     read_from(job.directory, inputs)
     rebuilt(job, inputs)
     there = roll_back(job, "op2")
-    assert (there.refusal, there.ways[QUERY].way, there.ways[QUERY].version) == ("", Way.RETURN, "v0001")
+    assert (there.refusal, there.transitions[QUERY].way, there.transitions[QUERY].version) == (
+        "",
+        Transition.RETURN,
+        "v0001",
+    )
     (inputs / "f8.json").unlink()
     refused = roll_back(job, "op3")
     assert refused.refusal == (
         f"query {QUERY}: going back to v0001 {gone(inputs)}; put the files back, or accept the loss with accept_loss"
     )
-    assert roll_back(job, "op4", accept_loss=True).ways[QUERY].way is Way.RETURN
+    assert roll_back(job, "op4", accept_loss=True).transitions[QUERY].way is Transition.RETURN
     assert "f8.json" in roll_back(job, "op5", accept_loss=True).sentence
     monkeypatch.setattr(assessing, "missing_for_way", lambda *_: MissingInput())
-    assert roll_back(job, "op6").ways[QUERY].way is Way.RETURN
+    assert roll_back(job, "op6").transitions[QUERY].way is Transition.RETURN
 
 
 @pytest.mark.parametrize("rebuild", [True, False], ids=["a chosen rebuild", "a switch"])
@@ -250,7 +254,7 @@ def test_what_an_automatic_way_back_loses_is_found(tmp_path: Path, inputs: Path,
     """Since the cutover; nothing while the files are there."""
     job = Registered(tmp_path)
     read_from(job.directory, inputs)
-    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESTORE)
+    way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESTORE)
     deployed(job, way, snapshot=job.take() if named else "")
     add_batch(job, job.tree, inputs, 8)
     state = job.installation.journal(JOB, "test").state()
@@ -265,7 +269,7 @@ def test_a_version_that_was_never_opened_loses_nothing_on_the_way_back(tmp_path:
     """A candidate that ended before its handoff has read nothing."""
     job = Registered(tmp_path)
     job.record(replace(job.version("v0002"), serves=False))
-    deployed(job, QueryWay(way=Way.HANDOFF, before="v0001", version="v0002", back=Way.RETURN))
+    deployed(job, QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002", back=Transition.RETURN))
     state = job.installation.journal(JOB, "test").state()
     assert missing_to_fall_back(job.installation, state, state.operations["op2"]) == {}
 
@@ -303,14 +307,14 @@ def fails_in_probation(job: Registered) -> None:
     """r0002 has taken over v0001 after batch 7, and has ended; r0001 does not take its state."""
     state = job.installation.journal(JOB, "test").state()
     first = state.releases["r0001"]
-    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESTORE)
+    way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESTORE)
     verdicts = {"verdict": Verdict.RESUME, "reverse": Verdict.SWITCH, "sentence": "RESUME", "report": ""}
     for record in (
         ReleaseRegistered(release=replace(first, number=2, content=replace(first.content, bundle="c" * 64))),
         ReleaseDescribed(release="r0002", manifests=state.described["r0001"]),
         OperationStarted(operation="op2", request=DeployRequest(job=JOB, handover=Handover.COLD), steps=()),
         StepDone(operation="op2", step="bundle", result={"release": "r0002"}),
-        Assessed(operation="op2", ways={QUERY: way}, **verdicts),
+        Assessed(operation="op2", transitions={QUERY: way}, **verdicts),
         StepBegun(operation="op2", step="drain"),
         InstanceEnded(operation="op2", instance="op-candidate", proof="ended", exit="failed"),
         StepDone(operation="op2", step="prove-dead", result={QUERY: "7"}),
@@ -322,9 +326,9 @@ def fails_in_probation(job: Registered) -> None:
         job.record(record)
 
 
-@pytest.mark.parametrize("way", [Way.RESTORE, Way.RETURN])
+@pytest.mark.parametrize("way", [Transition.RESTORE, Transition.RETURN])
 def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
-    tmp_path: Path, inputs: Path, way: Way
+    tmp_path: Path, inputs: Path, way: Transition
 ) -> None:
     """The job reads on after the announcement, and its cleaner deletes; a loss that a person accepted is no reason.
 
@@ -333,12 +337,15 @@ def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
     job = Registered(tmp_path)
     read_from(job.directory, inputs)
     taken = job.take()
-    if way is Way.RETURN:
+    if way is Transition.RETURN:
         rebuilt(job, inputs)
     else:
         add_batch(job, job.tree, inputs, 8)
-    before, version = ("v0001", "v0002") if way is Way.RESTORE else ("v0002", "v0001")
-    deployed(job, QueryWay(way=way, before=before, version=version, snapshot=taken if way is Way.RESTORE else ""))
+    before, version = ("v0001", "v0002") if way is Transition.RESTORE else ("v0002", "v0001")
+    deployed(
+        job,
+        QueryTransition(way=way, before=before, version=version, snapshot=taken if way is Transition.RESTORE else ""),
+    )
     state = job.installation.journal(JOB, "test").state()
     operation = state.operations["op2"]
     must_still_be_there(job.installation, state, operation)
@@ -353,5 +360,5 @@ def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
     must_still_be_there(
         job.installation, state, replace(operation, request=replace(operation.request, accept_loss=True))
     )
-    same = {QUERY: QueryWay(way=Way.RESUME, before=before, version=before)}
-    must_still_be_there(job.installation, state, replace(operation, ways=same))
+    same = {QUERY: QueryTransition(way=Transition.RESUME, before=before, version=before)}
+    must_still_be_there(job.installation, state, replace(operation, transitions=same))

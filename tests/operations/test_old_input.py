@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from streamkeeper.cli.main import app
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations import old_input
 from streamkeeper.operations.assessing import told_cost
 from streamkeeper.operations.diagnosing import diagnose_job
@@ -36,7 +36,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
     for batch in range(9):
         if batch == 8:
             move(job, 7, NOW_S - 30 * DAY_S)
-            deployed(job, replace(FORWARD, back=Way.RESTORE), snapshot=job.take())
+            deployed(job, replace(FORWARD, back=Transition.RESTORE), snapshot=job.take())
             job.commit(8)
             move(job, 8, NOW_S)
         put(tmp_path / "in" / f"f{batch}.json", NOW_S if batch == 8 else NOW_S - 30 * DAY_S)
@@ -73,7 +73,7 @@ def test_files_that_are_too_old_are_listed_and_named_in_every_estimate(job: Regi
     rebuilt = "9 files and 2 files that were too old to be read so far"
     assert found.option(RecoveryAction.REBUILD).prices[0].read == rebuilt
     assert f"1 batch ({replays}) to be read and written again" in told(job)[QUERY]
-    way = QueryWay(way=Way.REBUILD, before="v0001", version="v0002")
+    way = QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002")
     again = told_cost(job.installation, state_of(job), QUERY, way, {})
     assert again.startswith("reads 9 files again and 2 files that were too old to be read so far;")
 

@@ -17,7 +17,7 @@ from streamkeeper.model.journal import Assessed, ReleaseRegistered
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations import questions
 from streamkeeper.operations.questions import compose_question, render_assessment, render_question
 from streamkeeper.registry.bundles import build_bundle
@@ -156,7 +156,7 @@ def test_what_others_wrote_is_text_on_the_page(job: Registered) -> None:
     judged = QueryAssessment(verdict=Verdict.BACKUP, findings=(finding,))
     report = to_json(Assessment(verdict=Verdict.BACKUP, queries={QUERY: judged}))
     ask(job, OPERATION, requested_by=LAMBDA)
-    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True, no_way_back=LAMBDA)
+    way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", opaque=True, no_way_back=LAMBDA)
     job.record(
         Assessed(
             operation=OPERATION,
@@ -164,7 +164,7 @@ def test_what_others_wrote_is_text_on_the_page(job: Registered) -> None:
             reverse=Verdict.BACKUP,
             sentence=LAMBDA,
             report=put_object(job.installation.store, JOB, "reports", report, ".json"),
-            ways={QUERY: way},
+            transitions={QUERY: way},
         )
     )
     give_code(job, "r0001", "")

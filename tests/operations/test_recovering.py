@@ -28,7 +28,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import Cause, Diagnosis, Option, RecoveryAction
 from streamkeeper.model.request import DEADLINES, DeployRequest
 from streamkeeper.model.snapshot import DrillResult
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.operations import diagnosing
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.diagnoses import render_diagnosis
@@ -222,9 +222,9 @@ def test_the_deploy_goes_by_what_was_announced(job: Registered) -> None:
     state = running.state
     found = assess_candidate(job.installation, state, state.operations["op2"], "r0001")
     assert (found.verdict, found.refusal) == (Verdict.REFUSE, "")
-    way = found.ways[QUERY]
+    way = found.transitions[QUERY]
     assert (way.way, way.before, way.version, way.snapshot, way.back) == (
-        Way.RESTORE, "v0001", "v0002", "s0001", None,
+        Transition.RESTORE, "v0001", "v0002", "s0001", None,
     )  # fmt: skip
     assert found.sentence.startswith("RESTORE: query totals: returns from v0001 to batch 7 (s0001), as v0002")
 

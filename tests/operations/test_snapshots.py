@@ -43,7 +43,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.serving import OutputSegment
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations import restoring
 from streamkeeper.operations.backup import back_up, lateness_of
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
@@ -462,7 +462,7 @@ def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_lef
     job.record(
         Assessed(
             operation="op2", verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence="", report="",
-            ways={QUERY: QueryWay(way=Way.REBUILD, before="v0001", version="v0002")},
+            transitions={QUERY: QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002")},
         )
     )  # fmt: skip
     job.record(job.version("v0002"))

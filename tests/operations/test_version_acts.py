@@ -19,7 +19,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.serving import OutputSegment
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.version_acts import VersionActs, free_version
 from tests.operations.registered_job import JOB, QUERY, Registered
 
@@ -32,24 +32,26 @@ def job(tmp_path: Path) -> Registered:
     return Registered(tmp_path)
 
 
-def under_way(job: Registered, way: Way, *, over: bool = True) -> VersionActs:
+def under_way(job: Registered, way: Transition, *, over: bool = True) -> VersionActs:
     """Its operation ``op2``, assessed; the old driver is proven dead if it is ``over`` with it."""
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(InstancePlanned(operation="op2", instance=NEXT, release="r0001", role=Role.CANDIDATE))
-    ways = {QUERY: QueryWay(way=way, before="v0001", version="v0002" if way.switches else "v0001")}
+    ways = {QUERY: QueryTransition(way=way, before="v0001", version="v0002" if way.switches else "v0001")}
     job.record(
-        Assessed(operation="op2", verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence="", report="", ways=ways)
+        Assessed(
+            operation="op2", verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence="", report="", transitions=ways
+        )
     )
     if over:
         job.record(InstanceEnded(operation="op", instance="op-candidate", proof="seen", exit="drained"))
     return VersionActs(job.installation, job.installation.journal(JOB, "op2"), JOB, "op2")
 
 
-@pytest.mark.parametrize(("way", "parent"), [(Way.HANDOFF, "v0001"), (Way.REBUILD, "")])
-def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Way, parent: str) -> None:
+@pytest.mark.parametrize(("way", "parent"), [(Transition.HANDOFF, "v0001"), (Transition.REBUILD, "")])
+def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Transition, parent: str) -> None:
     """A handoff carries on its parent's output; a rebuild has all of it itself. Again changes nothing."""
     acts = under_way(job, way)
-    if way is Way.REBUILD:
+    if way is Transition.REBUILD:
         acts.shadow(NEXT)
         acts.shadow(NEXT)
         state = job.installation.journal(JOB, "test").state()
@@ -65,7 +67,7 @@ def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Way,
 
 def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> None:
     """Its death must be in the journal before."""
-    acts = under_way(job, Way.HANDOFF, over=False)
+    acts = under_way(job, Transition.HANDOFF, over=False)
     with pytest.raises(OperationRefused, match="the end of op-candidate is not proven"):
         acts.appoint(NEXT, {QUERY: "v0002"})
     assert job.installation.journal(JOB, "test").state().current_version(QUERY).version == "v0001"
@@ -73,7 +75,7 @@ def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> N
 
 def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
     """A process that was asleep wakes up to a closed operation."""
-    acts = under_way(job, Way.REBUILD)
+    acts = under_way(job, Transition.REBUILD)
     job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=""))
     acts.shadow(NEXT)
     acts.appoint(NEXT, {QUERY: "v0002"})
@@ -87,7 +89,7 @@ def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
 def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registered) -> None:
     """Made again after a crash it is the same; until it is appointed it serves nobody."""
     job.take()
-    acts = under_way(job, Way.RESTORE)
+    acts = under_way(job, Transition.RESTORE)
     snapshot = acts.snapshot_named(QUERY, "s0001")
     for _ in range(2):
         acts.restore(QUERY, "v0002", snapshot, "v0001")
@@ -101,7 +103,7 @@ def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registere
 def test_a_process_that_wakes_up_late_takes_no_checkpoint_away_that_serves(job: Registered) -> None:
     """Two processes restore one version; the slower comes when a driver has committed there: nothing is touched."""
     job.take()
-    acts = under_way(job, Way.RESTORE)
+    acts = under_way(job, Transition.RESTORE)
     snapshot = acts.snapshot_named(QUERY, "s0001")
     acts.restore(QUERY, "v0002", snapshot, "v0001")
     served = job.directory.with_name("v0002") / "commits" / "99"
@@ -121,8 +123,8 @@ def test_what_a_dead_restore_has_left_is_never_gone_on_from(job: Registered) -> 
 def test_a_fall_back_that_died_goes_on_with_the_version_it_has_recorded(job: Registered) -> None:
     """No further version is made by running it again."""
     job.take()
-    acts = under_way(job, Way.RESUME)
-    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESTORE)
+    acts = under_way(job, Transition.RESUME)
+    way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESTORE)
     for _ in range(2):
         version = acts.version_for_fall_back(QUERY, way)
         acts.restore(QUERY, version, acts.snapshot_named(QUERY, "s0001"), "v0001")

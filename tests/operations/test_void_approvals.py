@@ -17,7 +17,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import StateKept
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.approval import answer_approval, back_up_state
 from streamkeeper.operations.deploy_acts import DeployActs
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -111,7 +111,7 @@ def test_a_version_that_no_driver_has_begun_has_no_state_to_keep(job: Registered
 
 
 def keep_state_of(job: Registered, version: str) -> StateKept:
-    way = QueryWay(way=Way.RESUME, before=version, version=version, opaque=True)
+    way = QueryTransition(way=Transition.RESUME, before=version, version=version, opaque=True)
     request = DeployRequest(job=JOB, release="r0001")
-    operation = OperationState(operation="op2", request=request, steps=(), started=1, ways={QUERY: way})
+    operation = OperationState(operation="op2", request=request, steps=(), started=1, transitions={QUERY: way})
     return back_up_state(job.installation, job.installation.journal(JOB, "test").state(), operation)

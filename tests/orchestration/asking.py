@@ -10,7 +10,7 @@ from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Sev
 from streamkeeper.model.journal import Assessed, OperationStarted, Record, ReleaseDescribed, ReleaseRegistered, StepDone
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.registry.objects import put_object
 from tests.operations.registered_job import JOB, QUERY, Registered
 
@@ -41,7 +41,7 @@ def ask(
 
     ``approvers``: of the candidate.
     """
-    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True, back=Way.RESTORE)
+    way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", opaque=True, back=Transition.RESTORE)
     _assess(
         job,
         operation,
@@ -63,7 +63,7 @@ def ask_about_output(
     expect_different: tuple[str, ...] = (),
 ) -> None:
     """Record all that comes before the question about a rebuilt output; without ``compared`` nobody is asked yet."""
-    way = QueryWay(way=Way.REBUILD, before="v0001", version="v0002", back=Way.RETURN)
+    way = QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002", back=Transition.RETURN)
     request = DeployRequest(job=JOB, reason="right sums", approve_s=60, expect_different=expect_different)
     _assess(job, operation, Verdict.SWITCH, way, request)
     for step in ("shadow", "catch-up"):
@@ -82,7 +82,7 @@ def _assess(
     job: Registered,
     operation: str,
     verdict: Verdict,
-    way: QueryWay,
+    way: QueryTransition,
     request: DeployRequest,
     approvers: tuple[str, ...] = (),
 ) -> None:
@@ -108,7 +108,7 @@ def _assess(
             reverse=verdict,
             sentence=f"{verdict.name}: the effect on totals is not proven",
             report=put_object(job.installation.store, JOB, "reports", report, ".json"),
-            ways={QUERY: way},
+            transitions={QUERY: way},
         ),
         StepDone(operation=operation, step="assess"),
     ]

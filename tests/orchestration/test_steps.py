@@ -21,7 +21,7 @@ from streamkeeper.model.journal import (
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask, asked
 from tests.orchestration.installed import install
@@ -69,7 +69,7 @@ def rebuild(job: Registered, name: str, operation: str, *, began: bool) -> None:
             reverse=Verdict.SWITCH,
             sentence="",
             report="",
-            ways={QUERY: QueryWay(way=Way.REBUILD, before="v0001", version="v0002")},
+            transitions={QUERY: QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002")},
         ),
         StepDone(operation=operation, step="assess"),
     )

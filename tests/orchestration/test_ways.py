@@ -16,7 +16,7 @@ from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from tests.orchestration.playing import OPENED
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
@@ -163,15 +163,21 @@ def test_a_way_that_was_not_taken_is_skipped_and_not_failed(played: dict[str, An
     assert {declined[task] for task in ("backup.ready", *TAKEOVER)} == {"upstream_failed"}
 
 
-def _operation(*ways: QueryWay, **more: Any) -> OperationState:
+def _operation(*ways: QueryTransition, **more: Any) -> OperationState:
     request = more.pop("request", DeployRequest(job="j"))
     named = {f"q{number}": way for number, way in enumerate(ways)}
     verdict = more.pop("verdict", Verdict.SWITCH)
-    return OperationState(operation="op", request=request, steps=(), started=1, verdict=verdict, ways=named, **more)
+    return OperationState(
+        operation="op", request=request, steps=(), started=1, verdict=verdict, transitions=named, **more
+    )
 
 
-RESUME, OPAQUE = QueryWay(way=Way.RESUME), QueryWay(way=Way.RESUME, opaque=True)
-REBUILD, HANDOFF, BACK = QueryWay(way=Way.REBUILD), QueryWay(way=Way.HANDOFF), QueryWay(way=Way.RETURN)
+RESUME, OPAQUE = QueryTransition(way=Transition.RESUME), QueryTransition(way=Transition.RESUME, opaque=True)
+REBUILD, HANDOFF, BACK = (
+    QueryTransition(way=Transition.REBUILD),
+    QueryTransition(way=Transition.HANDOFF),
+    QueryTransition(way=Transition.RETURN),
+)
 FIRST = {Step.KEEP_STATE: "backup", Step.SHADOW: "dual_run"}
 AFTER_BACKUP = {Step.SHADOW: "dual_run"}
 

@@ -11,7 +11,7 @@ from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Sev
 from streamkeeper.model.journal import About, ApprovalAnswered, Outcome
 from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.request import Strategy
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.operations.operation_record import read_operation
 from streamkeeper.pages.operation_view import OperationView, view_operation
 from tests.lifecycle.deploy_world import OP
@@ -94,7 +94,7 @@ def test_findings_stand_beside_the_way_of_their_query() -> None:
     found = Assessment(
         verdict=Verdict.RESUME, queries={"q": QueryAssessment(verdict=Verdict.RESUME, findings=findings)}
     )
-    played = Played(back=Way.RESTORE)
+    played = Played(back=Transition.RESTORE)
     played.play()
     (query,) = view(played, assessment=found).queries
     assert (query.verdict, query.goes) == ("RESUME", "resumes from v0001")
@@ -170,7 +170,7 @@ def test_what_came_after_an_operation_is_not_told_of_it(tmp_path: Path) -> None:
 
 def test_a_comparison_that_found_nothing_is_told_without_rows() -> None:
     """A rebuild whose outputs are the same."""
-    played = Played(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN)
+    played = Played(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN)
     played.play()
     (compared,) = view(played).compared
     assert compared.found == OutputComparison(old_rows=3, new_rows=3)

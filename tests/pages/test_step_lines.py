@@ -8,7 +8,7 @@ import pytest
 
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.pages.step_lines import Mark, StepLine, find_moments, step_lines
 from tests.lifecycle.deploy_world import OP
 from tests.pages.played import BEGAN, STEP_S, Played
@@ -85,7 +85,7 @@ def test_an_opaque_change_waits_for_a_person() -> None:
 
 def test_whether_a_rebuild_asks_is_open_until_its_outputs_were_compared() -> None:
     """A review may come of the comparison: until then it is no step that is not needed."""
-    played = Played(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN)
+    played = Played(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN)
     played.play_until("compare")
     assert marks(played)["review"] is Mark.TO_COME
     played.play_until("drain")

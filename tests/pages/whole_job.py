@@ -43,7 +43,7 @@ from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import History, HistoryPoint, QuerySignals, SourceSignals
 from streamkeeper.model.snapshot import DrillResult
 from streamkeeper.model.standing import Standing
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.carriers import Carrier, note_carrier
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.registry.bundles import build_bundle
@@ -100,7 +100,7 @@ class WholeJob(Registered):
 
     def deploy(self, manifest: Manifest) -> None:
         """``op2``, as its journal has it."""
-        way = QueryWay(way=Way.HANDOFF, before="v0001", version="v0002", back=Way.RETURN)
+        way = QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002", back=Transition.RETURN)
         finding = Finding(
             rule="grouping-keys-changed", severity=Asks.BREAKING, where=self.text, evidence=f"{self.text} -> b",
             hint=self.text, effect=self.text, line="sales.py:7",
@@ -126,7 +126,7 @@ class WholeJob(Registered):
             ReleaseDescribed(release="r0002", manifests={QUERY: digest}),
             Assessed(
                 operation=OPERATION, verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence=f"SWITCH: {self.text}",
-                report=put_object(self.installation.store, JOB, "reports", report, ".json"), ways={QUERY: way},
+                report=put_object(self.installation.store, JOB, "reports", report, ".json"), transitions={QUERY: way},
             ),
             version,
             StepBegun(operation=OPERATION, step="drain"),

@@ -32,7 +32,7 @@ class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
     """The job and its kind of change."""
     answer: CheckAnswer | None = None
     """The check's answer; None unless the job has changed."""
-    ways: dict[str, tuple[str, str, str]] = {}
+    transitions: dict[str, tuple[str, str, str]] = {}
     """Query -> path, its effect, its cost."""
     refusal: str = ""
     """Why no path is possible; empty if there is one."""
@@ -64,8 +64,10 @@ def _job_json(job: CheckedJob) -> dict[str, object]:
         return {**found, "error": job.error}
     if job.answer is None:
         return found
-    ways = {query: {"way": way, "does": does, "takes": takes} for query, (way, does, takes) in job.ways.items()}
-    return {**found, **answer_json(job.answer), "ways": ways, "refusal": job.refusal}
+    transitions = {
+        query: {"way": way, "does": does, "takes": takes} for query, (way, does, takes) in job.transitions.items()
+    }
+    return {**found, **answer_json(job.answer), "ways": transitions, "refusal": job.refusal}
 
 
 def render_changes(jobs: Sequence[CheckedJob]) -> str:
@@ -80,7 +82,7 @@ def render_changes(jobs: Sequence[CheckedJob]) -> str:
             lines.append(f"job {job.change.job}, against {job.change.release}")
             lines += render_text(job.answer.assessment).splitlines()
             lines += [f"path: none: {job.refusal}"] if job.refusal else []
-            lines += [f"path of query {query}: {does}; {takes}" for query, (_, does, takes) in job.ways.items()]
+            lines += [f"path of query {query}: {does}; {takes}" for query, (_, does, takes) in job.transitions.items()]
             lines.append("")
     told = [f"{heading}: {', '.join(names)}. {why}" for heading, names, why in _not_checked(jobs)]
     return visible(
@@ -154,8 +156,8 @@ def _cells(job: CheckedJob) -> tuple[str, str, str]:
         return "**not checked**", _cell(job.error), ""
     if job.refusal:
         return f"**{job.verdict.name}**", f"none: {_cell(job.refusal)}", ""
-    does = (f"`{query}`: {_cell(ways[1])}" for query, ways in job.ways.items())
-    takes = (f"`{query}`: {_cell(ways[2])}" for query, ways in job.ways.items())
+    does = (f"`{query}`: {_cell(texts[1])}" for query, texts in job.transitions.items())
+    takes = (f"`{query}`: {_cell(texts[2])}" for query, texts in job.transitions.items())
     return f"**{job.verdict.name}**", "<br>".join(does), "<br>".join(takes)
 
 

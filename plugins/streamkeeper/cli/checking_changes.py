@@ -22,7 +22,7 @@ from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.asking import DriverDied
-from streamkeeper.operations.assessing import find_ways, told_cost
+from streamkeeper.operations.assessing import find_transitions, told_cost
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, checkpoints_must_be_here, find_changed_jobs
 from streamkeeper.operations.installation import Installation
 
@@ -122,11 +122,11 @@ def _with_ways(installation: Installation, checked: CheckedJob, request: CheckRe
     job, deployed, candidate = checked.change.job, answer.evidence.deployed, answer.evidence.candidate
     state = installation.journal(job, writer="check").state()
     backward = assess(candidate, deployed)
-    ways, refusal = find_ways(
+    chosen, refusal = find_transitions(
         installation, state, DeployRequest(job=job), "", deployed, candidate, answer.assessment, backward
     )
     told = {
         query: (way.way.value, told_way(way), told_cost(installation, state, query, way, request.candidate.conf))
-        for query, way in ways.items()
+        for query, way in chosen.items()
     }
-    return msgspec.structs.replace(checked, ways=told, refusal=refusal)
+    return msgspec.structs.replace(checked, transitions=told, refusal=refusal)

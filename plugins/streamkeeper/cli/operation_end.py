@@ -42,7 +42,7 @@ def report_end(report: Report, installation: Installation, running: Deploy, prog
         report.console(whole_lines=True).print(findings, markup=False, end="")
     if progress.outcome is not None:
         report.result.outcome = progress.outcome.value
-    goes_ahead = bool(operation.ways) and not operation.refusal
+    goes_ahead = bool(operation.transitions) and not operation.refusal
     steps: tuple[PlannedStep, ...] = ()
     if operation.request.dry_run and goes_ahead:
         steps = plan_assessed(operation, serving=state.predecessor, stopped=state.stopped)
@@ -67,7 +67,7 @@ def _rendered(assessment: Assessment, operation: OperationState) -> str:
     """
     if operation.request.recover is not None and not operation.refusal:
         return f"recovery: {operation.verdict_sentence}\n"
-    return f"verdict: {render_text(assessment, decision=operation.verdict_sentence, ways=operation.ways)}"
+    return f"verdict: {render_text(assessment, decision=operation.verdict_sentence, transitions=operation.transitions)}"
 
 
 def _details(
@@ -82,7 +82,7 @@ def _details(
         "sentence": operation.verdict_sentence,
         "refusal": operation.refusal,
         "queries": judged.get("queries", {}),
-        "ways": {query: {"way": way.way.value, "does": told_way(way)} for query, way in operation.ways.items()},
+        "ways": {query: {"way": way.way.value, "does": told_way(way)} for query, way in operation.transitions.items()},
         "steps": [plan_json(step) for step in steps],
     }
 

@@ -28,7 +28,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
 from streamkeeper.model.request import RECOVERY
 from streamkeeper.model.trigger_forms import ACTIONS
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_without_store
 from streamkeeper.operations.installation import Installation
@@ -146,9 +146,9 @@ def plan_recovery(serving: str, asked: Asked, found: Diagnosis) -> tuple[Planned
     request = recovery_request(serving, asked, found)
     recover = request.recover
     assert recover is not None
-    ways = {query: QueryWay(way=Way.RESTORE) for query in (*recover.snapshots, *recover.replans)}
-    ways |= {query: QueryWay(way=Way.REBUILD) for query in recover.rebuilt}
-    operation = OperationState(operation="", request=request, steps=(), started=0, ways=ways)
+    transitions = {query: QueryTransition(way=Transition.RESTORE) for query in (*recover.snapshots, *recover.replans)}
+    transitions |= {query: QueryTransition(way=Transition.REBUILD) for query in recover.rebuilt}
+    operation = OperationState(operation="", request=request, steps=(), started=0, transitions=transitions)
     return plan_assessed(operation, serving=serving)
 
 

@@ -1,7 +1,7 @@
 """Renders an assessment as text and as Markdown: what changed, the verdict, what a deploy would do. Pure.
 
-``decision``: the deploy's decision as it is recorded; ``ways``: what the deploy does with each query. A check has
-neither and describes the verdict in general.
+``decision``: the deploy's decision as it is recorded; ``transitions``: what the deploy does with each query. A check
+has neither and describes the verdict in general.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ from typing import assert_never
 
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.markdown_text import escaped, visible
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 
-_NOT_KNOWN: Mapping[str, QueryWay] = MappingProxyType({})
+_NOT_KNOWN: Mapping[str, QueryTransition] = MappingProxyType({})
 
 
-def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
+def render_text(
+    assessment: Assessment, *, decision: str = "", transitions: Mapping[str, QueryTransition] = _NOT_KNOWN
+) -> str:
     """Return the report as plain text, with a few lines per finding: rule and place, the effect of a resume, the
     change, the changed line, the remedy.
 
-    ``decision``: the report's first line; if empty, the verdict. ``ways``: for each query, how the deploy brings it to
-    the new release.
+    ``decision``: the report's first line; if empty, the verdict. ``transitions``: for each query, how the deploy brings
+    it to the new release.
     """
     lines = [decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}"]
     for name, query in sorted(assessment.queries.items()):
-        same = not query.findings and not _begins(ways.get(name))
-        lines.append(f"query {name}: {_told(query, ways.get(name))}{', nothing changed' if same else ''}")
+        same = not query.findings and not _begins(transitions.get(name))
+        lines.append(f"query {name}: {_told(query, transitions.get(name))}{', nothing changed' if same else ''}")
         for finding in strictest_first(query):
             lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}")
             told = (
@@ -40,25 +42,27 @@ def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str
     return visible("\n".join(lines) + "\n")
 
 
-def render_markdown(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
+def render_markdown(
+    assessment: Assessment, *, decision: str = "", transitions: Mapping[str, QueryTransition] = _NOT_KNOWN
+) -> str:
     """Return the report as Markdown, with a table per query. The parameters are those of ``render_text``."""
     title, _, rest = (decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}").partition(": ")
     lines = [f"## {escaped(title)}", "", *([escaped(rest), ""] if rest else [])]
     for name, query in sorted(assessment.queries.items()):
-        lines += [f"### Query `{name}`: {escaped(_told(query, ways.get(name)))}", ""]
+        lines += [f"### Query `{name}`: {escaped(_told(query, transitions.get(name)))}", ""]
         if query.findings:
             lines += _table(query)
-        elif not _begins(ways.get(name)):
+        elif not _begins(transitions.get(name)):
             lines += ["Nothing changed.", ""]
     return "\n".join(lines)
 
 
-def _begins(way: QueryWay | None) -> bool:
+def _begins(way: QueryTransition | None) -> bool:
     """Whether the query starts without a deployed one to compare it with."""
-    return way is not None and way.way is Way.START
+    return way is not None and way.way is Transition.START
 
 
-def _told(query: QueryAssessment, way: QueryWay | None) -> str:
+def _told(query: QueryAssessment, way: QueryTransition | None) -> str:
     if way is None:
         return query.verdict.name
     # A rollback or a recovery leaves the checkpoint that its verdict is about.
@@ -66,21 +70,21 @@ def _told(query: QueryAssessment, way: QueryWay | None) -> str:
     return told if _begins(way) or query.verdict is Verdict.REFUSE else f"{query.verdict.name}, {told}"
 
 
-def told_way(way: QueryWay) -> str:
+def told_way(way: QueryTransition) -> str:
     """Return a short text about how a deploy brings a query to the new release, such as ``resumes from v0002``."""
     match way.way:
-        case Way.START:
+        case Transition.START:
             return f"starts in {way.version}"
-        case Way.RESUME:
+        case Transition.RESUME:
             return f"resumes from {way.version}"
-        case Way.HANDOFF:
+        case Transition.HANDOFF:
             lost = ", without its state" if way.state_given_up else ""
             return f"handoff from {way.before} to {way.version}{lost}"
-        case Way.REBUILD:
+        case Transition.REBUILD:
             return f"rebuild in {way.version}, beside {way.before}"
-        case Way.RETURN:
+        case Transition.RETURN:
             return f"returns from {way.before} to {way.version}"
-        case Way.RESTORE:
+        case Transition.RESTORE:
             return f"returns from {way.before} to batch {way.batch} ({way.snapshot}), as {way.version}"
 
 

@@ -106,7 +106,7 @@ def _source(
 def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
     """Whether the operation that created the version gave up the state."""
     operation = state.operations.get(version.operation)
-    way = operation.ways.get(version.query) if operation is not None else None
+    way = operation.transitions.get(version.query) if operation is not None else None
     return way is not None and way.version == version.version and way.state_given_up
 
 

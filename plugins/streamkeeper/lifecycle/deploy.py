@@ -38,7 +38,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import Handover
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import FirstBacklog
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 LAG_GROWTH, LAG_FLOOR = 2, 1000
 """A release lags if more records wait than LAG_GROWTH times those at its first commit, and more than LAG_FLOOR."""
@@ -84,7 +84,7 @@ def _assess(observation: Observation) -> Decision:
         return say(step, Assess(), "the candidate is described")
     if operation.request.dry_run:
         return give_up(step, f"dry run: {operation.verdict_sentence}", untouched=Outcome.DRY_RUN)
-    if operation.refusal or (operation.verdict is not Verdict.RESUME and not operation.ways):
+    if operation.refusal or (operation.verdict is not Verdict.RESUME and not operation.transitions):
         return give_up(step, operation.verdict_sentence)
     return say(step, MarkDone(), operation.verdict_sentence)
 
@@ -97,7 +97,7 @@ def _go(observation: Observation) -> Decision:
     step, operation = Step.GO, observation.operation
     name = candidate_of(operation)
     release = operation.release
-    versions = {query: way.version for query, way in operation.ways.items() if way.version}
+    versions = {query: way.version for query, way in operation.transitions.items() if way.version}
     sent = send_go(observation, step, name, release, Role.CANDIDATE, versions)
     return sent or say(step, MarkDone(), f"{name} was ordered to start")
 
@@ -165,7 +165,7 @@ def _promote(observation: Observation) -> Decision:
 
 def _uncompared(operation: OperationState) -> str:
     """Return a clause about the rebuilt outputs that were not compared, for the operation's sentence."""
-    rebuilt = sorted(query for query, way in operation.ways.items() if way.way is Way.REBUILD)
+    rebuilt = sorted(query for query, way in operation.transitions.items() if way.way is Transition.REBUILD)
     if not rebuilt or operation.request.compare:
         return ""
     return f"; the rebuilt output of {', '.join(rebuilt)} was not compared, as requested"

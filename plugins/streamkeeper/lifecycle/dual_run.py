@@ -13,7 +13,7 @@ from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import OutputsCompared
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 
 def shadow(observation: Observation) -> Decision:
@@ -47,7 +47,7 @@ def compare(observation: Observation) -> Decision:
         )
     status = observation.of(name).status
     told = status.compared if status is not None else {}
-    wanted = {query for query, way in operation.ways.items() if way.way is Way.REBUILD}
+    wanted = {query for query, way in operation.transitions.items() if way.way is Transition.REBUILD}
     on = f"{name}: comparison"
     if not wanted <= told.keys() and not (observation.on == on and observation.waited_s > limit_s):
         return _dead_or(observation, step, name) or say(step, Wait(on, limit_s), _told(observation) or on)
@@ -77,7 +77,7 @@ def catch_up_after_drain(observation: Observation) -> Decision:
 
 
 def _holds_all(observation: Observation) -> bool:
-    rebuilt = {query for query, way in observation.operation.ways.items() if way.way is Way.REBUILD}
+    rebuilt = {query for query, way in observation.operation.transitions.items() if way.way is Transition.REBUILD}
     return all(query in observation.reached and observation.reached[query].holds for query in rebuilt)
 
 

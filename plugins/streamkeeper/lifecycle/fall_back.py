@@ -27,7 +27,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import Handover
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 
 _START_S = 10.0
 """Seconds that the reserve's processes may take to appear; no running query may wait for them for long."""
@@ -224,12 +224,12 @@ def _candidate_went(observation: Observation) -> bool:
 
 def _blocked(operation: OperationState) -> str:
     """Return why the old release cannot take over from the candidate; empty if it can."""
-    if not operation.ways and operation.reverse is not Verdict.RESUME:
+    if not operation.transitions and operation.reverse is not Verdict.RESUME:
         return "its checkpoint has changed since that release ran"
     told = [
         f"query {query}: {way.no_way_back or 'there is no rollback path'}"
-        for query, way in sorted(operation.ways.items())
-        if way.way is not Way.START and way.back is None
+        for query, way in sorted(operation.transitions.items())
+        if way.way is not Transition.START and way.back is None
     ]
     return "; ".join(told)
 
@@ -237,17 +237,17 @@ def _blocked(operation: OperationState) -> str:
 def _versions_back(observation: Observation) -> dict[str, str]:
     restored = observation.operation.versions_back
     # Only a release that accepts the candidate's state reaches this point with a rollback path that loses rows.
-    forward = {query: observation.operation.ways[query].version for query in observation.lost_back}
+    forward = {query: observation.operation.transitions[query].version for query in observation.lost_back}
     return {
         query: forward.get(query) or restored.get(query, way.before)
-        for query, way in observation.operation.ways.items()
-        if way.way is not Way.START
+        for query, way in observation.operation.transitions.items()
+        if way.way is not Transition.START
     }
 
 
-def ways_back(operation: OperationState) -> dict[str, QueryWay]:
+def ways_back(operation: OperationState) -> dict[str, QueryTransition]:
     """Return, by query, the transition of every query whose rollback path restores a snapshot."""
-    return {query: way for query, way in operation.ways.items() if way.back is Way.RESTORE}
+    return {query: way for query, way in operation.transitions.items() if way.back is Transition.RESTORE}
 
 
 def _await(observation: Observation, name: str) -> Decision:

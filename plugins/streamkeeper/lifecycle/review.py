@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.model.operation import OperationState
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 
 def reasons_to_review(operation: OperationState) -> tuple[str, ...]:
@@ -15,8 +15,8 @@ def reasons_to_review(operation: OperationState) -> tuple[str, ...]:
     """
     request = operation.request
     reasons: list[str] = []
-    for query, way in sorted(operation.ways.items()):
-        if way.way is not Way.REBUILD:
+    for query, way in sorted(operation.transitions.items()):
+        if way.way is not Transition.REBUILD:
             continue
         if way.opaque_code and not request.accept_risk:
             reasons.append(f"query {query}: its code changed, and the effect on its output is not proven")

@@ -15,7 +15,7 @@ from streamkeeper.model.journal import DesiredChanged
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest, Handover
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 
 KILL_S = 30.0
 """Seconds that the processes of a killed tree may take to disappear."""
@@ -34,15 +34,15 @@ _AT_ONCE_S = 60.0
 
 
 def _must_be_approved(operation: OperationState) -> bool:
-    return any(way.opaque or way.other_topics for way in operation.ways.values())
+    return any(way.opaque or way.other_topics for way in operation.transitions.values())
 
 
 def _rebuilds(operation: OperationState) -> bool:
-    return any(way.way is Way.REBUILD for way in operation.ways.values())
+    return any(way.way is Transition.REBUILD for way in operation.transitions.values())
 
 
 def _restores(operation: OperationState) -> bool:
-    return any(way.way is Way.RESTORE for way in operation.ways.values())
+    return any(way.way is Transition.RESTORE for way in operation.transitions.values())
 
 
 class StepRow(msgspec.Struct, frozen=True):

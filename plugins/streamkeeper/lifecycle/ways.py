@@ -17,7 +17,7 @@ from streamkeeper.model.manifest import Manifest, Source
 from streamkeeper.model.recovery import Recovery
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.trigger import parse_trigger
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import cleaner_of
 
@@ -70,12 +70,14 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot of the target release's last batch, or the one that a recovery names; None without one."""
 
 
-def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tuple[dict[str, QueryWay], str]:
+def choose_transitions(
+    request: DeployRequest, facts: Mapping[str, QueryFacts]
+) -> tuple[dict[str, QueryTransition], str]:
     """Return the transition of each query, by the query's name, and the reason why the deploy is refused.
 
     The reason is empty if each query has a transition.
     """
-    ways: dict[str, QueryWay] = {}
+    transitions: dict[str, QueryTransition] = {}
     for name, query_facts in sorted(facts.items()):
         found = (
             _choose(request, query_facts)
@@ -83,12 +85,12 @@ def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tupl
             else _recover(request, request.recover, name, query_facts)
         )
         if isinstance(found, str):
-            return ways, f"query {name}: {found}"
-        ways[name] = found
-    return ways, ""
+            return transitions, f"query {name}: {found}"
+        transitions[name] = found
+    return transitions, ""
 
 
-def _choose(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
+def _choose(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
     if facts.judged.verdict is Verdict.REFUSE and not (
         request.rollback and _only_of_the_present(facts.judged.findings)
     ):
@@ -97,7 +99,7 @@ def _choose(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
             return way if isinstance(way, str) else _without_way_back(way, "the output before the rebuild is lost")
         return _refusal(facts.judged.findings)
     if not facts.current:
-        return QueryWay(way=Way.START, version=facts.next, opaque=_may_be_renamed(facts.judged.findings))
+        return QueryTransition(way=Transition.START, version=facts.next, opaque=_may_be_renamed(facts.judged.findings))
     if request.rollback:
         return _roll_back(request, facts)
     match request.strategy:
@@ -111,16 +113,16 @@ def _choose(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
             return _follow(request, facts)
 
 
-def _recover(request: DeployRequest, asked: Recovery, query: str, facts: QueryFacts) -> QueryWay | str:
+def _recover(request: DeployRequest, asked: Recovery, query: str, facts: QueryFacts) -> QueryTransition | str:
     """Return the announced transition. Damage to the version that it leaves is its reason, so it does not block it."""
     left = query in asked.snapshots or query in asked.rebuilt
     refuse = facts.judged.verdict is Verdict.REFUSE
     if refuse and not _may_recover(facts, left=left):
         return _refusal(facts.judged.findings)
     if not facts.current:
-        return QueryWay(way=Way.START, version=facts.next)
+        return QueryTransition(way=Transition.START, version=facts.next)
     gone_bad = "the checkpoint that it leaves is damaged; recover again, from another snapshot"
-    back = (None, gone_bad) if refuse else (Way.RETURN, "")
+    back = (None, gone_bad) if refuse else (Transition.RETURN, "")
     if query in asked.snapshots:
         if facts.boundary is None:
             return f"there is no snapshot {asked.snapshots[query]} from which to restore it"
@@ -130,8 +132,8 @@ def _recover(request: DeployRequest, asked: Recovery, query: str, facts: QueryFa
                 f" ({_AT_REST.format(job=request.job, query=query, id=facts.boundary.snapshot)})"
             )
         # The replay was announced, and a person accepted it if the output does not recognise repeated batches.
-        return QueryWay(
-            way=Way.RESTORE,
+        return QueryTransition(
+            way=Transition.RESTORE,
             before=facts.current,
             version=facts.next,
             batch=facts.boundary.batch,
@@ -145,7 +147,7 @@ def _recover(request: DeployRequest, asked: Recovery, query: str, facts: QueryFa
     return _resume(request, facts)
 
 
-def _without_way_back(way: QueryWay, why: str) -> QueryWay:
+def _without_way_back(way: QueryTransition, why: str) -> QueryTransition:
     return msgspec.structs.replace(way, back=None, no_way_back=why)
 
 
@@ -158,7 +160,7 @@ def _may_recover(facts: QueryFacts, *, left: bool) -> bool:
     return capabilities_of(facts.candidate.sink.kind).knows_batches and all(finding.rule in mended for finding in fatal)
 
 
-def _follow(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
+def _follow(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
     if facts.judged.verdict is not Verdict.SWITCH:
         return _resume(request, facts)
     no_handoff = _against_handoff(request, facts)
@@ -171,12 +173,12 @@ def _follow(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
     return f"{causes}. No handoff is possible, because {no_handoff}. No rebuild is possible, because {no_rebuild}"
 
 
-def _resume(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
+def _resume(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
     if facts.judged.verdict is Verdict.SWITCH:
         return f"it cannot resume: {_causes(facts.judged.findings, Severity.BREAKING)}"
     back, no_way_back = _back_from_resume(request, facts)
-    return QueryWay(
-        way=Way.RESUME,
+    return QueryTransition(
+        way=Transition.RESUME,
         before=facts.current,
         version=facts.current,
         opaque=facts.judged.verdict is Verdict.BACKUP,
@@ -185,10 +187,10 @@ def _resume(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
     )
 
 
-def _handoff(request: DeployRequest, facts: QueryFacts) -> QueryWay:
-    back, no_way_back = _back_by_replay(request, facts, Way.RETURN)
-    return QueryWay(
-        way=Way.HANDOFF,
+def _handoff(request: DeployRequest, facts: QueryFacts) -> QueryTransition:
+    back, no_way_back = _back_by_replay(request, facts, Transition.RETURN)
+    return QueryTransition(
+        way=Transition.HANDOFF,
         before=facts.current,
         version=facts.next,
         opaque=any(is_carried_over(finding, keeps_state=_keeps_state(facts)) for finding in facts.judged.findings),
@@ -198,10 +200,10 @@ def _handoff(request: DeployRequest, facts: QueryFacts) -> QueryWay:
     )
 
 
-def _rebuild(request: DeployRequest, facts: QueryFacts) -> QueryWay:
-    back, no_way_back = _back_by_replay(request, facts, Way.RETURN)
-    return QueryWay(
-        way=Way.REBUILD,
+def _rebuild(request: DeployRequest, facts: QueryFacts) -> QueryTransition:
+    back, no_way_back = _back_by_replay(request, facts, Transition.RETURN)
+    return QueryTransition(
+        way=Transition.REBUILD,
         before=facts.current,
         version=facts.next,
         opaque_code=any(finding.severity is Severity.OPAQUE for finding in facts.judged.findings),
@@ -210,7 +212,7 @@ def _rebuild(request: DeployRequest, facts: QueryFacts) -> QueryWay:
     )
 
 
-def _roll_back(request: DeployRequest, facts: QueryFacts) -> QueryWay | str:
+def _roll_back(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
     """Resume from the last commit if the old release can; else return to its kept version or its last snapshot.
 
     Of these two, the first that loses no rows is chosen. If both lose rows, the first one is chosen and requires
@@ -237,38 +239,38 @@ def _blocked(facts: QueryFacts) -> str:
     return "; ".join(filter(None, (facts.kept_blocked, facts.boundary.blocked if facts.boundary is not None else "")))
 
 
-def _to_kept(facts: QueryFacts) -> tuple[QueryWay, str, str] | None:
+def _to_kept(facts: QueryFacts) -> tuple[QueryTransition, str, str] | None:
     """Return the transition, its target, and the rows that it loses; None without a version that can continue."""
     if not facts.kept or facts.kept == facts.current or facts.kept_blocked:
         return None
     return (
-        QueryWay(way=Way.RETURN, before=facts.current, version=facts.kept, back=Way.RETURN),
+        QueryTransition(way=Transition.RETURN, before=facts.current, version=facts.kept, back=Transition.RETURN),
         facts.kept,
         facts.kept_loses,
     )
 
 
-def _to_boundary(facts: QueryFacts) -> tuple[QueryWay, str, str] | None:
+def _to_boundary(facts: QueryFacts) -> tuple[QueryTransition, str, str] | None:
     if facts.boundary is None or facts.boundary.blocked:
         return None
-    way = QueryWay(
-        way=Way.RESTORE,
+    way = QueryTransition(
+        way=Transition.RESTORE,
         before=facts.current,
         version=facts.next,
         batch=facts.boundary.batch,
         snapshot=facts.boundary.snapshot,
-        back=Way.RETURN,
+        back=Transition.RETURN,
     )
     return way, f"batch {facts.boundary.batch}", facts.boundary.loses
 
 
-def _back_from_resume(request: DeployRequest, facts: QueryFacts) -> tuple[Way | None, str]:
+def _back_from_resume(request: DeployRequest, facts: QueryFacts) -> tuple[Transition | None, str]:
     if facts.reverse is Verdict.RESUME:
-        return Way.RESUME, ""
-    return _back_by_replay(request, facts, Way.RESTORE)
+        return Transition.RESUME, ""
+    return _back_by_replay(request, facts, Transition.RESTORE)
 
 
-def _back_by_replay(request: DeployRequest, facts: QueryFacts, way: Way) -> tuple[Way | None, str]:
+def _back_by_replay(request: DeployRequest, facts: QueryFacts, way: Transition) -> tuple[Transition | None, str]:
     kind = facts.deployed.sink.kind if facts.deployed is not None else facts.candidate.sink.kind
     cannot = _against_replay(request, kind)
     return (None, cannot) if cannot else (way, "")

@@ -379,7 +379,7 @@ def _progressed(
                 "reverse": record.reverse,
                 "verdict_sentence": record.sentence,
                 "report": record.report,
-                "ways": record.ways,
+                "transitions": record.transitions,
                 "refusal": record.refusal,
                 "evidence": record.evidence,
             }

@@ -15,7 +15,7 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryWay
+from streamkeeper.model.ways import QueryTransition
 
 FORMAT = 1
 
@@ -237,7 +237,7 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
     """The summary of the assessment, for a person."""
     report: str
     """Key of the complete assessment."""
-    ways: dict[str, QueryWay] = {}
+    transitions: dict[str, QueryTransition] = msgspec.field(default_factory=dict, name="ways")
     """Query of the candidate -> its transition."""
     refusal: str = ""
     """Why a query of the candidate has no transition; empty otherwise."""

@@ -17,7 +17,7 @@ from streamkeeper.model.step_results import (
     StateKept,
     VersionsRestored,
 )
-from streamkeeper.model.ways import QueryWay
+from streamkeeper.model.ways import QueryTransition
 
 
 class OperationState(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     """The assessment's summary."""
     report: str = ""
     """Key of the complete assessment."""
-    ways: dict[str, QueryWay] = {}
+    transitions: dict[str, QueryTransition] = msgspec.field(default_factory=dict, name="ways")
     """Query -> its transition."""
     refusal: str = ""
     """Why a query has no transition; empty otherwise."""

@@ -7,7 +7,7 @@ from enum import Enum
 import msgspec
 
 
-class Way(Enum):
+class Transition(Enum):
     """The transition of one query to another release."""
 
     START = "start"
@@ -26,18 +26,18 @@ class Way(Enum):
     @property
     def switches(self) -> bool:
         """Whether the transition leads to another checkpoint version than the current one."""
-        return self not in (Way.START, Way.RESUME)
+        return self not in (Transition.START, Transition.RESUME)
 
     @property
     def replays(self) -> bool:
         """Whether rows that were written once are written again."""
-        return self in (Way.RETURN, Way.RESTORE)
+        return self in (Transition.RETURN, Transition.RESTORE)
 
 
-class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
+class QueryTransition(msgspec.Struct, frozen=True, kw_only=True):
     """The transition of one query."""
 
-    way: Way
+    way: Transition
     """The transition."""
     before: str = ""
     """The checkpoint version that the query leaves."""
@@ -61,7 +61,7 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the query would read a topic that was created again, at the offsets of the old one."""
     approved_topics: dict[str, str] = {}
     """With ``other_topics``: Kafka topic -> its id, of the topics that a person approves; empty if not recorded."""
-    back: Way | None = None
+    back: Transition | None = None
     """The rollback path if the candidate fails; None if ``no_way_back`` says why there is none."""
     no_way_back: str = ""
     """Why there is no rollback path; empty otherwise."""

@@ -44,7 +44,7 @@ def back_up_state(installation: Installation, state: JobState, operation: Operat
     described = state.serving_release or operation.release
     manifests = stored_manifests(installation, state, described)
     kept: dict[str, str] = {}
-    for query, way in sorted(operation.ways.items()):
+    for query, way in sorted(operation.transitions.items()):
         if not way.opaque or not way.before or _has_no_batch(installation, state, query, way.before):
             # A query that starts has no state yet, nor has a version that no driver has started.
             continue
@@ -219,7 +219,7 @@ def check_drift(installation: Installation, state: JobState, operation: Operatio
         raise OperationRefused("the approval is void: it was given for another bundle", hint=_AGAIN)
     for query, snapshot in _snapshots(installation, state.job, operation).items():
         current = state.current_version(query)
-        if current is None or current.version != operation.ways[query].before:
+        if current is None or current.version != operation.transitions[query].before:
             raise OperationRefused(
                 f"the approval is void: query {query} has a different checkpoint version now", hint=_AGAIN
             )
@@ -237,7 +237,7 @@ def _same_findings(installation: Installation, state: JobState, operation: Opera
     """Raise OperationRefused if the evidence that was gathered after the approval contains new findings or topics."""
     approved = read_assessment(installation.store, state.job, operation.report)
     evidence = evidence_of(installation, state, operation.operation, release)
-    for query, way in operation.ways.items():
+    for query, way in operation.transitions.items():
         found = evidence.queries.get(query)
         if others := recreated(way.approved_topics, found.topics if found is not None else {}):
             raise OperationRefused(

@@ -13,7 +13,7 @@ from streamkeeper.compatibility.observations import has_other_topics
 from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
-from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
+from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_transitions
 from streamkeeper.model.checkpoint_version import topics_at
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
@@ -26,7 +26,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release_conf import check_described_confs
 from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
 from streamkeeper.operations.input_access import unseen_input
@@ -61,17 +61,17 @@ def assess_candidate(installation: Installation, state: JobState, operation: Ope
     forward, lacks = judge(evidence, operation.request)
     backward = assess(candidate, deployed) if deployed is not None else forward
     topics = {query: found.topics for query, found in evidence.queries.items()}
-    ways, refusal = find_ways(
+    transitions, refusal = find_transitions(
         installation, state, operation.request, release, deployed or {}, candidate, forward, backward, topics=topics
     )
     asked = {query: found for query, found in topics.items() if _has_other_topics(forward, query)}
-    ways = {
+    transitions = {
         query: way
-        if way.way is Way.REBUILD
+        if way.way is Transition.REBUILD
         else _with_losses(way, lacks.get(query), asked.get(query), operation.request)
-        for query, way in ways.items()
+        for query, way in transitions.items()
     }
-    if unknown := sorted(query for query, way in ways.items() if way.other_topics and not way.approved_topics):
+    if unknown := sorted(query for query, way in transitions.items() if way.other_topics and not way.approved_topics):
         refusal = refusal or f"query {unknown[0]}: the brokers did not report the ids of its topics (deploy again)"
     if not refusal and operation.request.rollback and not serving:
         refusal = "there is no current release to roll back"
@@ -79,9 +79,11 @@ def assess_candidate(installation: Installation, state: JobState, operation: Ope
         operation=operation.operation,
         verdict=forward.verdict,
         reverse=backward.verdict,
-        sentence=_sentence(installation, state, _word(operation.request, forward, refusal), release, ways, refusal),
+        sentence=_sentence(
+            installation, state, _word(operation.request, forward, refusal), release, transitions, refusal
+        ),
         report=put_object(installation.store, state.job, "reports", to_json(forward), ".json"),
-        ways=ways,
+        transitions=transitions,
         refusal=refusal,
         evidence=put_object(installation.store, state.job, "evidence", to_json(evidence), ".json"),
     )
@@ -93,8 +95,8 @@ def _has_other_topics(forward: Assessment, query: str) -> bool:
 
 
 def _with_losses(
-    way: QueryWay, output_lacks: int | None, topics: dict[str, str] | None, request: DeployRequest
-) -> QueryWay:
+    way: QueryTransition, output_lacks: int | None, topics: dict[str, str] | None, request: DeployRequest
+) -> QueryTransition:
     """Return the transition with what a person accepts who approves it.
 
     ``topics``: topic -> its id, if a topic was created again since the current version read it; else None. A rollback
@@ -116,7 +118,7 @@ def judge(evidence: Evidence, request: DeployRequest) -> tuple[Assessment, dict[
     return assess_evidence(accepted), lacks
 
 
-def find_ways(
+def find_transitions(
     installation: Installation,
     state: JobState,
     request: DeployRequest,
@@ -127,7 +129,7 @@ def find_ways(
     backward: Assessment,
     *,
     topics: Mapping[str, Mapping[str, str]] | None = None,
-) -> tuple[dict[str, QueryWay], str]:
+) -> tuple[dict[str, QueryTransition], str]:
     """Return query -> its transition, and a refusal, which is empty if every query has a transition.
 
     ``installation``: the installation; ``state``: the state of the job; ``request``: the request of the deploy;
@@ -142,7 +144,7 @@ def find_ways(
         )
         for query, manifest in candidate.items()
     }
-    return choose_ways(request, facts)
+    return choose_transitions(request, facts)
 
 
 def _told_other_topics(read: Mapping[str, str], now: Mapping[str, str], place: str) -> str:
@@ -251,17 +253,17 @@ def _ways_to_go_back(
         return facts
     manifest = facts.deployed or facts.candidate
 
-    def loses(way: QueryWay) -> str:
+    def loses(way: QueryTransition) -> str:
         return missing_for_way(installation, state, query, way, manifest).loss
 
     kept = state.served.get(release, {}).get(query, "")
     if kept and kept != facts.current and _is_kept(installation, state, query, kept):
-        way = QueryWay(way=Way.RETURN, before=facts.current, version=kept)
+        way = QueryTransition(way=Transition.RETURN, before=facts.current, version=kept)
         blocked = _told_other_topics(state.offset_topics(query, kept), topics, kept)
         facts = msgspec.structs.replace(facts, kept=kept, kept_loses=loses(way), kept_blocked=blocked)
     boundary = _boundary_of(installation, state, query, release, topics)
     if boundary is not None and (not facts.kept or facts.kept_loses or facts.kept_blocked):
-        way = QueryWay(way=Way.RESTORE, before=facts.current, snapshot=boundary.snapshot)
+        way = QueryTransition(way=Transition.RESTORE, before=facts.current, snapshot=boundary.snapshot)
         boundary = msgspec.structs.replace(boundary, loses=loses(way))
     return msgspec.structs.replace(facts, boundary=boundary)
 
@@ -320,12 +322,17 @@ def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
 
 
 def _sentence(
-    installation: Installation, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str
+    installation: Installation,
+    state: JobState,
+    word: str,
+    release: str,
+    transitions: dict[str, QueryTransition],
+    refusal: str,
 ) -> str:
     """Return one line with the verdict, each query's transition and the replayed data; or with the refusal.
 
     ``installation`` and ``state``: the installation and the job's state; ``word``: the first one; ``release``: the
-    candidate's; ``ways``: query -> transition; ``refusal``: may be empty.
+    candidate's; ``transitions``: query -> transition; ``refusal``: may be empty.
     """
     if refusal:
         return f"{word}: {refusal}"
@@ -333,49 +340,53 @@ def _sentence(
         return f"{release} is the first release: it starts in a new checkpoint version"
     lacks = [
         f"the output of query {query} continues after batch {way.output_lacks} without its missing rows"
-        for query, way in sorted(ways.items())
+        for query, way in sorted(transitions.items())
         if way.output_lacks is not None
     ]
-    if all(way.way in (Way.RESUME, Way.START) for way in ways.values()):
-        approve = [*_told_opaque(ways)]
+    if all(way.way in (Transition.RESUME, Transition.START) for way in transitions.values()):
+        approve = [*_told_opaque(transitions)]
         return "; ".join([f"{word}: {release} continues the checkpoint of {state.predecessor}", *approve, *lacks])
-    told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(ways.items()))
-    replays = [told_replay(installation, state, query, way) for query, way in sorted(ways.items()) if way.way.replays]
-    rebuilt = [(query, way) for query, way in sorted(ways.items()) if way.way is Way.REBUILD]
+    told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(transitions.items()))
+    replays = [
+        told_replay(installation, state, query, way) for query, way in sorted(transitions.items()) if way.way.replays
+    ]
+    rebuilt = [(query, way) for query, way in sorted(transitions.items()) if way.way is Transition.REBUILD]
     takes = [
         f"query {query} {told_cost(installation, state, query, way, state.releases[release].content.conf)}"
         for query, way in rebuilt
     ]
-    return "; ".join([f"{word}: {told}", *_told_opaque(ways), *replays, *takes, *lacks])
+    return "; ".join([f"{word}: {told}", *_told_opaque(transitions), *replays, *takes, *lacks])
 
 
-def _told_opaque(ways: Mapping[str, QueryWay]) -> Iterator[str]:
+def _told_opaque(transitions: Mapping[str, QueryTransition]) -> Iterator[str]:
     """Yield what a person must approve, as clauses."""
-    opaque = [query for query, way in sorted(ways.items()) if way.opaque]
-    resumed = [query for query in opaque if ways[query].way is not Way.START]
+    opaque = [query for query, way in sorted(transitions.items()) if way.opaque]
+    resumed = [query for query in opaque if transitions[query].way is not Transition.START]
     if resumed:
         yield f"the effect on {', '.join(resumed)} is not proven"
     yield from (f"query {query} may be a renamed query" for query in opaque if query not in resumed)
-    others = [query for query, way in sorted(ways.items()) if way.other_topics]
+    others = [query for query, way in sorted(transitions.items()) if way.other_topics]
     if others:
         yield f"{', '.join(others)} would continue in a topic that was created again"
 
 
-def told_cost(installation: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
+def told_cost(
+    installation: Installation, state: JobState, query: str, way: QueryTransition, conf: Mapping[str, str]
+) -> str:
     """Return the cost of a transition, as a phrase.
 
     ``installation``, ``state`` and ``query``: the query and its job; ``way``: the transition; ``conf``: the Spark conf
     of the candidate.
     """
     match way.way:
-        case Way.START:
+        case Transition.START:
             return "reads its sources from the beginning"
-        case Way.REBUILD:
+        case Transition.REBUILD:
             tree, deployed = installation.checkpoint(state, query, way.before), state.serving_release
             manifest = stored_manifests(installation, state, deployed)[query]
             return estimate(tree, conf, beside=told_old_input(tree, manifest, unseen_input(installation, state, query)))
-        case Way.RESTORE | Way.RETURN:
+        case Transition.RESTORE | Transition.RETURN:
             return told_replay(installation, state, query, way)
-        case Way.RESUME | Way.HANDOFF:
+        case Transition.RESUME | Transition.HANDOFF:
             asked = "takes a snapshot, exports any state and needs a person's approval; " if way.opaque else ""
             return f"{asked}reads no input again"

@@ -8,7 +8,7 @@ from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, 
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.old_input import GoesBack, told_old_input
@@ -19,7 +19,7 @@ from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.snapshots.catalogue import Catalogue
 
 
-def told_replay(installation: Installation, state: JobState, query: str, way: QueryWay) -> str:
+def told_replay(installation: Installation, state: JobState, query: str, way: QueryTransition) -> str:
     """Return one sentence: the data that is read and written again, and how the sink handles repeated rows."""
     try:
         again = _again(installation, state, query, way)
@@ -41,30 +41,32 @@ def told_going_back(installation: Installation, record: OperationRecord) -> dict
     state, operation = record.state, record.operation
     served_on = state.served.get(state.serving_release, {})
     serves = operation.outcome is Outcome.SUCCEEDED and operation.release == state.serving_release
-    stands = all(way.version == served_on.get(query) for query, way in operation.ways.items())
+    stands = all(way.version == served_on.get(query) for query, way in operation.transitions.items())
     if not (serves and stands and record.before):
         return {}
-    told = {query: _going_back(installation, record, query, way) for query, way in sorted(operation.ways.items())}
+    told = {
+        query: _going_back(installation, record, query, way) for query, way in sorted(operation.transitions.items())
+    }
     return {query: sentence for query, sentence in told.items() if sentence}
 
 
-def _going_back(installation: Installation, record: OperationRecord, query: str, way: QueryWay) -> str:
+def _going_back(installation: Installation, record: OperationRecord, query: str, way: QueryTransition) -> str:
     state, operation = record.state, record.operation
     match way.back:
-        case Way.RETURN:
-            back = QueryWay(way=Way.RETURN, before=way.version, version=way.before)
-        case Way.RESTORE:
+        case Transition.RETURN:
+            back = QueryTransition(way=Transition.RETURN, before=way.version, version=way.before)
+        case Transition.RESTORE:
             name = operation.cutover_snapshots.taken.get(query, "")
             if not name:
                 return f"query {query}: there is no snapshot of its last batch before the cutover"
             batch = operation.last_batches.get(query)
-            back = QueryWay(way=Way.RESTORE, before=way.version, batch=batch, snapshot=name)
+            back = QueryTransition(way=Transition.RESTORE, before=way.version, batch=batch, snapshot=name)
         case _:
-            return "" if way.way is Way.START else f"query {query}: {told_way_back(way, record.before)}"
+            return "" if way.way is Transition.START else f"query {query}: {told_way_back(way, record.before)}"
     return told_replay(installation, state, query, back)
 
 
-def _again(installation: Installation, state: JobState, query: str, way: QueryWay) -> str:
+def _again(installation: Installation, state: JobState, query: str, way: QueryTransition) -> str:
     """Return the data between the two positions, according to the checkpoints; empty if the positions are equal."""
     before = installation.checkpoint(state, query, way.before)
     now, (then, goes_back) = position(before.fresh()), _back_at(installation, state, query, way)
@@ -80,13 +82,13 @@ def _again(installation: Installation, state: JobState, query: str, way: QueryWa
     manifest = stored_manifests(installation, state, state.serving_release)[query]
     reads = f"{reach.lacking}{told_old_input(before, manifest, unseen, then=goes_back)}"
     newest = last_committed(before.fresh())
-    if way.way is Way.RESTORE and newest is not None and way.batch is not None:
+    if way.way is Transition.RESTORE and newest is not None and way.batch is not None:
         count = newest - way.batch
         return f"{count} {'batch' if count == 1 else 'batches'} ({reads}) to be read and written again{missing}"
     return f"{reads} to be read and written again{missing}"
 
 
-def _beyond_the_checkpoint(installation: Installation, state: JobState, query: str, way: QueryWay) -> str:
+def _beyond_the_checkpoint(installation: Installation, state: JobState, query: str, way: QueryTransition) -> str:
     """Return a clause about batches in the output that the checkpoint has not committed; empty if there are none."""
     sink = stored_manifests(installation, state, state.serving_release)[query].sink
     holds = ask(installation, state, state.serving_release, query, sink, way.before)
@@ -103,11 +105,11 @@ def _beyond_the_checkpoint(installation: Installation, state: JobState, query: s
 
 
 def _back_at(
-    installation: Installation, state: JobState, query: str, way: QueryWay
+    installation: Installation, state: JobState, query: str, way: QueryTransition
 ) -> tuple[Position, GoesBack | None]:
     """Return the position from which the query would continue, and its file lists, None at the beginning."""
     before = installation.checkpoint(state, query, way.before)
-    if way.way is Way.RETURN:
+    if way.way is Transition.RETURN:
         kept = installation.checkpoint(state, query, way.version)
         newest = last_committed(kept.fresh())
         ends = read_offsets(kept.fresh(), newest).ends if newest is not None else {}

@@ -43,7 +43,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_request
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Reached, Way
+from streamkeeper.model.ways import Reached, Transition
 from streamkeeper.operations.approval import right_of
 from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs, unknown_operation
@@ -308,8 +308,8 @@ class Deploy:
         if step not in (Step.CATCH_UP, Step.CATCH_UP_AFTER_DRAIN):
             return {}
         reached: dict[str, Reached] = {}
-        for query, way in operation.ways.items():
-            if way.way is Way.REBUILD:
+        for query, way in operation.transitions.items():
+            if way.way is Transition.REBUILD:
                 old = self.installation.checkpoint(state, query, way.before)
                 new = self.installation.checkpoint(state, query, way.version)
                 until = self._last_written(state, query, old) if step is Step.CATCH_UP_AFTER_DRAIN else None

@@ -66,7 +66,7 @@ from streamkeeper.model.step_results import (
     VersionsRestored,
     step_done,
 )
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
@@ -313,12 +313,14 @@ class DeployActs:
             queries = state.described[state.instances[instance].release]
             current = {query: state.current_version(query) for query in queries}
             versions = {query: version.version for query, version in current.items() if version is not None}
-            lacks = {query: way.output_lacks for query, way in self._current().ways.items()}
+            lacks = {query: way.output_lacks for query, way in self._current().transitions.items()}
             losses = {query: batch for query, batch in lacks.items() if batch is not None}
-            others = {query: way.approved_topics for query, way in self._current().ways.items() if way.other_topics}
+            others = {
+                query: way.approved_topics for query, way in self._current().transitions.items() if way.other_topics
+            }
         elif kind is CommandKind.SHADOW:
-            ways = self._current().ways
-            versions = {query: way.version for query, way in ways.items() if way.way is Way.REBUILD}
+            transitions = self._current().transitions
+            versions = {query: way.version for query, way in transitions.items() if way.way is Transition.REBUILD}
         elif kind is CommandKind.COMPARE:
             may_differ = self._may_differ(state)
         control = Control(self._installation.store, self._job, instance)
@@ -330,7 +332,7 @@ class DeployActs:
         old = stored_manifests(self._installation, state, state.serving_release) if state.serving_release else {}
         new = stored_manifests(self._installation, state, self._release().name)
         declared = self._current().request.expect_different
-        rebuilt = [query for query, way in self._current().ways.items() if way.way is Way.REBUILD]
+        rebuilt = [query for query, way in self._current().transitions.items() if way.way is Transition.REBUILD]
         return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
 
     def _last_batches(self) -> LastBatches:
@@ -354,8 +356,8 @@ class DeployActs:
         if step is Step.RESTORE:
             if operation.request.recover is not None:
                 must_not_hold(self._installation, self._journal.state(), operation.request.recover.replans)
-            for query, way in operation.ways.items():
-                if way.way is Way.RESTORE:
+            for query, way in operation.transitions.items():
+                if way.way is Transition.RESTORE:
                     snapshot = self._versions.snapshot_named(query, way.snapshot)
                     self._versions.restore(query, way.version, snapshot, snapshot.version)
                     made[query] = way.version

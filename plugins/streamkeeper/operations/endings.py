@@ -52,7 +52,7 @@ def read_ending(journal: Journal, operation: str) -> Ending:
         sentence=asked.sentence or asked.fall_back,
         verdict=asked.verdict.name if asked.verdict is not None else "",
         decision=asked.verdict_sentence,
-        queries={query: told_way(way) for query, way in sorted(asked.ways.items())},
+        queries={query: told_way(way) for query, way in sorted(asked.transitions.items())},
         compared={query: comparison.sentence for query, comparison in sorted(asked.compared.items())},
         handover_s=handover_s(state, operation, read_entries(journal, asked.started, state.number)),
     )

@@ -9,7 +9,7 @@ from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.operation import OperationState
-from streamkeeper.model.ways import QueryWay
+from streamkeeper.model.ways import QueryTransition
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import release_of
 from streamkeeper.operations.job_versions import released_version
@@ -32,7 +32,7 @@ class OperationFindings(msgspec.Struct, frozen=True, kw_only=True):
     """Why the operation was refused; empty if it was not."""
     assessment: Assessment
     """The findings."""
-    ways: dict[str, QueryWay]
+    transitions: dict[str, QueryTransition]
     """Query -> its transition."""
     differences: tuple[Difference, ...] = ()
     """The differences between the two releases."""
@@ -57,7 +57,7 @@ def read_findings(installation: Installation, state: JobState, operation: Operat
         decision=operation.verdict_sentence,
         refusal=operation.refusal,
         assessment=read_assessment(installation.store, state.job, operation.report),
-        ways=dict(operation.ways),
+        transitions=dict(operation.transitions),
         differences=differences,
         undiffered=undiffered,
     )

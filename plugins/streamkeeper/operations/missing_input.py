@@ -26,7 +26,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import find_foreign, find_version_loss, known_version, stored_manifests
@@ -155,7 +155,7 @@ def missing_for_restore(
 
 
 def missing_for_way(
-    installation: Installation, state: JobState, query: str, way: QueryWay, manifest: Manifest
+    installation: Installation, state: JobState, query: str, way: QueryTransition, manifest: Manifest
 ) -> MissingInput:
     """Return the input that ``way.before`` has read and that the transition, a RETURN or a RESTORE, would lose.
 
@@ -165,7 +165,7 @@ def missing_for_way(
     try:
         if not _has_read(installation, state, query, way.before):
             return MissingInput()
-        if way.way is Way.RETURN:
+        if way.way is Transition.RETURN:
             now = newest_position(installation.checkpoint(state, query, way.before))
             then = position(installation.checkpoint(state, query, way.version))
         else:
@@ -187,8 +187,10 @@ def must_still_be_there(installation: Installation, state: JobState, operation: 
     accepted = recover.losses if recover is not None else ()
     back = {
         query: way
-        for query, way in sorted(operation.ways.items())
-        if way.way in (Way.RETURN, Way.RESTORE) and not operation.request.accept_loss and query not in accepted
+        for query, way in sorted(operation.transitions.items())
+        if way.way in (Transition.RETURN, Transition.RESTORE)
+        and not operation.request.accept_loss
+        and query not in accepted
     }
     manifests = stored_manifests(installation, state, operation.release) if back else {}
     for query, way in back.items():
@@ -207,12 +209,12 @@ def missing_to_fall_back(installation: Installation, state: JobState, operation:
     """
     found: dict[str, str] = {}
     manifests = stored_manifests(installation, state, operation.release)
-    for query, way in operation.ways.items():
+    for query, way in operation.transitions.items():
         match way.back:
-            case Way.RETURN:
-                back = QueryWay(way=Way.RETURN, before=way.version, version=way.before)
+            case Transition.RETURN:
+                back = QueryTransition(way=Transition.RETURN, before=way.version, version=way.before)
                 missing = missing_for_way(installation, state, query, back, manifests[query])
-            case Way.RESTORE:
+            case Transition.RESTORE:
                 missing = _missing_since_cutover(installation, state, operation, query, manifests[query])
             case _:
                 continue
@@ -229,7 +231,7 @@ def _missing_since_cutover(
     ``installation``: the installation; ``state``: the job's; ``operation``: the deploy; ``query``: the query;
     ``manifest``: the candidate's.
     """
-    version, batch = operation.ways[query].version, operation.last_batches.get(query)
+    version, batch = operation.transitions[query].version, operation.last_batches.get(query)
     name = operation.cutover_snapshots.taken.get(query, "")
     tree = installation.checkpoint(state, query, version)
     try:

@@ -22,7 +22,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.notices import Message, runbook_link
 from streamkeeper.operations.overview import overview_of, told_error_of
@@ -45,7 +45,7 @@ def render_assessment(store: Store, job: str, operation: OperationState) -> str:
     from streamkeeper.registry.objects import read_assessment
 
     assessment = read_assessment(store, job, operation.report)
-    return render_markdown(assessment, decision=operation.verdict_sentence, ways=operation.ways)
+    return render_markdown(assessment, decision=operation.verdict_sentence, transitions=operation.transitions)
 
 
 def render_question(
@@ -224,26 +224,26 @@ def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
 
 
 def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str, str]]:
-    for query, way in sorted(operation.ways.items()):
-        if way.way is not Way.START:
+    for query, way in sorted(operation.transitions.items()):
+        if way.way is not Transition.START:
             yield query, told_way_back(way, state.predecessor)
 
 
-def told_way_back(way: QueryWay, serving: str) -> str:
+def told_way_back(way: QueryTransition, serving: str) -> str:
     """Return what a rollback would cost for one query.
 
     ``serving``: the release that is current until the cutover, to which the rollback would return.
     """
     match way.back:
-        case Way.RESUME:
+        case Transition.RESUME:
             return f"no rows are written again: {serving} resumes from the last commit of the new release"
-        case Way.RESTORE:
+        case Transition.RESTORE:
             return (
                 f"{serving} returns to its last batch, from a snapshot;"
                 " the input read since then is read and written again, and the new release's results for it are"
                 " discarded"
             )
-        case Way.RETURN:
+        case Transition.RETURN:
             return (
                 f"{serving} returns to {way.before}, which is kept; the input read since then is read and written again"
             )

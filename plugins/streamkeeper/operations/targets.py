@@ -84,7 +84,7 @@ def target_left(installation: Installation, state: JobState, query: str, operati
     the snapshots of the target record the current release, and until then that is the old release.
     """
     known = state.operations.get(operation)
-    way = known.ways.get(query) if known is not None else None
+    way = known.transitions.get(query) if known is not None else None
     left = state.version(query, way.before) if way is not None and way.before else None
     return (
         _made_of(installation, state, left, state.serving_release)

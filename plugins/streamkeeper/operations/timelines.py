@@ -140,7 +140,7 @@ def _operation(state: JobState, operation: OperationState, mine: Sequence[Entry]
         dry_run=request.dry_run,
         verdict=operation.verdict.name if operation.verdict is not None else "",
         outcome=operation.outcome.value if operation.outcome is not None else "open",
-        versions={query: told_way(way) for query, way in sorted(operation.ways.items())},
+        versions={query: told_way(way) for query, way in sorted(operation.transitions.items())},
         gap_s=handover_s(state, operation.operation, mine),
         took_s=_between_s(began, over),
         dag=carrier.dag,

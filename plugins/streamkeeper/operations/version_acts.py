@@ -17,7 +17,7 @@ from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppoint
 from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.release import Release
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
-from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated
@@ -49,7 +49,7 @@ class VersionActs:
         chosen = {query: version for query, version in chosen.items() if query in state.described[release.name]}
         for query, version in chosen.items():
             must_be_mine(self._installation, state, query, version)
-            self._create(query, version, release, state.operations[self._operation].ways.get(query))
+            self._create(query, version, release, state.operations[self._operation].transitions.get(query))
 
         def only_heir(now: JobState) -> Record | None:
             operation = now.operations[self._operation]
@@ -70,8 +70,8 @@ class VersionActs:
         state = self._journal.state()
         must_not_be_outdated(self._installation, state)
         release = state.releases[state.instances[instance].release]
-        for query, way in state.operations[self._operation].ways.items():
-            if way.way is Way.REBUILD:
+        for query, way in state.operations[self._operation].transitions.items():
+            if way.way is Transition.REBUILD:
                 must_be_mine(self._installation, state, query, way.version)
                 self._create(query, way.version, release, way)
 
@@ -101,7 +101,7 @@ class VersionActs:
         if state.version(query, version) is not None:
             fill_version(self._installation, state, query, version, snapshot)
 
-    def version_for_fall_back(self, query: str, way: QueryWay) -> str:
+    def version_for_fall_back(self, query: str, way: QueryTransition) -> str:
         """Return the version that an automatic rollback of this operation restores.
 
         If the operation has not recorded such a version yet, return a free name for it. ``way``: the query's
@@ -122,8 +122,8 @@ class VersionActs:
         found = state.current_version(query)
         return found.version if found is not None else state.next_version(query)
 
-    def _create(self, query: str, version: str, release: Release, way: QueryWay | None) -> None:
-        handoff = way is not None and way.way is Way.HANDOFF and way.version == version
+    def _create(self, query: str, version: str, release: Release, way: QueryTransition | None) -> None:
+        handoff = way is not None and way.way is Transition.HANDOFF and way.version == version
         created = CheckpointVersionCreated(
             query=query,
             version=version,
@@ -210,11 +210,11 @@ def fill_version(
             raise
 
 
-def _origin(way: QueryWay) -> str:
+def _origin(way: QueryTransition) -> str:
     match way.way:
-        case Way.HANDOFF:
+        case Transition.HANDOFF:
             return f"handoff from {way.before}"
-        case Way.REBUILD:
+        case Transition.REBUILD:
             return f"rebuild beside {way.before}"
         case _:
             return "fresh"

@@ -94,7 +94,7 @@ def rollback_graph(request: Mapping[str, Any] | None = None) -> None:
     carried_on = bundle.carried_on
     finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, **carried_on)
     taken_over = takeover(carried_on)
-    choose = ChooseOperator(task_id="choose", ways={}, go_on=taken_over.group_id, end=finish.task_id, **carried_on)
+    choose = ChooseOperator(task_id="choose", branches={}, go_on=taken_over.group_id, end=finish.task_id, **carried_on)
     chain(bundle, *_assessed(carried_on), choose, taken_over, _fall_back(carried_on), finish)
     choose >> finish
     _end(finish, carried_on)
@@ -126,14 +126,14 @@ def _from_release_on(opened: OpeningTask, finish: FinishOperator) -> None:
     to_dual_run = {Step.SHADOW: rebuilt.group_id}
     choose = ChooseOperator(
         task_id="choose",
-        ways={Step.KEEP_STATE: kept.group_id, **to_dual_run},
+        branches={Step.KEEP_STATE: kept.group_id, **to_dual_run},
         go_on=taken_over.group_id,
         end=finish.task_id,
         **carried_on,
     )
     choose_again = ChooseOperator(
         task_id="choose_again",
-        ways=to_dual_run,
+        branches=to_dual_run,
         go_on=taken_over.group_id,
         end=finish.task_id,
         trigger_rule=GO_ON,

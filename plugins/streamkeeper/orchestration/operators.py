@@ -203,7 +203,7 @@ class AssessOperator(StepOperator):
         report = render_assessment(deploy.installation.store, deploy.job, operation)
         self.log.info("the assessment\n%s", report)
         context["ti"].xcom_push(key="report", value=report)
-        if operation.request.dry_run and operation.ways and not operation.refusal:
+        if operation.request.dry_run and operation.transitions and not operation.refusal:
             state = deploy.state
             self.log.info("a deploy would take these steps:")
             self.log_steps(plan_assessed(operation, serving=state.predecessor, stopped=state.stopped))
@@ -232,9 +232,9 @@ class HandoverOperator(OperationTask):
 class ChooseOperator(OperationTask, BranchOperator):
     """Chooses the branch that the verdict needs; the arguments are those of ``choose_group``."""
 
-    def __init__(self, *, ways: Mapping[Step, str], go_on: str, end: str, **kwargs: Any) -> None:
+    def __init__(self, *, branches: Mapping[Step, str], go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.ways, self.go_on, self.end = dict(ways), go_on, end
+        self.branches, self.go_on, self.end = dict(branches), go_on, end
 
     def work(self, context: Context) -> Any:
         """Skip the branches that are not taken, and return the id of the taken task or task group."""
@@ -245,20 +245,20 @@ class ChooseOperator(OperationTask, BranchOperator):
         deploy = self.load()
         operation = deploy.state.operations[deploy.operation]
         self.log.info("%s", operation.fall_back or operation.verdict_sentence)
-        return choose_group(operation, self.ways, go_on=self.go_on, end=self.end)
+        return choose_group(operation, self.branches, go_on=self.go_on, end=self.end)
 
 
-def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: str, end: str) -> str:
+def choose_group(operation: OperationState, branches: Mapping[Step, str], *, go_on: str, end: str) -> str:
     """Return the id of the task group or task that an assessed operation needs next.
 
-    ``ways``: step -> task group; the group of the first step that the operation needs is returned. ``go_on``: the
+    ``branches``: step -> task group; the group of the first step that the operation needs is returned. ``go_on``: the
     group to return if the operation needs none of these steps. ``end``: the task to return for an operation that has
     ended or is rolled back.
     """
     if operation.fall_back or operation.outcome is not None:
         return end
     steps = path(operation)
-    return next((group for step, group in ways.items() if step in steps), go_on)
+    return next((group for step, group in branches.items() if step in steps), go_on)
 
 
 class FallBackOperator(StepOperator):

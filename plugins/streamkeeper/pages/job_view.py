@@ -219,7 +219,7 @@ def view_findings(found: OperationFindings) -> FindingsView:
             QueryFindings(
                 query=query,
                 verdict=assessed.verdict.name,
-                goes=told_way(found.ways[query]) if query in found.ways else "",
+                goes=told_way(found.transitions[query]) if query in found.transitions else "",
                 findings=tuple(strictest_first(assessed)),
             )
             for query, assessed in sorted(found.assessment.queries.items())

@@ -21,7 +21,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.redaction import Structure, change_texts
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.carriers import Carrier
 from streamkeeper.operations.operation_record import OperationRecord
@@ -255,9 +255,9 @@ def _told(value: object) -> str:
 def _queries(record: OperationRecord) -> Iterator[QueryLine]:
     operation = record.operation
     judged = record.assessment.queries if record.assessment is not None else {}
-    for query in sorted({*operation.ways, *judged}):
-        way, found = operation.ways.get(query), judged.get(query)
-        new = way is not None and way.way is Way.START
+    for query in sorted({*operation.transitions, *judged}):
+        way, found = operation.transitions.get(query), judged.get(query)
+        new = way is not None and way.way is Transition.START
         yield QueryLine(
             query=query,
             verdict=found.verdict.name if found is not None and not new else "",

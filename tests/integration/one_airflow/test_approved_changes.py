@@ -15,7 +15,7 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.operation import OperationState
-from streamkeeper.model.ways import Way
+from streamkeeper.model.ways import Transition
 from streamkeeper.operations.approval import answer_approval
 from tests.integration.installation import OTHER_CODE, InstalledAirflow, Interrupted, Run, edited
 
@@ -100,7 +100,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(served: Installed
     assert back.wait() == "success", back.told()
     state = served.state
     assert state.serving_release == before
-    assert {each.way for each in state.operations[back.operation].ways.values()} == {Way.RESTORE}
+    assert {each.way for each in state.operations[back.operation].transitions.values()} == {Transition.RESTORE}
     served.sell()
     assert wait_until(served.at_rest, timeout_s=60)
     assert served.compare().clean
