@@ -41,7 +41,7 @@ from streamkeeper.model.fleet import (
 )
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.installation import Installation
 from streamkeeper.pages.app import make_app
 from streamkeeper.pages.viewer import Viewer
@@ -130,7 +130,7 @@ def _row(number: int, now: float) -> JobRow:
         rows_per_s=float(number), snapshots_known=True, snapshot_at=now - 3600, verified_at=now - 7200,
     )  # fmt: skip
     return JobRow(
-        job=job, standing=Standing.SERVING, release="r0003", instance="op-candidate", life=Life.ALIVE,
+        job=job, standing=JobStatus.SERVING, release="r0003", instance="op-candidate", life=Life.ALIVE,
         why="its process lives", operation=operation.operation if busy else "", under_way=facts.operation,
         worst=Severity.PAGE if wrong else None, symptoms=(symptom,) if wrong else (), seen_at=now,
         queries=dict.fromkeys(QUERIES, query), versions=dict.fromkeys(QUERIES, "v0002"),

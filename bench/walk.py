@@ -121,7 +121,7 @@ class FunctionWalk:
         except Exception:  # a literal that does not fit its place is no change anybody could make
             return None
         lineage = Lineage(tree, [], Session(time_zone=self._zone))
-        columns = [lineage.meaning(number) for number in lineage.output.columns]
+        columns = [lineage.canonical(number) for number in lineage.output.columns]
         return (columns, lineage.output.rows, lineage.output.shape), lineage.unknown
 
     def _evaluate(self, sql: str) -> str:

@@ -149,11 +149,11 @@ class Deployer:
 def find_wrong(asked: Asked, done: OperationState) -> str:
     """Return a description of an unexpected outcome of an operation, or "" if the outcome is as expected."""
     if done.outcome is not asked.outcome:
-        told = done.outcome.value if done.outcome is not None else "nothing yet"
-        return f"was to end as {asked.outcome.value}, and is {told}"
+        actual = done.outcome.value if done.outcome is not None else "nothing yet"
+        return f"was to end as {asked.outcome.value}, and is {actual}"
     if asked.verdict is not None and done.verdict is not asked.verdict:
-        told = done.verdict.name if done.verdict is not None else "none"
-        return f"its verdict was to be {asked.verdict.name}, and is {told}"
+        actual = done.verdict.name if done.verdict is not None else "none"
+        return f"its verdict was to be {asked.verdict.name}, and is {actual}"
     if asked.way is not None and {each.way for each in done.transitions.values()} != {asked.way}:
         return f"its way was to be {asked.way.value}, and is {ways_of(done) or 'none'}"
     return ""

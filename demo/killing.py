@@ -73,9 +73,9 @@ def _came_back(before: DriverStatus, now: DriverStatus) -> bool:
 
 
 def _report(name: str, now: DriverStatus, wall_s: float, tell: Tell) -> StepReport:
-    told = f"back from its checkpoint as generation {now.generation}, batch {_batch(now)}"
-    tell(f"[green]{name}[/]: {told} ({wall_s:.0f} s)")
-    return StepReport(name=name, outcome="came back", wall_s=round(wall_s, 1), told=told)
+    text = f"back from its checkpoint as generation {now.generation}, batch {_batch(now)}"
+    tell(f"[green]{name}[/]: {text} ({wall_s:.0f} s)")
+    return StepReport(name=name, outcome="came back", wall_s=round(wall_s, 1), told=text)
 
 
 def _batch(status: DriverStatus) -> int:

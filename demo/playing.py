@@ -73,8 +73,8 @@ def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) 
         screen.show_act(reports[-1])
         wrong = [account for account in reports[-1].ledger if not account.clean]
         if wrong:
-            told = "; ".join(f"{each.name}: {', '.join(each.examples)}" for each in wrong)
-            raise DeployFailed(f"act {number}, {act.name}: the ledger is not clean: {told}")
+            text = "; ".join(f"{each.name}: {', '.join(each.examples)}" for each in wrong)
+            raise DeployFailed(f"act {number}, {act.name}: the ledger is not clean: {text}")
     return reports
 
 
@@ -102,9 +102,9 @@ def write_report(places: Places, acts: Sequence[ActReport], accounts: Sequence[A
         acts=list(acts),
         wall_s=round(screen.elapsed_s, 1),
     )
-    told = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
+    encoded = msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n"
     # The report is about the checkout, wherever that is.
-    places.report.write_bytes(told.replace(f"{ROOT}/".encode(), b""))
+    places.report.write_bytes(encoded.replace(f"{ROOT}/".encode(), b""))
     screen.show_acts(acts)
     screen.show_ledger(accounts)
     screen.tell(f"report: {places.report}")

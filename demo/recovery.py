@@ -70,8 +70,8 @@ def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout
     newest = Catalogue(system.installation.snapshots, SERIES).newest()
     if state != "success" or newest is None:
         raise DeployFailed(f"the scheduled backup ended as {state}", hint=f"run {run} of {BACKUP}")
-    told = f"{newest.name} holds batch {newest.batch}: {len(newest.files)} files, {newest.bytes:,} bytes"
-    return _report("scheduled backup", told, began, tell)
+    text = f"{newest.name} holds batch {newest.batch}: {len(newest.files)} files, {newest.bytes:,} bytes"
+    return _report("scheduled backup", text, began, tell)
 
 
 def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 600) -> StepReport:
@@ -146,10 +146,10 @@ def _watched(
     found = IncidentLog(system.installation.store, job).state().open.values()
     pages = {each.symptom.rule: each.symptom for each in found if each.symptom.severity is Severity.PAGE}
     if state != "success" or set(pages) != ({wanted} if wanted else set()):
-        told = ", ".join(each.cause for each in pages.values()) or "nothing"
-        raise DeployFailed(f"the watch ended as {state}, and says: {told}", hint=f"streamkeeper incidents {job}")
-    told = pages[wanted].cause if wanted else "nothing is wrong any more"
-    return _report("watch", told, began, tell)
+        causes = ", ".join(each.cause for each in pages.values()) or "nothing"
+        raise DeployFailed(f"the watch ended as {state}, and says: {causes}", hint=f"streamkeeper incidents {job}")
+    causes = pages[wanted].cause if wanted else "nothing is wrong any more"
+    return _report("watch", causes, began, tell)
 
 
 def _kill(system: System, job: str) -> str:

@@ -11,27 +11,27 @@ from streamkeeper.errors import InvalidInput
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
-    """A change of one job's file. Each replaced text occurs exactly once. ``told`` describes the change."""
+    """A change of one job's file. Each replaced text occurs exactly once. ``description`` describes the change."""
 
     job: str
-    told: str
+    description: str
     replaces: tuple[tuple[str, str], ...]
 
     @property
     def reverse(self) -> Edit:
         """Return the edit that reverts this edit."""
         turned = tuple((new, old) for old, new in reversed(self.replaces))
-        return Edit(job=self.job, told=f"back to before: {self.told}", replaces=turned)
+        return Edit(job=self.job, description=f"back to before: {self.description}", replaces=turned)
 
 
 PARTITIONED = Edit(
     job=EVENT_COPY,
-    told="its files are partitioned by kind",
+    description="its files are partitioned by kind",
     replaces=(('format="parquet")', 'format="parquet", partition_by=["kind"])'),),
 )
 WITH_LARGEST = Edit(
     job=SALES_TOTALS,
-    told="each customer's largest sale is kept too, and a Python function says what a sale counts for",
+    description="each customer's largest sale is kept too, and a Python function says what a sale counts for",
     replaces=(
         ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job('),
         ("sales.groupBy(", 'sales.withColumn("amount", counted("amount")).groupBy('),
@@ -40,12 +40,12 @@ WITH_LARGEST = Edit(
 )
 COUNTED_OTHERWISE = Edit(
     job=SALES_TOTALS,
-    told="the Python function below the state has another body, which means the same",
+    description="the Python function below the state has another body, which means the same",
     replaces=(("    return amount\n", "    return int(amount)\n"),),
 )
 NO_REFUNDS = Edit(
     job=EVENT_COPY,
-    told="its filter raises an error for a refund, a kind that there has not been so far",
+    description="its filter raises an error for a refund, a kind that there has not been so far",
     replaces=(
         (
             'F.col("event_id").isNotNull()',
@@ -60,7 +60,7 @@ def edit(places: Places, change: Edit) -> str:
     """Change the demo's copy of the job; return a description. Raises InvalidInput for an unexpected file."""
     file = places.jobs / f"{change.job}.py"
     file.write_text(edited(file.read_text(), change))
-    return f"{change.job}.py: {change.told}"
+    return f"{change.job}.py: {change.description}"
 
 
 def edited(text: str, change: Edit) -> str:

@@ -49,10 +49,10 @@ class Topic:
     def stop_feed(self) -> None:
         """Stop the producer once the broker has all events; raises DeployFailed if the broker lacks events."""
         self.system.stop_process(_FEED, grace_s=150)
-        told = (self.system.places.root / f"{_FEED}.log").read_text().strip()
+        log = (self.system.places.root / f"{_FEED}.log").read_text().strip()
         produced = len(produced_events(self.system.places))
-        if told.splitlines()[-1:] != [f"{produced} events delivered"]:
-            raise DeployFailed(f"{produced} events were written down, and the feed says: {told or 'nothing'}")
+        if log.splitlines()[-1:] != [f"{produced} events delivered"]:
+            raise DeployFailed(f"{produced} events were written down, and the feed says: {log or 'nothing'}")
 
 
 def produced_events(places: Places) -> Sequence[Event]:

@@ -45,8 +45,8 @@ def make_event(chance: random.Random, now: datetime) -> dict[str, object]:
     }
 
 
-def feed(servers: str, topic: str, *, per_second: float, told: Path, stop: threading.Event) -> int:
-    """How many the broker has acknowledged once ``stop`` is set; each of them touches ``told``."""
+def feed(servers: str, topic: str, *, per_second: float, acknowledged: Path, stop: threading.Event) -> int:
+    """How many the broker has acknowledged once ``stop`` is set; each of them touches ``acknowledged``."""
     producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20})
     chance, delivered = random.Random(), 0
 
@@ -54,7 +54,7 @@ def feed(servers: str, topic: str, *, per_second: float, told: Path, stop: threa
         nonlocal delivered
         if error is None:
             delivered += 1
-            told.touch()
+            acknowledged.touch()
 
     due = time.monotonic()
     while not stop.wait(max(0.0, due - time.monotonic())):
@@ -84,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # What an earlier run has told says nothing of this one.
     chosen.told.unlink(missing_ok=True)
     make_topic(chosen.servers, chosen.topic)
-    delivered = feed(chosen.servers, chosen.topic, per_second=chosen.per_second, told=chosen.told, stop=stop)
+    delivered = feed(chosen.servers, chosen.topic, per_second=chosen.per_second, acknowledged=chosen.told, stop=stop)
     print(f"{delivered} events delivered", flush=True)
     return 0
 

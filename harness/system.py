@@ -110,7 +110,7 @@ class System:
         serving = {job: instance for job, instance in serving.items() if instance}
         for job, instance in serving.items():
             Control(installation.store, job, instance).send(CommandKind.DRAIN, _DRAINED_BY)
-            installation.runner.nudge(job, instance)
+            installation.runner.notify(job, instance)
 
         def all_dead() -> bool:
             return all(installation.runner.observe(*each).life is Life.DEAD for each in serving.items())

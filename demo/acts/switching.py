@@ -86,19 +86,19 @@ def check_approval(stage: Stage, report: StepReport) -> StepReport:
     if operation.approval is None or not operation.approval.approved:
         raise DeployFailed(f"{report.name}: nobody has approved")
     kept = ", ".join(f"{query} as {name}" for query, name in sorted(operation.kept_state.items()))
-    told = f"kept: {kept}; approved by {operation.approval.by}: {operation.approval.reason}"
-    stage.tell(f"  {told}")
-    return msgspec.structs.replace(report, told=f"{report.told}; {told}")
+    text = f"kept: {kept}; approved by {operation.approval.by}: {operation.approval.reason}"
+    stage.tell(f"  {text}")
+    return msgspec.structs.replace(report, told=f"{report.told}; {text}")
 
 
 class Approver:
-    """Answers the question of a run's task ``asking`` while the question is open.
+    """Answers the question of a run's task ``question`` while the question is open.
 
     If an answer arrives at the very moment of the question, Airflow retries the asking task and loses the answer.
     """
 
-    def __init__(self, api: AirflowApi, tell: Tell, asking: str, reason: str) -> None:
-        self._api, self._tell, self._asking, self._reason = api, tell, asking, reason
+    def __init__(self, api: AirflowApi, tell: Tell, question: str, reason: str) -> None:
+        self._api, self._tell, self._asking, self._reason = api, tell, question, reason
         self._told = False
 
     def __call__(self, run: Run) -> None:

@@ -14,7 +14,7 @@ TOPIC = "events"
 
 WITH_LARGEST = Edit(
     job=EVENT_COUNTS,
-    told="the largest amount of each minute is kept too",
+    description="the largest amount of each minute is kept too",
     replaces=(
         ('F.sum("amount").alias("amount"))', 'F.sum("amount").alias("amount"), F.max("amount").alias("largest"))'),
         ('"events", "amount")', '"events", "amount", "largest")'),

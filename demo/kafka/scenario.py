@@ -96,9 +96,9 @@ class Acts:
         stage.tell("  the broker is back")
         behind = wait_until_read(stage.places, lambda: draw_up(stage.places), after="the broker's restart")
         wall_s = round(time.monotonic() - began, 1)
-        told = f"both jobs have read all {behind} events that were produced until the broker was back"
-        stage.tell(f"[green]broker restart[/]: {told} ({wall_s:.0f} s)")
-        return [StepReport(name="broker killed and restarted", outcome="came back", wall_s=wall_s, told=told)]
+        text = f"both jobs have read all {behind} events that were produced until the broker was back"
+        stage.tell(f"[green]broker restart[/]: {text} ({wall_s:.0f} s)")
+        return [StepReport(name="broker killed and restarted", outcome="came back", wall_s=wall_s, told=text)]
 
     def _rebuild(self, stage: Stage) -> list[StepReport]:
         stage.tell(f"  {edit(stage.places, WITH_LARGEST)}")

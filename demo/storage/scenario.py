@@ -91,9 +91,9 @@ class Deaths:
         if (now.instance, now.generation) != (before.instance, before.generation):
             raise DeployFailed(f"{before.instance} was to go on as it was, and is generation {now.generation}")
         wall_s = round(time.monotonic() - began, 1)
-        told = f"another executor took its place, the driver went on, and all {read} events produced by then came out"
-        stage.tell(f"[green]executor killed[/]: {told} ({wall_s:.0f} s)")
-        return [StepReport(name="executor killed", outcome="went on", wall_s=wall_s, told=told)]
+        text = f"another executor took its place, the driver went on, and all {read} events produced by then came out"
+        stage.tell(f"[green]executor killed[/]: {text} ({wall_s:.0f} s)")
+        return [StepReport(name="executor killed", outcome="went on", wall_s=wall_s, told=text)]
 
     def _recover(self, stage: Stage) -> list[StepReport]:
         return kill_and_recover(stage.system, stage.airflow, stage.deployer, stage.tell, EVENT_COUNTS)

@@ -71,7 +71,7 @@ def _table(variables: list[Variable]) -> str:
         (
             code(each.variable),
             _default(each.default),
-            f"{each.meaning} (*Airflow*)" if each.airflow_only else each.meaning,
+            f"{each.description} (*Airflow*)" if each.airflow_only else each.description,
         )
         for each in variables
     )

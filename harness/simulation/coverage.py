@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from harness.simulation.plan import REQUESTS
 from streamkeeper import lifecycle
-from streamkeeper.lifecycle.instances import give_up, say
+from streamkeeper.lifecycle.instances import give_up, make_decision
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.step import Step
 
 LADDERS = Path(lifecycle.__file__).parent
-DECIDING = (say, give_up)
+DECIDING = (make_decision, give_up)
 """Each call of one of these functions in ``lifecycle`` is one decision of a ladder."""
 NOTHING = "nothing"
 """Stands for the open operation where none is open."""
@@ -45,7 +45,7 @@ class Covered:
         return Covered(**{name: mine | getattr(other, name) for name, mine in vars(self).items()})
 
     def decided(self) -> None:
-        """Note the decision of the ladder that has called ``say`` or ``give_up``."""
+        """Note the decision of the ladder that has called ``make_decision`` or ``give_up``."""
         frame = sys._getframe(2)
         if not frame.f_code.co_filename.startswith(str(LADDERS)):
             # A known bug has put its own text in the place of the function.

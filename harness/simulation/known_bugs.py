@@ -120,7 +120,7 @@ BUGS = (
     Bug(
         "no-approval",
         "A candidate whose change is opaque runs although nobody has approved it.",
-        (Change("lifecycle.approval", "await_answer", "answer.approved else", "True else"),),
+        (Change("lifecycle.approval", "await_answer", "if answer.approved\n", "if True\n"),),
     ),
     Bug(
         "hold-ignored",
@@ -182,8 +182,8 @@ BUGS = (
             Change(
                 "operations.missing_input",
                 "must_still_be_there",
-                "way, manifests[query]).gone",
-                'way, manifests[query]).gone and ""',
+                "way, manifests[query]).missing",
+                'way, manifests[query]).missing and ""',
             ),
         ),
     ),

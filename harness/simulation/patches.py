@@ -315,7 +315,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(main, "build_queries", stage.build)
     put(main, "os", _Os(stage.leave))
     put(ending, "os", _Os(stage.leave))
-    put(ending, "say", stage.print_line)
+    put(ending, "log_line", stage.print_line)
     put(warm_up, "warm_up", lambda *_: "")
     put(warm_up, "touch", lambda *_: None)
     put(observing.Observer, "listen_to", listen)

@@ -37,7 +37,7 @@ class SimulatedSupervisor(Supervisor):
 
     def __init__(self, world: World, process: Process, store: Store, spec: LaunchSpec) -> None:
         self._world, self._process = world, process
-        log: Any = SimpleNamespace(say=lambda text: world.scheduler.say(f"says: {text}"), last_line="")
+        log: Any = SimpleNamespace(write_line=lambda text: world.scheduler.say(f"says: {text}"), last_line="")
         control = Control(store, spec.job, spec.instance)
         super().__init__(control, Journal(store, spec.job, writer=spec.instance), spec, ["driver"], log)
 
@@ -60,7 +60,7 @@ class _Started(DriverProcess):
     def __init__(self, world: World, driver: Process) -> None:
         self._world, self._driver = world, driver
 
-    def nudge(self) -> None:
+    def notify(self) -> None:
         if self._driver.alive and self._driver.on_nudge is not None:
             self._driver.on_nudge()
 

@@ -85,10 +85,10 @@ class JobDefinition:
         message names file and line.
         """
         _check_session(spark, self.name)
-        given = MappingProxyType(validate_params(self.params, params, job=self.name))
+        valid = MappingProxyType(validate_params(self.params, params, job=self.name))
         before = installation_confs(spark.conf.getAll)
         seen: list[Query] = []
-        for query in self._yielded(spark, given):
+        for query in self._yielded(spark, valid):
             _check_query(self.name, query, seen)
             _check_no_checkpoint_conf(spark, self.name)
             check_unchanged(before, installation_confs(spark.conf.getAll))

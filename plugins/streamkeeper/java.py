@@ -31,7 +31,7 @@ def check_java(environ: Mapping[str, str]) -> None:
     A Java whose version cannot be read is accepted.
     """
     try:
-        told = subprocess.run(
+        completed = subprocess.run(
             [find_java(environ), "-version"],
             env=dict(environ),
             capture_output=True,
@@ -42,10 +42,10 @@ def check_java(environ: Mapping[str, str]) -> None:
         )
     except (OSError, subprocess.TimeoutExpired) as failure:
         raise PermanentError(f"Java does not run: {failure}", hint=_HINT) from failure
-    version = re.search(r'version "(\d+)(?:\.(\d+))?', told.stderr)
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', completed.stderr)
     if version is None:
         return
     major = int(version[2] or 0) if version[1] == "1" else int(version[1])
     if major < _OLDEST:
-        shown = next(line for line in told.stderr.splitlines() if "version" in line)
+        shown = next(line for line in completed.stderr.splitlines() if "version" in line)
         raise PermanentError(f"Java has the wrong version: {shown}", hint=_HINT)

@@ -16,10 +16,10 @@ def declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.ex
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
             continue
-        given = {each.arg: each.value for each in node.keywords}
-        named = given.get("name")
+        arguments = {each.arg: each.value for each in node.keywords}
+        named = arguments.get("name")
         if not (isinstance(named, ast.Constant) and named.value != job):
-            yield given
+            yield arguments
 
 
 def read_approvers(source: str | bytes, job: str, *, where: str) -> tuple[str, ...]:
@@ -31,21 +31,22 @@ def read_approvers(source: str | bytes, job: str, *, where: str) -> tuple[str, .
     """
     found: list[tuple[str, ...]] = []
     for declared in declarations(ast.parse(source), job):
-        given = declared.get("approvers")
-        found.append(() if given is None else _written_out(given, job, where))
+        approvers = declared.get("approvers")
+        found.append(() if approvers is None else _written_out(approvers, job, where))
     if len(set(found)) > 1:
         raise JobUnusable(f"{where} declares job {job} more than once, with different approvers", hint=APPROVERS_HINT)
     return found[0] if found else ()
 
 
-def _written_out(given: ast.expr, job: str, where: str) -> tuple[str, ...]:
+def _written_out(expression: ast.expr, job: str, where: str) -> tuple[str, ...]:
     try:
-        names = ast.literal_eval(given)
+        names = ast.literal_eval(expression)
     except (ValueError, TypeError):
         raise JobUnusable(
-            f"{where}:{given.lineno}: the approvers of job {job} are not a literal in its file", hint=APPROVERS_HINT
+            f"{where}:{expression.lineno}: the approvers of job {job} are not a literal in its file",
+            hint=APPROVERS_HINT,
         ) from None
-    return () if names is None else check_approvers(f"{where}:{given.lineno}: the list of approvers", names)
+    return () if names is None else check_approvers(f"{where}:{expression.lineno}: the list of approvers", names)
 
 
 def _name(function: ast.expr) -> str:

@@ -63,8 +63,8 @@ def _lag(kind: str) -> Figure:
     """Return the figure that sums ``kind`` over the sources that report it."""
 
     def found(query: QueryStatus) -> float | None:
-        told = [each for source in query.signals.sources if (each := getattr(source, kind)) is not None]
-        return sum(told) if told else None
+        values = [each for source in query.signals.sources if (each := getattr(source, kind)) is not None]
+        return sum(values) if values else None
 
     return found
 
@@ -182,17 +182,17 @@ def metric_families(fleet: Fleet) -> Iterator[Metric]:
 
 
 def _of_queries(jobs: Sequence[JobSample]) -> Iterator[Metric]:
-    told = [(job, query) for job in jobs if job.status for _, query in sorted(job.status.queries.items())]
+    samples = [(job, query) for job in jobs if job.status for _, query in sorted(job.status.queries.items())]
     for name, help, figure in _GAUGES:
-        yield _family(GaugeMetricFamily(_PREFIX + name, help, labels=_QUERY), figure, told)
+        yield _family(GaugeMetricFamily(_PREFIX + name, help, labels=_QUERY), figure, samples)
     for name, help, figure in _COUNTERS:
-        yield _family(CounterMetricFamily(_PREFIX + name, help, labels=_QUERY), figure, told)
+        yield _family(CounterMetricFamily(_PREFIX + name, help, labels=_QUERY), figure, samples)
 
 
 def _family(
-    family: GaugeMetricFamily | CounterMetricFamily, figure: Figure, told: Iterable[tuple[JobSample, QueryStatus]]
+    family: GaugeMetricFamily | CounterMetricFamily, figure: Figure, samples: Iterable[tuple[JobSample, QueryStatus]]
 ) -> Metric:
-    for job, query in told:
+    for job, query in samples:
         value = figure(query)
         if value is not None:
             family.add_metric([job.job, query.query, query.version], value)

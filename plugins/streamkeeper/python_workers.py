@@ -27,8 +27,8 @@ def leave_types_unparsed() -> None:
 
     def in_a_session(function: Callable[..., Any], instead: Callable[[], Any]) -> Callable[..., Any]:
         @wraps(function)
-        def called(*given: Any) -> Any:
-            return function(*given) if context.SparkContext._active_spark_context is not None else instead()
+        def called(*arguments: Any) -> Any:
+            return function(*arguments) if context.SparkContext._active_spark_context is not None else instead()
 
         return called
 

@@ -109,7 +109,7 @@ class ReadShards(SourcePosition, frozen=True, tag="shards"):
     def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
         assert isinstance(new, ReadShards)
         missing = sum(max(0, number - new.numbers.get(shard, 0)) for shard, number in self.numbers.items())
-        return SourceReach(source=source, unit="records", missing=missing, ahead=0, total=9, told="")
+        return SourceReach(source=source, unit="records", missing=missing, ahead=0, total=9, text="")
 
 
 class Pulsar(SourceKind):

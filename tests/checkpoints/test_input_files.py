@@ -24,13 +24,13 @@ def test_a_file_is_gone_only_where_it_was_looked_for(tmp_path: Path) -> None:
     there, gone = str(tmp_path / "a b.json"), str(tmp_path / "c.json")
     strange = "gs://bucket/in/d.json"
     found = look_for_files([there, gone, there, strange, "/" + "x" * 300])
-    assert (found.total, found.gone, found.unchecked) == (4, (gone,), (strange, "/" + "x" * 300))
+    assert (found.total, found.missing, found.unchecked) == (4, (gone,), (strange, "/" + "x" * 300))
     assert found.gone_clause("files") == f"1 of 4 files are missing, such as {gone}"
     assert found.unchecked_clause("files") == (
         f"2 of 4 files are not checked, such as {strange}: this check does not read gs://"
     )
     elsewhere = look_for_files([there, gone], unseen={"file": "another machine"})
-    assert (elsewhere.gone, elsewhere.unchecked, elsewhere.why) == ((), (there, gone), "another machine")
+    assert (elsewhere.missing, elsewhere.unchecked, elsewhere.why) == ((), (there, gone), "another machine")
     assert look_for_files([]).gone_clause("files") == look_for_files([]).unchecked_clause("files") == ""
 
 
@@ -50,7 +50,7 @@ def test_a_server_that_does_not_answer_is_asked_once_for_all_its_folders(monkeyp
         monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
         monkeypatch.setattr("streamkeeper.checkpoints.hdfs_tree.webhdfs_url", lambda *_: f"http://127.0.0.1:{port}")
         found = look_for_files(f"hdfs://127.0.0.1:{port}/in/day={day}/a.json" for day in range(40))
-    assert (len(found.unchecked), found.gone) == (40, ())
+    assert (len(found.unchecked), found.missing) == (40, ())
     assert "does not answer" in found.why
     assert len(asked) <= 8
 
@@ -100,12 +100,12 @@ def test_a_file_that_is_gone_from_a_bucket_is_missed(tmp_path: Path, s3_url: str
     remove_one(url)
     escaped = url.replace(" ", "%20")
     found = find_open_input(reading(tmp_path / "cp", escaped))
-    assert found == OpenInput(gone=f"1 of 2 files of open batch 2 are missing, such as {url}/f 2b.json")
+    assert found == OpenInput(missing=f"1 of 2 files of open batch 2 are missing, such as {url}/f 2b.json")
     many = [f"{url}/f2.json", *(f"{url}/{number}" for number in range(40))]
-    assert len(look_for_files(many).gone) == 40
+    assert len(look_for_files(many).missing) == 40
     other = find_open_input(reading(tmp_path / "other", "s3a://no-such-bucket/in"))
-    assert (other.gone, "NoSuchBucket" in other.unchecked) == ("", True)
-    assert find_open_input(reading(tmp_path / "third", escaped), lambda: {"s3a": "another"}).gone == ""
+    assert (other.missing, "NoSuchBucket" in other.unchecked) == ("", True)
+    assert find_open_input(reading(tmp_path / "third", escaped), lambda: {"s3a": "another"}).missing == ""
 
 
 @pytest.mark.hdfs
@@ -117,15 +117,15 @@ def test_a_file_that_is_gone_from_hdfs_is_missed(
     remove_one(url)
     checkpoint = reading(tmp_path / "cp", url.replace(" ", "%20"))
     assert find_open_input(checkpoint) == OpenInput(
-        gone=f"1 of 2 files of open batch 2 are missing, such as {url}/f 2b.json"
+        missing=f"1 of 2 files of open batch 2 are missing, such as {url}/f 2b.json"
     )
     many = [f"{url}/f2.json", *(f"{url}/{number}" for number in range(40))]
-    assert len(look_for_files(many).gone) == 40
-    assert len(look_for_files([f"{hdfs_url}/none/{number}" for number in range(40)]).gone) == 40
+    assert len(look_for_files(many).missing) == 40
+    assert len(look_for_files([f"{hdfs_url}/none/{number}" for number in range(40)]).missing) == 40
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     (tmp_path / "core-site.xml").write_text(
         "<configuration><property><name>hadoop.security.authentication</name><value>kerberos</value></property>"
         "</configuration>"
     )
     found = find_open_input(checkpoint)
-    assert (found.gone, "Kerberos" in found.unchecked) == ("", True)
+    assert (found.missing, "Kerberos" in found.unchecked) == ("", True)

@@ -85,7 +85,7 @@ def run(*words: str) -> Result:
 
 
 def site() -> Installation:
-    return Installation.from_environment(os.environ, looking=True)
+    return Installation.from_environment(os.environ, read_only=True)
 
 
 def serve(job: str) -> None:

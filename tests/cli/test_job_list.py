@@ -12,7 +12,7 @@ from streamkeeper.cli.job_list import HEADERS, show_jobs
 from streamkeeper.model.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
 from streamkeeper.model.fleet_words import tell_lag
 from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 
 AT = 1_800_000_000.0
 CLEAR = QueryRow(lag_s=12.0, committed_at=AT - 240, snapshots_known=True, verified_at=AT - 7200)
@@ -27,24 +27,24 @@ def shown(*rows: JobRow, width: int = 80, terminal: bool = False, after_s: float
     return file.getvalue().splitlines()
 
 
-def row(standing: Standing = Standing.SERVING, **given: object) -> JobRow:
+def row(standing: JobStatus = JobStatus.SERVING, **given: object) -> JobRow:
     """A job that serves well, but for what is given."""
     return JobRow(**{"job": "orders", "standing": standing, "release": "r0003", "queries": {"q": CLEAR}, **given})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("standing", list(Standing))
-def test_every_standing_is_one_row(standing: Standing) -> None:
+@pytest.mark.parametrize("standing", list(JobStatus))
+def test_every_standing_is_one_row(standing: JobStatus) -> None:
     """Whatever has become of a job, its row has every column."""
     header, line = shown(row(standing))[:2]
     assert tuple(header.split()) == HEADERS
     assert line.split("  ")[0] == "orders"
-    assert ("running" if standing is Standing.SERVING else standing.value) in line
+    assert ("running" if standing is JobStatus.SERVING else standing.value) in line
     assert line.split()[-7:] == ["12", "s", "4", "min", "0", "2", "h"]
 
 
 def test_a_job_that_was_never_deployed_shows_nothing_that_it_has_not() -> None:
     """No lag, commit or backup is made up."""
-    line = shown(JobRow(job="orders", standing=Standing.NOT_DEPLOYED, release=""))[1]
+    line = shown(JobRow(job="orders", standing=JobStatus.NOT_DEPLOYED, release=""))[1]
     assert line.split() == ["orders", "-", "not", "deployed", "-", "-", "0", "-"]
 
 
@@ -92,14 +92,14 @@ def test_what_is_wrong_what_is_under_way_and_the_last_error_are_told_in_words() 
     other = replace(symptom, cause="no commit")
     hidden = shown(row(symptoms=(other, symptom), error=ToldError(text="no trigger", since=AT)))[1]
     assert "no trigger" in hidden, "only the first symptom's cause is in the row"
-    assert "stopped by ann: [b]moved" in shown(row(Standing.STOPPED, stopped="by ann: [b]moved"))[1]
+    assert "stopped by ann: [b]moved" in shown(row(JobStatus.STOPPED, stopped="by ann: [b]moved"))[1]
 
 
 def test_forty_jobs_fit_a_terminal_of_eighty_columns() -> None:
     """One line each, none wider, the longest name cut and every figure there."""
     names = [f"job_{number:02}" for number in range(39)]
     rows = [
-        row(job=each, standing=Standing.NOT_DEPLOYED, restarts=12, restarts_lately=3) for each in [*names, "x" * 63]
+        row(job=each, standing=JobStatus.NOT_DEPLOYED, restarts=12, restarts_lately=3) for each in [*names, "x" * 63]
     ]
     lines = shown(*rows, terminal=True)
     assert len(lines) == 42

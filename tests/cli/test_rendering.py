@@ -17,7 +17,7 @@ from streamkeeper.model.journal import Outcome, Role
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.overview import JobOverview
 from streamkeeper.operations.sentences import render_record
 
@@ -47,7 +47,7 @@ VALUES = {
     "verdict": Verdict.RESUME,
     "reverse": Verdict.RESUME,
     "outcome": Outcome.SUCCEEDED,
-    "untouched": Outcome.REFUSED,
+    "outcome_if_untouched": Outcome.REFUSED,
     "queries": {},
     "lost": (),
 }
@@ -82,7 +82,7 @@ def test_operation_names_are_allowed_and_differ() -> None:
 def test_a_beat_is_fresh_only_while_it_grows() -> None:
     """Freshness is growth seen by one clock: the same beat ages, a new beat or generation does not."""
     beats = BeatWatch()
-    told = [beats.say(_overview(beat, generation), now) for beat, generation, now in BEATS]
+    told = [beats.describe(_overview(beat, generation), now) for beat, generation, now in BEATS]
     assert told == ["5, grew 0 s ago", "5, grew 9 s ago", "6, grew 0 s ago", "1, grew 0 s ago"]
 
 
@@ -101,7 +101,7 @@ def _overview(beat: int, generation: int) -> JobOverview:
     return JobOverview(
         job="orders",
         entry=1,
-        standing=Standing.SERVING,
+        standing=JobStatus.SERVING,
         release="r0001",
         instance="i",
         life=None,

@@ -153,7 +153,7 @@ def test_a_job_from_its_dry_run_to_its_revival(place: Path, site: Installation) 
 
     serving = site.journal("orders", "test").state().serving_instance
     Control(site.store, "orders", serving).send(CommandKind.DRAIN, "test-end")
-    site.runner.nudge("orders", serving)
+    site.runner.notify("orders", serving)
     wait_for("its end", lambda: site.runner.observe("orders", serving).life is Life.DEAD)
     assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "ended"
     # Only what Spark and Python wrote themselves, inside of folders that are private.

@@ -35,7 +35,7 @@ class MachineContract:
         """Neither its JVM nor its supervisor, which have no handler and would die of it."""
         place.runner.launch(place.spec(), {})
         pids = [place.supervisor(), *place.pids()]
-        place.runner.nudge(place.job, "one")
+        place.runner.notify(place.job, "one")
         place.wait_for("the nudge", place.nudged)
         assert all(place.is_running(each) for each in pids)
 

@@ -72,7 +72,7 @@ class RunnerContract:
         """And killing or nudging it is harmless, and leaves it launchable."""
         assert place.life() is Life.ABSENT
         place.runner.kill(place.job, "one")
-        place.runner.nudge(place.job, "one")
+        place.runner.notify(place.job, "one")
         assert place.life() is Life.ABSENT
         place.runner.launch(place.spec(), {})
         place.pids()

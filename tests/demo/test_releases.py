@@ -51,4 +51,4 @@ def test_the_edit_fits_the_job_that_reads_the_topic(places: Places) -> None:
 def test_an_edit_that_does_not_fit_is_refused(text: str) -> None:
     """Rather than to deploy the same release again and call it another."""
     with pytest.raises(InvalidInput, match="went apart"):
-        edited(text, Edit(job="j", told="", replaces=(("b = 1", "b = 2"),)))
+        edited(text, Edit(job="j", description="", replaces=(("b = 1", "b = 2"),)))

@@ -11,11 +11,11 @@ from streamkeeper.model.control import ExitCode
 
 _PROGRAM = """
 import sys
-from streamkeeper.driver.ending import Ending, end_process, say
+from streamkeeper.driver.ending import Ending, end_process, log_line
 from streamkeeper.model.control import DriverState, ExitCode
 
 exec(sys.argv[1])
-say("still told")
+log_line("still told")
 end_process(Ending(DriverState.DRAINED, ExitCode.DRAINED), session=None, board=None, line=None, scratch=None)
 """
 

@@ -82,7 +82,7 @@ def feed(house: DriverHouse, files: int = 2) -> None:
         house.add([("a", 1)])
 
 
-def bury(process: subprocess.Popen[bytes], tree: list[psutil.Process]) -> None:
+def release_resources(process: subprocess.Popen[bytes], tree: list[psutil.Process]) -> None:
     """Wait until a killed driver is gone with its whole tree: the proof that an operation asks for."""
     assert process.wait(timeout=120) == -9
     _, alive = psutil.wait_procs(tree, timeout=60)
@@ -116,7 +116,7 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
     tree = tree_of(second)
     house.switch("second", second, {"copy": "v0002"})
     feed(house)
-    bury(second, tree)
+    release_resources(second, tree)
     handed = house.journal.state().version("copy", "v0002")
     assert handed is not None
     assert (handed.parent_batch, handed.batch) == (at, REBASED)
@@ -128,7 +128,7 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
     house.wait_state("third", DriverState.STANDBY)
     tree = tree_of(third)
     house.switch("third", third, {"copy": "v0003"})
-    bury(third, tree)
+    release_resources(third, tree)
     assert not house.checkpoint("copy", "v0003").exists()
     again = house.start("third", 2, environ={"STREAMKEEPER_CRASH": "driver.handoff.seed.after"})
     assert again.wait(timeout=120) == -9
@@ -156,7 +156,7 @@ def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> No
     wait_for("the first rows", lambda: sold(house) == written(house))
     wait_for("the commit", lambda: last_committed(LocalTree(house.checkpoint("totals", "v0001"))) == 0)
     feed(house)
-    bury(first, tree)
+    release_resources(first, tree)
     give_up_state(house)
     for query in ("sales", "totals"):
         house.create(query, "v0002", parent="v0001", operation="op")

@@ -220,7 +220,7 @@ class World:
             state=self.state,
             operation=self.operation,
             seen=seen,
-            reached={"q": Reached(holds=holds, told="all of it" if holds else "3 of 4 files")},
+            reached={"q": Reached(holds=holds, text="all of it" if holds else "3 of 4 files")},
             lost_back={} if self.state.owners or not self.operation.fall_back else self.lost_back,
             on=self.on,
             waited_s=self.waited_s,
@@ -329,7 +329,11 @@ class World:
                 self.record(step_done(OP, decision.step, StateKept({"q": "s0001"})))
             case CheckDrift():
                 if self.drifts:
-                    self.record(FallBackDecided(operation=OP, reason="the approval is void", untouched=Outcome.REFUSED))
+                    self.record(
+                        FallBackDecided(
+                            operation=OP, reason="the approval is void", outcome_if_untouched=Outcome.REFUSED
+                        )
+                    )
                 else:
                     self.record(step_done(OP, decision.step))
             case Shadow(instance=name):
@@ -351,8 +355,8 @@ class World:
                 self.record(step_done(OP, decision.step, taken))
             case MarkDone(result=result):
                 self.record(step_done(OP, decision.step, result))
-            case FallBack(untouched=untouched):
-                self.record(FallBackDecided(operation=OP, reason=decision.reason, untouched=untouched))
+            case FallBack(outcome_if_untouched=untouched):
+                self.record(FallBackDecided(operation=OP, reason=decision.reason, outcome_if_untouched=untouched))
             case Finish(outcome=outcome):
                 self.record(OperationFinished(operation=OP, outcome=outcome, sentence=decision.reason))
             case Wait(on=on, deadline_s=deadline):

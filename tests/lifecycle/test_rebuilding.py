@@ -159,7 +159,7 @@ def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
     refused = decided(seen)
     assert "s0004 contains batch 6 of v0001" in refused.refusals[0]
     assert "--to <checkpoints>/sales/totals/v0002" in refused.refusals[0]
-    record = recorded(decided(seen, gone=frozenset({"totals"})))
+    record = recorded(decided(seen, missing=frozenset({"totals"})))
     current = state_of(record).current_version("totals")
     assert current is not None
     assert known_checkpoint("sales", current, {}).begun
@@ -295,6 +295,6 @@ def test_a_claim_without_a_checkpoint_only_takes_its_epoch() -> None:
 def test_a_claim_without_a_checkpoint_does_not_keep_a_removed_query() -> None:
     """Its output is still there, from before the claim: --gone suffices. The journal knows the claimed version."""
     seen = lost(fences=(table("v0001", epoch=5),), claims=claimed("v0002", 6))
-    record = recorded(decided(seen, gone=frozenset({"totals"})))
+    record = recorded(decided(seen, missing=frozenset({"totals"})))
     assert record.epoch == 6
     assert [version.version for version in record.queries["totals"].versions] == ["v0001", "v0002"]

@@ -85,7 +85,11 @@ def test_an_output_in_another_place_is_not_handed_off():
     ("at", "request_", "why"),
     [
         (facts(finding("x", where="operator"), state=True, sink="foreach"), {}, "written without readers seeing it"),
-        (facts(finding("x", where="operator"), state=True, gone="3 of 9 files are gone"), {}, "3 of 9 files are gone"),
+        (
+            facts(finding("x", where="operator"), state=True, missing_sources="3 of 9 files are gone"),
+            {},
+            "3 of 9 files are gone",
+        ),
         (facts(finding("x", where="operator"), state=True), {"handover": Handover.COLD}, "needs two drivers at once"),
         (facts(finding("source-kind-changed", where="source 0")), {}, "cannot be determined (source-kind-changed)"),
         (

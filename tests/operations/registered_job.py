@@ -69,7 +69,7 @@ class RestingRunner(Runner):
             return Liveness(life=Life.UNKNOWN, why=f"it runs on {self.elsewhere}", elsewhere=self.elsewhere)
         return Liveness(life=self.life, why=f"{instance} is {self.life.value}", frozen=self.frozen)
 
-    def nudge(self, job: str, instance: str) -> None:
+    def notify(self, job: str, instance: str) -> None:
         raise AssertionError("nobody is to be nudged")
 
     def kill(self, job: str, instance: str) -> None:

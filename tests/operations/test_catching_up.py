@@ -34,8 +34,8 @@ def test_what_is_missing_is_told_with_the_time_it_will_take(old: Path, tmp_path:
     os.utime(new / "commits" / "1", (1010, 1010))
     reached = how_far(LocalTree(old), LocalTree(new))
     assert not reached.holds
-    assert "2 of 8 files" in reached.told
-    assert reached.told.endswith("about 30 s left")
+    assert "2 of 8 files" in reached.text
+    assert reached.text.endswith("about 30 s left")
 
 
 def test_a_version_that_holds_everything_has_caught_up(old: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, JobRow
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations import downstream
 from streamkeeper.operations.downstream import Readers, find_readers
 from streamkeeper.registry.control import Control
@@ -32,7 +32,7 @@ def reading(job: Registered, name: str, location: str, *, kind: str = "file", fo
         number=1, wanted=True, stopped="", serving_release="r0001", serving_instance="d", desired_release="r0001",
         last_failure="", forgotten=forgotten,
     )  # fmt: skip
-    return JobRow(job=name, standing=Standing.SERVING, release="r0001", instance="d", memory=JobMemory(facts=facts))
+    return JobRow(job=name, standing=JobStatus.SERVING, release="r0001", instance="d", memory=JobMemory(facts=facts))
 
 
 def readers(job: Registered, *rows: JobRow, sink: SinkDescription = FILES) -> Readers:
@@ -71,7 +71,7 @@ def test_topics_are_no_files(job: Registered) -> None:
 def test_itself_and_the_forgotten_are_not_asked(job: Registered) -> None:
     """Nor one that never had a driver; negative control: one that serves is."""
     rows = [reading(job, name, "/out/totals", forgotten=name == "gone") for name in (JOB, "gone", "copies")]
-    never = JobRow(job="never", standing=Standing.NOT_DEPLOYED, release="")
+    never = JobRow(job="never", standing=JobStatus.NOT_DEPLOYED, release="")
     assert [each.job for each in readers(job, *rows, never).found] == ["copies"]
 
 

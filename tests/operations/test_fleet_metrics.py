@@ -13,7 +13,7 @@ from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow, SnapshotFact
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.journal import InstanceAppointed, InstancePlanned, ReleasePromoted, Role
 from streamkeeper.model.settings import Settings
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.fleet_metrics import FRESH_S, RecentFleet, look_at_fleet
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
@@ -145,7 +145,7 @@ def index_of(*jobs: str, started: float) -> FleetIndex:
     rows = [
         JobRow(
             job=job,
-            standing=Standing.SERVING,
+            standing=JobStatus.SERVING,
             release="r0001",
             instance="op-1-candidate",
             symptoms=(found,) if job == "sales" else (),

@@ -14,7 +14,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import QuerySignals, SourceSignals
 from streamkeeper.model.snapshot import DrillResult
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.job_rows import LONGEST_ERROR, REMEMBERED_S
 from streamkeeper.operations.watching import Watch, look_now, run_pass
@@ -72,7 +72,7 @@ def test_a_dead_driver_has_no_lag(tmp_path: Path) -> None:
     job = Registered(tmp_path)
     tell(job, last_commit=NOW - 5)
     row = passed(job, NOW)
-    assert row.standing is Standing.FAILED
+    assert row.standing is JobStatus.FAILED
     assert (row.queries[QUERY].lag_s, row.queries[QUERY].committed_at) == (None, NOW - 5)
 
 
@@ -118,7 +118,7 @@ def test_a_stopped_and_a_forgotten_job_are_rows_too(tmp_path: Path) -> None:
     job = Registered(tmp_path)
     job.record(DesiredChanged(serve=False, requested_by="ann", reason="moved"))
     row = passed(job, NOW)
-    assert (row.standing, row.stopped) == (Standing.STOPPED, "by ann: moved")
+    assert (row.standing, row.stopped) == (JobStatus.STOPPED, "by ann: moved")
     job.record(JobForgotten(requested_by="ann", reason="closed"))
     assert passed(job, NOW).forgotten
 

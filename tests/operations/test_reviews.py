@@ -65,7 +65,7 @@ def test_the_driver_is_told_in_which_columns_its_output_may_differ(
     job: Registered, monkeypatch: pytest.MonkeyPatch, old: str, new: str, declared: tuple[str, ...], may_differ: object
 ) -> None:
     """Those that the change redefines, and those that somebody declared; the order is given once."""
-    monkeypatch.setattr(job.runner, "nudge", lambda _job, _instance: None)
+    monkeypatch.setattr(job.runner, "notify", lambda _job, _instance: None)
     describe(job, "r0001", old)
     ask_about_output(job, "op2", compared=False, expect_different=declared)
     describe(job, "r0002", new)

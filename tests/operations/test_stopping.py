@@ -17,7 +17,7 @@ from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.restarts import Cause
 from streamkeeper.operations.deploy import OnOpen
-from streamkeeper.operations.overview import Standing, find_standing, job_overview
+from streamkeeper.operations.overview import JobStatus, find_standing, job_overview
 from streamkeeper.operations.restoring import plan_restore
 from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.stopping import StopEnd, stop_job
@@ -46,7 +46,7 @@ class ServedRunner(Runner):
             return Liveness(life=Life.UNKNOWN, why="it runs on far-away")
         return Liveness(life=Life.ALIVE if self.alive else Life.DEAD, why="seen")
 
-    def nudge(self, job: str, instance: str) -> None:
+    def notify(self, job: str, instance: str) -> None:
         orders = Control(self.job.installation.store, JOB, instance).commands(0)
         assert [each.kind for each in orders] == [CommandKind.DRAIN], "told once, and before it is nudged"
         assert self.job.installation.journal(JOB, "test").state().stopped is not None, "recorded before it is told"
@@ -147,7 +147,7 @@ def test_a_deploy_that_is_opened_meanwhile_is_left_to_decide(job: Registered) ->
     """The stop touches nothing of its candidate."""
 
     class Deployed(ServedRunner):
-        def nudge(self, job: str, instance: str) -> None:
+        def notify(self, job: str, instance: str) -> None:
             self.job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
 
     object.__setattr__(job.installation, "runner", Deployed(job))
@@ -304,7 +304,7 @@ def standing(
     stopped: bool = False,
     life: Life = Life.ALIVE,
     **query: int,
-) -> Standing:
+) -> JobStatus:
     """How a job with one query stands."""
     told = {"q": QueryStatus(query="q", version="v0001", epoch=1, **query)}  # type: ignore[arg-type]
     status = DriverStatus(
@@ -316,28 +316,28 @@ def standing(
 def test_a_crash_loop_does_not_stand_as_serving() -> None:
     """Until a trigger was completed after a restart; the negative control completes one."""
     serving = DriverState.SERVING
-    assert standing(serving, generation=2) is Standing.RESTARTING
-    assert standing(DriverState.STARTING, generation=2) is Standing.RESTARTING
-    assert standing(DriverState.STARTING, cause=Cause.FAILURE.value) is Standing.RESTARTING
-    assert standing(serving, triggers=9, failures=1) is Standing.RESTARTING
-    assert standing(serving, generation=2, triggers=1) is Standing.SERVING
-    assert standing(serving) is Standing.SERVING
-    assert standing(DriverState.STARTING) is Standing.STARTING
+    assert standing(serving, generation=2) is JobStatus.RESTARTING
+    assert standing(DriverState.STARTING, generation=2) is JobStatus.RESTARTING
+    assert standing(DriverState.STARTING, cause=Cause.FAILURE.value) is JobStatus.RESTARTING
+    assert standing(serving, triggers=9, failures=1) is JobStatus.RESTARTING
+    assert standing(serving, generation=2, triggers=1) is JobStatus.SERVING
+    assert standing(serving) is JobStatus.SERVING
+    assert standing(DriverState.STARTING) is JobStatus.STARTING
 
 
 def test_a_wait_and_a_stop_are_told_by_their_names() -> None:
     """A dependency that is down, a machine without room; stopped, and on its way there."""
     for cause in (Cause.DEPENDENCY, Cause.CAPACITY):
-        assert standing(DriverState.SERVING, cause=cause.value, triggers=3, failures=7) is Standing.WAITING
-    assert standing(DriverState.SERVING, stopped=True) is Standing.DRAINING
-    assert standing(DriverState.SERVING, stopped=True, life=Life.DEAD) is Standing.STOPPED
-    assert standing(DriverState.SERVING, stopped=False, life=Life.DEAD) is Standing.FAILED
+        assert standing(DriverState.SERVING, cause=cause.value, triggers=3, failures=7) is JobStatus.WAITING
+    assert standing(DriverState.SERVING, stopped=True) is JobStatus.DRAINING
+    assert standing(DriverState.SERVING, stopped=True, life=Life.DEAD) is JobStatus.STOPPED
+    assert standing(DriverState.SERVING, stopped=False, life=Life.DEAD) is JobStatus.FAILED
 
 
 def test_stopped_is_shown_with_who_and_why(job: Registered) -> None:
     """In the overview that ``jobs`` and ``status`` print."""
     stop(job)
     seen = job_overview(job.installation, JOB)
-    assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (Standing.STOPPED, "ada", "maintenance")
+    assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (JobStatus.STOPPED, "ada", "maintenance")
     job.record(DesiredChanged(serve=True, requested_by="bob", reason=""))
-    assert job_overview(job.installation, JOB).standing is Standing.FAILED
+    assert job_overview(job.installation, JOB).standing is JobStatus.FAILED

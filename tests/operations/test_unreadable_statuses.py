@@ -11,7 +11,7 @@ import pytest
 from streamkeeper.errors import RegistryDamaged
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations import starting
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
@@ -81,11 +81,11 @@ def test_without_that_look_a_start_leaves_an_operation_open(job: Registered, mon
 def test_a_stop_ends_and_the_status_page_names_the_file(job: Registered) -> None:
     """The death is proven by the runner, never by the missing word."""
     seen = job_overview(job.installation, JOB)
-    assert (seen.standing, seen.life) == (Standing.FAILED, Life.DEAD)
+    assert (seen.standing, seen.life) == (JobStatus.FAILED, Life.DEAD)
     facts = {fact.name: fact.text for fact in overview_facts(seen, beat="")}
     assert f"control/{JOB}/{DRIVER}/status.json cannot be read" in facts["last report"]
     assert "is stopped" in stop_job(job.installation, JOB, operation="stop-1", **ASKED).sentence
-    assert job_overview(job.installation, JOB).standing is Standing.STOPPED
+    assert job_overview(job.installation, JOB).standing is JobStatus.STOPPED
 
 
 @pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
@@ -93,7 +93,7 @@ def test_an_unreadable_status_proves_no_death(job: Registered, life: Life) -> No
     """A driver that lives, or that nobody can look at, is not taken for one that has ended."""
     job.runner.life = life
     assert job_overview(job.installation, JOB).standing is (
-        Standing.STARTING if life is Life.ALIVE else Standing.UNKNOWN
+        JobStatus.STARTING if life is Life.ALIVE else JobStatus.UNKNOWN
     )
 
 

@@ -27,7 +27,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations import carriers, watching
 from streamkeeper.operations.carriers import Carrier, note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy
@@ -214,7 +214,7 @@ def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int
     assert house.raised() == ["driver-dead"]
     assert {each.subject for each in house.told} == {"[page] sales: driver-dead raised"}
     assert len(house.told) == (2 if nth == 3 else 1)
-    assert [row.standing for row in house.index().rows] == [Standing.FAILED]
+    assert [row.standing for row in house.index().rows] == [JobStatus.FAILED]
     house.make(after_s=60)
     assert len(house.told) == (2 if nth == 3 else 1)
 
@@ -275,7 +275,7 @@ def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -
     house.job.runner.life = Life.ALIVE
     report = house.make(after_s=60)
     rows = {row.job: row for row in report.index.rows}
-    assert rows["broken"].standing is Standing.UNKNOWN
+    assert rows["broken"].standing is JobStatus.UNKNOWN
     assert "cannot be read" in rows["broken"].unlooked["records"]
     assert [each.rule for each in rows["broken"].symptoms] == ["journal-unreadable"]
     assert rows[JOB].symptoms == ()
@@ -406,14 +406,14 @@ def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> 
     """Live, as the records and the machine say, also where the index is of another time; nothing is written."""
     store = CountingStore(house.job.installation.store)
     site = dataclasses.replace(house.job.installation, store=store)
-    assert [row.standing for row in look_now(site, now=house.clock.at).rows] == [Standing.FAILED]
+    assert [row.standing for row in look_now(site, now=house.clock.at).rows] == [JobStatus.FAILED]
     cold = store.requests
     house.make()
     house.job.runner.life = Life.ALIVE
     house.beat()
     store.requests = 0
     (row,) = look_now(site, now=house.clock.at + 60).rows
-    assert (row.standing, row.release) == (Standing.SERVING, "r0001")
+    assert (row.standing, row.release) == (JobStatus.SERVING, "r0001")
     assert store.requests < cold
 
 

@@ -26,7 +26,7 @@ from streamkeeper.operations.registered import recorded_findings
 from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.targets import query_target
 from streamkeeper.operations.trying_out import place_name, place_of
-from streamkeeper.operations.whereabouts import must_be_here
+from streamkeeper.operations.whereabouts import check_placement
 from streamkeeper.runners.machine import this_machine
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -155,7 +155,7 @@ def test_what_lies_on_another_disk_is_not_started_here(moved: Registered) -> Non
 
 def test_without_that_it_would_be_started_for_nothing(moved: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: the operation is on record, and would start a driver that finds no checkpoint."""
-    monkeypatch.setattr(starting, "must_be_here", lambda *_: None)
+    monkeypatch.setattr(starting, "check_placement", lambda *_: None)
     assert start(moved) is not None
     assert moved.installation.journal(JOB, "test").state().open_operation is not None
 
@@ -173,7 +173,7 @@ def test_without_its_drivers_records_it_is_lost(moved: Registered) -> None:
     record = control_key(JOB, DRIVER, "process-0001.json")
     for _ in range(2):
         moved.installation.store.delete(record)
-        must_be_here(moved.installation, moved.installation.journal(JOB, "test").state())
+        check_placement(moved.installation, moved.installation.journal(JOB, "test").state())
         with pytest.raises(CheckpointDamaged):
             query_target(moved.installation, JOB, QUERY).open()
         moved.write_process(this_machine().host)
@@ -182,7 +182,7 @@ def test_without_its_drivers_records_it_is_lost(moved: Registered) -> None:
 def test_what_is_there_is_nobody_elses(moved: Registered) -> None:
     """A directory that both machines have mounted."""
     moved.directory.mkdir()
-    must_be_here(moved.installation, moved.installation.journal(JOB, "test").state())
+    check_placement(moved.installation, moved.installation.journal(JOB, "test").state())
 
 
 def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> None:

@@ -211,7 +211,7 @@ def task_deferred() -> type[BaseException]:
 
 def site_of(job: Registered) -> Installation:
     """The installation as its environment describes it by now."""
-    return Installation.from_environment(os.environ, looking=True)
+    return Installation.from_environment(os.environ, read_only=True)
 
 
 def ask_them(step: Step = Step.APPROVE) -> Any:

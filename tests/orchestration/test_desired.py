@@ -10,7 +10,7 @@ import pytest
 from streamkeeper.model.journal import OperationStarted
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.carriers import is_abandoned
-from streamkeeper.operations.overview import Standing, job_overview
+from streamkeeper.operations.overview import JobStatus, job_overview
 from streamkeeper.runners.driver_log import DriverLog
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.installed import install
@@ -53,7 +53,7 @@ def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
     assert stop() == f"job {JOB} is stopped: r0001 no longer runs"
     seen = job_overview(job.installation, JOB)
     assert seen.stopped is not None
-    assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (Standing.STOPPED, "ada", "maintenance")
+    assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (JobStatus.STOPPED, "ada", "maintenance")
     with pytest.raises(AirflowSkipException, match=r"is stopped, by ada: maintenance; nothing to do"):
         stop()
 

@@ -196,7 +196,7 @@ def test_a_stop_looks_for_the_drivers_machine_first(job: Registered, monkeypatch
     form = {"job": JOB, "reason": "maintenance", "drain_s": 0.2}
     put_back(lambda: StopOperator(task_id="stop").execute(context_of(Instance(), **form)))
     assert job.installation.journal(JOB, "test").state().stopped is None
-    monkeypatch.setattr(job.runner, "nudge", lambda *_: None)
+    monkeypatch.setattr(job.runner, "notify", lambda *_: None)
     task = StopOperator(task_id="stop")
     task.misses = CHANCES
     with task_fails(f"cannot be proven dead from here: it runs on {AWAY}"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.model.fleet import JobFacts, JobMemory, JobRow, OperationFacts, QueryRow
 from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 
 AT = 1_800_000_000.0
 CLEAR = QueryRow(
@@ -13,7 +13,7 @@ CLEAR = QueryRow(
 )  # fmt: skip
 
 
-def row(job: str = "orders", standing: Standing = Standing.SERVING, **given: object) -> JobRow:
+def row(job: str = "orders", standing: JobStatus = JobStatus.SERVING, **given: object) -> JobRow:
     """A job that serves well, but for what is given."""
     return JobRow(
         **{"job": job, "standing": standing, "release": "r0003", "queries": {"q": CLEAR}, **given}  # type: ignore[arg-type]
@@ -40,7 +40,7 @@ def wrong(severity: Severity = Severity.PAGE, cause: str = "no trigger") -> dict
 FLEET = (
     row("alpha", memory=remembered(owner="airflow:ada")),
     row("beta", **wrong(Severity.TICKET, "lag grows"), memory=remembered(owner="cli:bob")),
-    row("gamma", standing=Standing.FAILED, **wrong(), operation="op-1",
+    row("gamma", standing=JobStatus.FAILED, **wrong(), operation="op-1",
         under_way=OperationFacts(operation="op-1", kind="deploy", step="approve", began_at=AT, waits_for_person=True)),
     row("delta", operation="op-2",
         under_way=OperationFacts(operation="op-2", kind="rollback", step="drain", began_at=AT)),

@@ -125,16 +125,16 @@ def test_an_answer_goes_to_the_task_that_asks(job: Registered, task: str) -> Non
     ask(job, "op2")
     carried(job, task=task)
     found = of(job)
-    assert found.asking is not None
-    assert found.asking.task_path == f"dags/streaming_deploy/dagRuns/manual__1%2B00%3A00/taskInstances/{task}"
-    assert (found.asking.objection, found.row[0].label, found.row[0].main) == ("", "Approve or decline", True)
+    assert found.question is not None
+    assert found.question.task_path == f"dags/streaming_deploy/dagRuns/manual__1%2B00%3A00/taskInstances/{task}"
+    assert (found.question.objection, found.row[0].label, found.row[0].main) == ("", "Approve or decline", True)
 
 
 def test_an_output_is_asked_about_by_another_task(job: Registered) -> None:
     """A review of a rebuild."""
     ask_about_output(job, "op2")
     carried(job, about=About.OUTPUT, task="dual_run.review")
-    found = of(job).asking
+    found = of(job).question
     assert found is not None
     assert found.task_path.endswith("/dual_run.review")
     assert "rebuilt output" in found.subject
@@ -170,13 +170,13 @@ def test_a_run_whose_task_has_not_asked_yet_gets_no_answer(job: Registered) -> N
 def told(job: Registered, may: Callable[[Right, str], bool] = everything, name: str = "ada") -> str:
     """The objection, which stands in place of the button."""
     found = of(job, may, name)
-    assert found.asking is not None
-    assert bool(found.asking.objection) is (found.row[:1] == () or found.row[0].label != "Approve or decline")
-    return found.asking.objection
+    assert found.question is not None
+    assert bool(found.question.objection) is (found.row[:1] == () or found.row[0].label != "Approve or decline")
+    return found.question.objection
 
 
 def test_nobody_is_asked_before_and_after(job: Registered) -> None:
     """As long as the state is not kept there is no question."""
     ask(job, "op2", backup=False)
     carried(job)
-    assert of(job).asking is None
+    assert of(job).question is None

@@ -73,7 +73,7 @@ def test_a_query_without_a_point_has_no_charts() -> None:
 def test_a_value_in_a_table_is_as_short_as_it_can_be() -> None:
     """Without digits that say nothing."""
     line = Line(label="rows", values=(None, 0.0, 1200.0, 1234567.25, 0.125, 100.0))
-    assert [line.told(number) for number in range(6)] == ["-", "0", "1,200", "1,234,567.25", "0.125", "100"]
+    assert [line.text(number) for number in range(6)] == ["-", "0", "1,200", "1,234,567.25", "0.125", "100"]
 
 
 def test_what_the_driver_before_has_measured_comes_before_a_gap() -> None:

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.model.fleet import INDEX_KEY
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.registry.fleet import open_index
 from streamkeeper.stores.counting import CountingStore
 from tests.operations.registered_job import JOB, Registered
@@ -159,7 +159,7 @@ def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
     site = make_site(tmp_path)
     leave_index(
         site,
-        row(**wrong(cause=MARKUP), stopped=MARKUP, standing=Standing.STOPPED, unlooked={MARKUP: MARKUP}),
+        row(**wrong(cause=MARKUP), stopped=MARKUP, standing=JobStatus.STOPPED, unlooked={MARKUP: MARKUP}),
         row("other", memory=remembered(owner=MARKUP, desired_release=MARKUP), release=MARKUP),
     )
     text = get(make_viewed(site), f"/?search={MARKUP}").text

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from streamkeeper.model.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
 from streamkeeper.model.health import Severity
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.pages.fleet_view import COLUMNS, ROWS, TONES, FleetFilter, FleetView, ShownJob, view_fleet
 from tests.pages.rows import AT, CLEAR, FLEET, remembered, row, wrong
 
@@ -29,10 +29,10 @@ def names(found: FleetView) -> list[str]:
     return [each.job for each in found.rows]
 
 
-@pytest.mark.parametrize("standing", list(Standing))
-def test_every_standing_has_a_row_and_a_tone(standing: Standing) -> None:
+@pytest.mark.parametrize("standing", list(JobStatus))
+def test_every_standing_has_a_row_and_a_tone(standing: JobStatus) -> None:
     """Whatever has become of a job, it is shown, in words and not by a colour alone."""
-    assert shown(row(standing=standing)).standing == ("running" if standing is Standing.SERVING else standing.value)
+    assert shown(row(standing=standing)).standing == ("running" if standing is JobStatus.SERVING else standing.value)
     assert shown(row(standing=standing)).tone == TONES[standing]
 
 
@@ -61,7 +61,7 @@ def test_a_row_says_what_serves_and_how_well() -> None:
 
 def test_what_is_not_known_is_not_made_up() -> None:
     """A job that was never deployed, and the row of an index that an earlier version has left."""
-    told = shown(JobRow(job="orders", standing=Standing.NOT_DEPLOYED, release=""))
+    told = shown(JobRow(job="orders", standing=JobStatus.NOT_DEPLOYED, release=""))
     assert (told.lag, told.batch, told.rows, told.commit, told.verified) == ("-",) * 5
     assert (told.health, told.owner, told.desired) == ("-", "", "")
     assert shown(row(unlooked={"status": "damaged"})).health == "not checked"
@@ -92,7 +92,7 @@ def test_what_is_under_way_and_waits_for_a_person_is_told() -> None:
         ({"health": "wrong"}, ["gamma", "beta"]),
         ({"health": "ticket"}, ["beta"]),
         ({"health": "well"}, ["alpha", "delta"]),
-        ({"standing": Standing.FAILED}, ["gamma"]),
+        ({"standing": JobStatus.FAILED}, ["gamma"]),
         ({"under_way": "open"}, ["gamma", "delta"]),
         ({"under_way": "waits"}, ["gamma"]),
         ({"owner": "cli:bob"}, ["beta"]),
@@ -117,10 +117,10 @@ def test_every_column_sorts_both_ways(column: str) -> None:
     later = replace(facts, began_at=AT + 9)
     bad = replace(CLEAR, lag_s=900.0, committed_at=AT - 9, batch_s=9.0, rows_per_s=9.0, verified_at=1.0)
     one = row(
-        "one", Standing.FAILED, **wrong(), under_way=facts, release="r0001", queries={"q": bad}, memory=remembered()
+        "one", JobStatus.FAILED, **wrong(), under_way=facts, release="r0001", queries={"q": bad}, memory=remembered()
     )
     two = row("two", under_way=later, release="r0009", memory=remembered(owner="zoe"))
-    unknown = JobRow(job="unknown", standing=Standing.UNKNOWN, release="", unlooked={"records": "damaged"})
+    unknown = JobRow(job="unknown", standing=JobStatus.UNKNOWN, release="", unlooked={"records": "damaged"})
     there = names(view(unknown, two, one, sort=column))
     back = names(view(unknown, two, one, sort=column, turned=True))
     # Of these everything is known of every job.
@@ -149,7 +149,7 @@ def test_a_page_has_a_hundred_jobs() -> None:
 
 def test_an_address_has_what_was_chosen_and_nothing_else() -> None:
     """What a page links to gives the same choice again, whatever stands in it."""
-    chosen = FleetFilter(search="a&b=ü", standing=Standing.NOT_DEPLOYED, sort="lag", turned=True)
+    chosen = FleetFilter(search="a&b=ü", standing=JobStatus.NOT_DEPLOYED, sort="lag", turned=True)
     assert parse_qs(chosen.address(page=2).removeprefix("?")) == {
         "search": ["a&b=ü"], "standing": ["not deployed"], "sort": ["lag"], "turned": ["1"], "page": ["2"],
     }  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.incident import JobIncidents, OpenIncident
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.pages.health_view import HealthView, view_health
 
 AT = 1_800_000_000.0
@@ -18,7 +18,7 @@ SYMPTOM = Symptom(
 
 
 def view(*, now: float = AT + 30, **row: object) -> HealthView:
-    found = JobRow(**{"job": "orders", "standing": Standing.SERVING, "release": "r0001", "seen_at": AT, **row})  # type: ignore[arg-type]
+    found = JobRow(**{"job": "orders", "standing": JobStatus.SERVING, "release": "r0001", "seen_at": AT, **row})  # type: ignore[arg-type]
     return view_health(FleetIndex(number=1, started=AT - 5, rows=(found,)), "orders", now=now)
 
 

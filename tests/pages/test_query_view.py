@@ -60,7 +60,7 @@ def test_operators_say_what_they_keep_and_a_stateless_query_has_none() -> None:
     """The words of the command line's difference."""
     (operator,) = view().operators
     assert operator.title == "stateful operator 0: aggregate"
-    assert "state key source 0.k: string" in operator.told
+    assert "state key source 0.k: string" in operator.details
     assert view(STATELESS).operators == ()
 
 

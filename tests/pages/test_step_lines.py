@@ -46,7 +46,7 @@ def test_what_is_done_has_its_moments_in_order() -> None:
     assert began == sorted(began)
     assert all(line.done is not None and line.took_s is not None and line.took_s >= 0 for line in done)
     start = (BEGAN + timedelta(seconds=STEP_S * played.operation.started)).timestamp()
-    assert (done[0].began, found["bundle"].told) == (start, "r0002")
+    assert (done[0].began, found["bundle"].result) == (start, "r0002")
     assert all(line.due is None for line in found.values())
 
 
@@ -79,7 +79,7 @@ def test_an_opaque_change_waits_for_a_person() -> None:
     played = Played(verdict=Verdict.BACKUP, answer=None)
     played.play_until("approve")
     found = lines(played)
-    assert (found["approve"].mark, found["keep-state"].told) == (Mark.ASKS, "q: s0001")
+    assert (found["approve"].mark, found["keep-state"].result) == (Mark.ASKS, "q: s0001")
     assert having(marks(played), Mark.NOT_NEEDED) == [*OF_A_REBUILD, "restore"]
 
 
@@ -90,7 +90,7 @@ def test_whether_a_rebuild_asks_is_open_until_its_outputs_were_compared() -> Non
     assert marks(played)["review"] is Mark.TO_COME
     played.play_until("drain")
     assert marks(played)["review"] is Mark.NOT_NEEDED
-    assert lines(played)["compare"].told == "q: 3 rows and 3: the same"
+    assert lines(played)["compare"].result == "q: 3 rows and 3: the same"
 
 
 _STAYS = "end the candidate; r0001 stays current, unaffected"

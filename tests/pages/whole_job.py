@@ -42,7 +42,7 @@ from streamkeeper.model.release import ParamValue
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import History, HistoryPoint, QuerySignals, SourceSignals
 from streamkeeper.model.snapshot import DrillResult
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.carriers import Carrier, note_carrier
 from streamkeeper.operations.registered import stored_manifests
@@ -182,7 +182,7 @@ class WholeJob(Registered):
         )  # fmt: skip
         open_one = OpenIncident(symptom=symptom, raised_at=AT - 600, told_at=AT, acts=(f"started it: {self.text}",))
         row = JobRow(
-            job=JOB, standing=Standing.SERVING, release="r0002", instance=DRIVER, symptoms=(symptom,), seen_at=AT,
+            job=JOB, standing=JobStatus.SERVING, release="r0002", instance=DRIVER, symptoms=(symptom,), seen_at=AT,
             restarts=2, restarts_lately=1, silent_s=4.0, unlooked={"checkpoint": self.text},
             memory=JobMemory(incidents=JobIncidents(job=JOB, number=1, open={symptom.key: open_one})),
         )  # fmt: skip
@@ -197,4 +197,4 @@ def another_job(job: WholeJob, name: str, location: str) -> JobRow:
     Control(job.installation.store, name, "d").write_manifests(
         {"copy": replace(manifest, query="copy", sources=(given,))}
     )
-    return JobRow(job=name, standing=Standing.SERVING, release="r0001", instance="d")
+    return JobRow(job=name, standing=JobStatus.SERVING, release="r0001", instance="d")

@@ -28,7 +28,7 @@ class Cluster(Runner):
     def observe(self, job: str, instance: str) -> Liveness:
         return Liveness(life=self.says, why="by the cluster")
 
-    def nudge(self, job: str, instance: str) -> None:
+    def notify(self, job: str, instance: str) -> None:
         self.asked.append(f"nudge {instance}")
 
     def kill(self, job: str, instance: str) -> None:
@@ -79,7 +79,7 @@ def test_what_a_cluster_says_counts_for_its_own(place: Place, cluster: Cluster) 
         cluster.says = says
         assert runner.observe(JOB, "there").life is says
         assert runner.observe_many([(JOB, "there")])[JOB, "there"].life is says
-    runner.nudge(JOB, "there")
+    runner.notify(JOB, "there")
     runner.kill(JOB, "there")
     assert cluster.asked == ["nudge there", "kill there"]
     assert runner.where_log_is(JOB, "there") == "there's is there"

@@ -58,7 +58,7 @@ def test_a_log_does_not_outgrow_its_limit(tmp_path: Path) -> None:
 def test_a_second_log_goes_on_where_the_first_ended(tmp_path: Path) -> None:
     """What the launcher wrote before stays."""
     (tmp_path / "one.log").write_text("before\n")
-    DriverLog(tmp_path / "one.log", {}, job="sales", instance="r7").say("after")
+    DriverLog(tmp_path / "one.log", {}, job="sales", instance="r7").write_line("after")
     lines = (tmp_path / "one.log").read_text().splitlines()
     assert lines[0] == "before"
     assert lines[1].endswith("INFO streamkeeper.supervisor job=sales instance=r7: after")
@@ -79,7 +79,7 @@ def test_a_full_disk_loses_lines_but_never_stops_the_driver(tmp_path: Path) -> N
 
 def test_a_secret_is_masked_in_what_is_said_and_nowhere_else(tmp_path: Path) -> None:
     """One that is a digit, or the job's name, would else leave neither a time nor whose line it is."""
-    DriverLog(tmp_path / "one.log", {"secret://env/A": "2", "secret://env/B": "sales"}, job="sales").say(
+    DriverLog(tmp_path / "one.log", {"secret://env/A": "2", "secret://env/B": "sales"}, job="sales").write_line(
         "sales: 2 left"
     )
     (line,) = (tmp_path / "one.log").read_text().splitlines()

@@ -229,7 +229,7 @@ def test_what_waits_for_room_is_alive_and_says_so(place: PodPlace) -> None:
     assert place.life() is Life.ALIVE
     place.runner.kill(JOB, "one")
     assert place.life() is Life.DEAD
-    place.runner.bury(JOB, "one")
+    place.runner.release_resources(JOB, "one")
     wait_for("the end of its pod", lambda: not place.read())
 
 
@@ -287,7 +287,7 @@ def test_somebody_elses_pod_of_that_name_is_left_alone(place: PodPlace) -> None:
     runner.kill(JOB, "one")
     assert place.life() is Life.DEAD
     with pytest.raises(OperationRefused, match="does not belong to one"):
-        runner.bury(JOB, "one", with_log=True)
+        runner.release_resources(JOB, "one", with_log=True)
     assert "deletionTimestamp" not in place.read()["metadata"]  # type: ignore[operator]
 
 
@@ -297,21 +297,21 @@ def test_what_is_buried_keeps_its_log_until_its_records_go(place: PodPlace) -> N
     place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2"})
     place.pids()
     with pytest.raises(TemporaryError, match="is not proven to have ended"):
-        place.runner.bury(JOB, "one", with_log=True)
+        place.runner.release_resources(JOB, "one", with_log=True)
     assert place.node.read("secret", place.pod())
     assert place.life() is Life.ALIVE
     assert place.read()["metadata"]["finalizers"] == [FINALIZER]  # type: ignore[index]
     place.order(f"print the last words\nexit {ExitCode.DRAINED}")
     place.wait_dead()
-    place.runner.bury(JOB, "one")
+    place.runner.release_resources(JOB, "one")
     assert "finalizers" not in place.read()["metadata"]  # type: ignore[operator]
     assert not place.node.read("secret", place.pod())
     assert "the last words" in place.log()
     assert place.life() is Life.DEAD
-    place.runner.bury(JOB, "one", with_log=True)
+    place.runner.release_resources(JOB, "one", with_log=True)
     wait_for("the end of its pod", lambda: not place.read())
     assert place.life() is Life.DEAD
-    place.runner.bury(JOB, "one", with_log=True)
+    place.runner.release_resources(JOB, "one", with_log=True)
 
 
 def test_a_secret_goes_with_its_pod(place: PodPlace) -> None:

@@ -52,7 +52,9 @@ def test_nothing_is_asked_about_an_instance_without_a_pod(tmp_path: Path, cluste
     """A launch that was cut off before its pod was recorded has nothing to bury."""
     place = Place(tmp_path)
     place.control().write_launch(place.spec())
-    KubernetesRunner(place.store, place.settings, kubeconfig(tmp_path, cluster.url)).bury(JOB, "one", with_log=True)
+    KubernetesRunner(place.store, place.settings, kubeconfig(tmp_path, cluster.url)).release_resources(
+        JOB, "one", with_log=True
+    )
     assert cluster.asked == []
 
 
@@ -90,20 +92,20 @@ def test_the_proof_of_a_driver_that_runs_is_kept(tmp_path: Path, cluster: Cluste
     runner = claimed(tmp_path, cluster, RUNS)
     if with_log:
         with pytest.raises(TemporaryError, match="is not proven to have ended: its records and log are kept"):
-            runner.bury(JOB, "one", with_log=True)
+            runner.release_resources(JOB, "one", with_log=True)
     else:
-        runner.bury(JOB, "one")
+        runner.release_resources(JOB, "one")
     assert cluster.asked == [f"GET {PODS}/sales-1"]
 
 
 def test_the_proof_of_a_driver_that_has_ended_is_released(tmp_path: Path, cluster: ClusterServer) -> None:
     """The control: its Secret and only our own finalizer go, and the pod stays with its log unless that may go too."""
     runner = claimed(tmp_path, cluster, ENDED)
-    runner.bury(JOB, "one")
+    runner.release_resources(JOB, "one")
     released = [f"GET {PODS}/sales-1", f"DELETE {SECRETS}/sales-1", f"PATCH {PODS}/sales-1"]
     assert cluster.asked == released
     assert cluster.bodies[-1] == {"metadata": {"uid": "u1", "finalizers": ["example.com/other"]}}
-    runner.bury(JOB, "one", with_log=True)
+    runner.release_resources(JOB, "one", with_log=True)
     assert cluster.asked == [*released, *released, f"DELETE {PODS}/sales-1"]
 
 

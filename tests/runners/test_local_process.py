@@ -46,7 +46,7 @@ def test_a_nudge_does_not_kill_a_driver_that_is_not_ready_for_it(place: Place) -
     place.order("unready")
     place.runner.launch(place.spec(), {})
     driver, _ = place.pids()
-    place.runner.nudge(JOB, "one")
+    place.runner.notify(JOB, "one")
     place.order("print still here")
     wait_for("a line in the log", lambda: "still here" in place.log())
     assert is_running(driver)
@@ -268,7 +268,7 @@ def test_a_copied_store_neither_sees_nor_ends_the_drivers_of_the_other_one(place
     copy = place.new_runner(installation=installation("b2", first="a1"))
     seen = copy.observe(JOB, "one")
     assert (seen.life, "never ran here" in seen.why) == (Life.DEAD, True)
-    copy.nudge(JOB, "one")
+    copy.notify(JOB, "one")
     copy.kill(JOB, "one")
     assert is_running(supervisor)
     assert ours.observe(JOB, "one").life is Life.ALIVE

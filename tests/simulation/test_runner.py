@@ -87,8 +87,8 @@ class Place:
             def observe_many(self, *given: Any) -> Any:
                 return place.call(lambda: super(Called, self).observe_many(*given))
 
-            def nudge(self, *given: Any) -> None:
-                place.call(lambda: super(Called, self).nudge(*given))
+            def notify(self, *given: Any) -> None:
+                place.call(lambda: super(Called, self).notify(*given))
 
             def kill(self, *given: Any) -> None:
                 place.call(lambda: super(Called, self).kill(*given))
@@ -321,7 +321,7 @@ def test_a_deleted_pod_ends_and_its_end_is_proven(pods: Place) -> None:
     pods.strike(Move(kind="pod-deleted", pause_s=0.0, which=0.0, seconds=10.0))
     assert "has ended with code 137" in pods.wait_dead()
     assert not pods.is_running(driver)
-    pods.call(lambda: pods.new_runner().bury(JOB, "one"))
+    pods.call(lambda: pods.new_runner().release_resources(JOB, "one"))
     assert pods.life() is Life.UNKNOWN
 
 

@@ -23,9 +23,9 @@ def input_of_open_batch(tree: Tree) -> str:
     except (StreamkeeperError, OSError, ValueError):
         return ""
     files = [file for source in sources for file in source.files]
-    told = [_files(files)] if files else []
-    told += [describe_input(before.get(source.source), source.offset) for source in sources if not source.files]
-    return f"batch {batch} reads {'; '.join(filter(None, told))}" if any(told) else f"batch {batch}"
+    inputs = [_files(files)] if files else []
+    inputs += [describe_input(before.get(source.source), source.offset) for source in sources if not source.files]
+    return f"batch {batch} reads {'; '.join(filter(None, inputs))}" if any(inputs) else f"batch {batch}"
 
 
 def _files(files: list[str]) -> str:

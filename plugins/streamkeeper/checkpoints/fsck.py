@@ -170,10 +170,10 @@ def _without_offsets(tree: Tree, seen: _Seen) -> Iterator[Damage]:
         yield damage("offsets-and-commits-gone-beside-state", "offsets", evidence)
         return
     logs = {name: log_names(tree.files(f"sources/{name}")).newest for name in tree.folders("sources")}
-    told = [f"sources/{name} has entry {newest}" for name, newest in logs.items() if newest > 0]
-    told += [*_removed(tree, "offsets", -1), *_removed(tree, "commits", -1)]
-    if told:
-        yield damage("offsets-and-commits-gone", "offsets", f"there is no batch, but {told[0]}")
+    traces = [f"sources/{name} has entry {newest}" for name, newest in logs.items() if newest > 0]
+    traces += [*_removed(tree, "offsets", -1), *_removed(tree, "commits", -1)]
+    if traces:
+        yield damage("offsets-and-commits-gone", "offsets", f"there is no batch, but {traces[0]}")
 
 
 def _beyond_by_one(tree: Tree, seen: _Seen) -> Iterator[Damage]:

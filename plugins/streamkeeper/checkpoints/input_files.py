@@ -29,7 +29,7 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
 
     total: int
     """How many files were checked for."""
-    gone: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     """The missing files."""
     unchecked: tuple[str, ...] = ()
     """The files that could not be checked."""
@@ -42,9 +42,9 @@ class FileLook(msgspec.Struct, frozen=True, kw_only=True):
 
         ``files``: a name for the files, such as ``files of open batch 7``.
         """
-        if not self.gone:
+        if not self.missing:
             return ""
-        return f"{len(self.gone)} of {self.total} {files} are missing, such as {self.gone[0]}"
+        return f"{len(self.missing)} of {self.total} {files} are missing, such as {self.missing[0]}"
 
     def unchecked_clause(self, files: str) -> str:
         """Return text such as ``3 of 3 files of open batch 7 are not checked, such as gs://b/a.json: …``; empty if all
@@ -69,11 +69,11 @@ def look_for_files(paths: Iterable[str], *, unseen: Mapping[str, str] | None = N
     looks = _Looks(unseen or {})
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="input") as pool:
         found = list(pool.map(looks.look, folders, folders.values()))
-    gone = {path for each, _ in found for path in each}
+    missing = {path for each, _ in found for path in each}
     unchecked = {path: why for _, each in found for path, why in each.items()}
     return FileLook(
         total=len(asked),
-        gone=tuple(path for path in asked if path in gone),
+        missing=tuple(path for path in asked if path in missing),
         unchecked=tuple(path for path in asked if path in unchecked),
         why=next((unchecked[path] for path in asked if path in unchecked), ""),
     )
@@ -130,13 +130,13 @@ class _Looks:
 
 
 def _look_on_disk(paths: list[str]) -> tuple[list[str], dict[str, str]]:
-    gone: list[str] = []
+    missing: list[str] = []
     unchecked: dict[str, str] = {}
     for path in paths:
         try:
             os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
-            gone.append(path)
+            missing.append(path)
         except (OSError, ValueError) as error:
             unchecked[path] = getattr(error, "strerror", None) or str(error)
-    return gone, unchecked
+    return missing, unchecked

@@ -22,10 +22,10 @@ _LOGS = frozenset({"offsets", "commits"})
 ANOTHER_DIRECTORY = "name the query's checkpoint directory: it contains metadata, offsets and commits"
 
 
-def must_be_directory(tree: Tree, given: str = "") -> None:
-    """Raise NotFound unless the checkpoint's directory exists; ``given``: the directory's name in the message."""
+def must_be_directory(tree: Tree, shown: str = "") -> None:
+    """Raise NotFound unless the checkpoint's directory exists; ``shown``: the directory's name in the message."""
     if absence := tree.absence():
-        raise NotFound(f"checkpoint {given or tree.where('')} {absence}", hint=ANOTHER_DIRECTORY)
+        raise NotFound(f"checkpoint {shown or tree.where('')} {absence}", hint=ANOTHER_DIRECTORY)
 
 
 def must_be_checkpoint(tree: Tree) -> None:

@@ -177,10 +177,10 @@ def entry_number(name: str) -> int | None:
 
 def log_names(names: Iterable[str]) -> LogNames:
     """Return the entries among a folder's files, without drafts and checksums."""
-    found = [told for name in names if (told := _ENTRY.fullmatch(name))]
+    found = [matched for name in names if (matched := _ENTRY.fullmatch(name))]
     return LogNames(
-        plain=frozenset(int(told[1]) for told in found if not told[2]),
-        compacted=tuple(sorted(int(told[1]) for told in found if told[2])),
+        plain=frozenset(int(matched[1]) for matched in found if not matched[2]),
+        compacted=tuple(sorted(int(matched[1]) for matched in found if matched[2])),
     )
 
 
@@ -197,8 +197,8 @@ def offsets_from(content: bytes) -> Offsets | Trouble:
     conf, watermark_ms = metadata.get("conf") or {}, metadata.get("batchWatermarkMs", 0)
     if not isinstance(conf, dict) or not isinstance(watermark_ms, int):
         return Trouble.CUT_SHORT
-    told = {str(key): str(value) for key, value in conf.items()}
-    return Offsets(version=version, watermark_ms=watermark_ms, conf=told, ends=ends)
+    settings = {str(key): str(value) for key, value in conf.items()}
+    return Offsets(version=version, watermark_ms=watermark_ms, conf=settings, ends=ends)
 
 
 def commit_from(content: bytes) -> Commit | Trouble:
@@ -239,8 +239,8 @@ def sink_entry_from(content: bytes) -> list[SinkFile] | Trouble:
 def query_id_from(content: bytes) -> str | None:
     """Return the query's id in a checkpoint's ``metadata``, or None."""
     found = json_object(content)
-    told = found.get("id") if found else None
-    return told if isinstance(told, str) else None
+    recorded = found.get("id") if found else None
+    return recorded if isinstance(recorded, str) else None
 
 
 def metadata_content(query_id: str) -> bytes:

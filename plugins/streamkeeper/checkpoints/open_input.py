@@ -24,7 +24,7 @@ class OpenInput(msgspec.Struct, frozen=True):
     not be checked.
     """
 
-    gone: str = ""
+    missing: str = ""
     unchecked: str = ""
 
 

@@ -144,7 +144,7 @@ def _whole(plan: PrunePlan, seen: Seen) -> PrunePlan:
 def _unfinished(tree: Tree, old: Iterable[str]) -> list[str]:
     committed = last_committed(tree)
     newest = 0 if committed is None else committed + 1
-    found = [(path, told[1]) for path in old if (told := _TEMPORARY.fullmatch(path.rpartition("/")[2]))]
+    found = [(path, matched[1]) for path in old if (matched := _TEMPORARY.fullmatch(path.rpartition("/")[2]))]
     return [path for path, version in found if not (path.startswith("state/") and int(version or 0) > newest)]
 
 
@@ -153,12 +153,12 @@ def _unnamed(tree: Tree, store: str, files: Mapping[str, Stamp]) -> dict[str, st
     be read or names a missing file.
     """
     archives = [name for name in tree.files(store) if name.endswith(".zip") and not name.startswith(".")]
-    told = [_archive(tree, f"{store}/{name}") for name in archives]
-    named = {f"{store}/{name}" for _, names in told for name in names}
+    entries = [_archive(tree, f"{store}/{name}") for name in archives]
+    named = {f"{store}/{name}" for _, names in entries for name in names}
     for path in sorted(named):
         if not tree.has(path):
             raise CheckpointDamaged(f"state file {path} is missing, although a state archive (.zip) refers to it")
-    times = [modified for modified, _ in told] if len(told) > 1 else [0]
+    times = [modified for modified, _ in entries] if len(entries) > 1 else [0]
     unnamed = [path for path, stamp in files.items() if path not in named and _is_before_all(stamp.modified, times)]
     return dict.fromkeys(unnamed, "no archive of its store names it, and every archive is newer")
 

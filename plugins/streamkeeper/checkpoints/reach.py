@@ -46,7 +46,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """The comparisons of all sources in one line, or why the checkpoints cannot be compared."""
-        return "; ".join(source.told for source in self.sources) if self.comparable else self.why
+        return "; ".join(source.text for source in self.sources) if self.comparable else self.why
 
     @property
     def lacking(self) -> str:
@@ -121,7 +121,7 @@ def missing_files(tree: Tree, *, unseen: Mapping[str, str] | None = None) -> tup
     look = look_for_files(sorted(found), unseen=unseen)
     if look.unchecked:
         raise Unsupported(look.unchecked_clause("files that were read"))
-    return list(look.gone), len(found)
+    return list(look.missing), len(found)
 
 
 def missing_since(now: Position, then: Position, *, unseen: Mapping[str, str] | None = None) -> FileLook:

@@ -94,9 +94,9 @@ def _remove_version(tree: Tree, plan: PrunePlan) -> Pruned:
     others = tree.look().files.keys() - {REMOVING}
     if not others:
         tree.delete([REMOVING])
-    gone = [file for file in plan.files if file.path in there and file.path not in kept]
+    removed = [file for file in plan.files if file.path in there and file.path not in kept]
     new = sorted(others - kept.keys())
-    return _pruned(gone, kept, [f"{path} is new" for path in new])
+    return _pruned(removed, kept, [f"{path} is new" for path in new])
 
 
 def _remove_files(tree: Tree, plan: PrunePlan) -> Pruned:
@@ -140,6 +140,6 @@ def _one_by_one(files: Iterable[PlannedRemoval]) -> Iterator[str]:
         crash_point("prune.batch.after")
 
 
-def _pruned(gone: Collection[PlannedRemoval], failed: Mapping[str, str], left: Iterable[str]) -> Pruned:
-    told = tuple(f"{path}: {why}" for path, why in failed.items())
-    return Pruned(files=len(gone), bytes=sum(file.size for file in gone), failed=told, left=tuple(left))
+def _pruned(removed: Collection[PlannedRemoval], failed: Mapping[str, str], left: Iterable[str]) -> Pruned:
+    failures = tuple(f"{path}: {why}" for path, why in failed.items())
+    return Pruned(files=len(removed), bytes=sum(file.size for file in removed), failed=failures, left=tuple(left))

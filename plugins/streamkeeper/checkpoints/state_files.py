@@ -97,8 +97,8 @@ class StateFiles:
 def _by_version(seen: Listed, store: str) -> dict[int, list[_StateFile]]:
     found: dict[int, list[_StateFile]] = {}
     for name in seen.files(store):
-        if told := _STATE.fullmatch(name):
-            found.setdefault(int(told[1]), []).append(_StateFile(int(told[1]), told[2], told[3], name))
+        if matched := _STATE.fullmatch(name):
+            found.setdefault(int(matched[1]), []).append(_StateFile(int(matched[1]), matched[2], matched[3], name))
     return found
 
 

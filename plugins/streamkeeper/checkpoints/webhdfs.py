@@ -152,7 +152,7 @@ class WebHdfs:
         file into an existing folder of the new name.
         """
         try:
-            self._ask("create", "PUT", path, "RENAME", destination=new, renameoptions="NONE", told=new)
+            self._ask("create", "PUT", path, "RENAME", destination=new, renameoptions="NONE", shown_path=new)
         except FileNotFoundError:
             raise CheckpointChanged(f"{self.root}{path} was removed while {new} was being written") from None
 
@@ -185,7 +185,7 @@ class WebHdfs:
         *,
         redirect: bool = True,
         stream: bool = False,
-        told: str = "",
+        shown_path: str = "",
         **params: str,
     ) -> requests.Response:
         """Send a request to the NameNode.
@@ -196,7 +196,7 @@ class WebHdfs:
         ``operation``: WebHDFS's name of the operation.
         ``redirect``: follow the redirection to a DataNode.
         ``stream``: leave the body unread.
-        ``told``: the path in messages, if it differs from ``path``.
+        ``shown_path``: the path in messages, if it differs from ``path``.
         ``params``: further parameters of the operation.
         """
         request = partial(
@@ -208,12 +208,12 @@ class WebHdfs:
             allow_redirects=redirect,
             stream=stream,
         )
-        with self._told(what, told or path):
+        with self._told(what, shown_path or path):
             for pause in _PAUSES_S if method == "GET" else ():
                 with suppress(requests.ConnectionError):
                     return self._checked(what, path, request())
                 clock.sleep(pause)
-            return self._checked(what, told or path, request())
+            return self._checked(what, shown_path or path, request())
 
     def _checked(self, what: str, path: str, answer: requests.Response) -> requests.Response:
         if answer.status_code < 400:

@@ -84,9 +84,9 @@ def render_changes(jobs: Sequence[CheckedJob]) -> str:
             lines += [f"path: none: {job.refusal}"] if job.refusal else []
             lines += [f"path of query {query}: {does}; {takes}" for query, (_, does, takes) in job.transitions.items()]
             lines.append("")
-    told = [f"{heading}: {', '.join(names)}. {why}" for heading, names, why in _not_checked(jobs)]
+    unchecked = [f"{heading}: {', '.join(names)}. {why}" for heading, names, why in _not_checked(jobs)]
     return visible(
-        "\n".join([*(lines or ["no job's code differs from its current release", ""]), *told, ""]).lstrip("\n")
+        "\n".join([*(lines or ["no job's code differs from its current release", ""]), *unchecked, ""]).lstrip("\n")
     )
 
 
@@ -147,8 +147,8 @@ def _code(name: str) -> str:
 def _worst(jobs: Sequence[CheckedJob]) -> str:
     failed = sum(1 for job in jobs if job.error)
     verdict = max((job.verdict for job in jobs if job.verdict is not None), default=None)
-    told = [f"{failed} of {len(jobs)} changed jobs could not be checked"] if failed else []
-    return "; ".join([*told, *([verdict.name] if verdict is not None else [])])
+    failures = [f"{failed} of {len(jobs)} changed jobs could not be checked"] if failed else []
+    return "; ".join([*failures, *([verdict.name] if verdict is not None else [])])
 
 
 def _cells(job: CheckedJob) -> tuple[str, str, str]:
@@ -168,12 +168,12 @@ def _cell(text: str) -> str:
 def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], str]]:
     """Yield heading, names and consequence for each kind of job that needs no comparison."""
     of_kind = {kind: [job.change.job for job in jobs if job.change.kind is kind] for kind in ChangeKind}
-    first, gone, same = of_kind[ChangeKind.FIRST], of_kind[ChangeKind.NO_FILE], of_kind[ChangeKind.SAME]
+    first, missing, same = of_kind[ChangeKind.FIRST], of_kind[ChangeKind.NO_FILE], of_kind[ChangeKind.SAME]
     if first:
-        renamed = " A renamed job counts as new." if gone else ""
+        renamed = " A renamed job counts as new." if missing else ""
         yield "First deploys", first, f"These jobs have no current release: they start without state.{renamed}"
-    if gone:
-        yield "Running without a file here", gone, "They keep running until a person stops them."
+    if missing:
+        yield "Running without a file here", missing, "They keep running until a person stops them."
     if same:
         yield "Unchanged", same, "Their code is that of their current release."
 
@@ -181,15 +181,15 @@ def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], s
 def _findings(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
     for job in jobs:
         if job.answer is not None and job.answer.assessment is not None:
-            told = f"findings, against {job.change.release}"
-            yield _folded("findings", job.change, told, render_markdown(job.answer.assessment))
+            title = f"findings, against {job.change.release}"
+            yield _folded("findings", job.change, title, render_markdown(job.answer.assessment))
 
 
 def _differences(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
     for job in jobs:
         if job.differences:
-            told = f"difference to {job.change.release}"
-            yield _folded("difference", job.change, told, render_differences(job.differences, level=4))
+            title = f"difference to {job.change.release}"
+            yield _folded("difference", job.change, title, render_differences(job.differences, level=4))
 
 
 def _folded(what: str, change: JobChange, summary: str, text: str) -> tuple[str, str]:

@@ -41,8 +41,8 @@ def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[Ch
 
 def _without_secrets(request: CheckRequest, answer: CheckAnswer) -> CheckAnswer:
     """Return the answer with every secret masked that params or confs contain literally."""
-    given = (values for job in (request.candidate, request.deployed) if job for values in (job.params, job.conf))
-    literal = {secret: secret for values in given for secret in literal_secrets(values)}
+    settings = (values for job in (request.candidate, request.deployed) if job for values in (job.params, job.conf))
+    literal = {secret: secret for values in settings for secret in literal_secrets(values)}
     if not literal:
         return answer
     judged = redact_value(answer.assessment, literal)

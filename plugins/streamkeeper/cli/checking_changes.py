@@ -125,8 +125,8 @@ def _with_ways(installation: Installation, checked: CheckedJob, request: CheckRe
     chosen, refusal = find_transitions(
         installation, state, DeployRequest(job=job), "", deployed, candidate, answer.assessment, backward
     )
-    told = {
+    transitions = {
         query: (way.way.value, told_way(way), told_cost(installation, state, query, way, request.candidate.conf))
         for query, way in chosen.items()
     }
-    return msgspec.structs.replace(checked, transitions=told, refusal=refusal)
+    return msgspec.structs.replace(checked, transitions=transitions, refusal=refusal)

@@ -119,8 +119,8 @@ def _moment(milliseconds: int | None) -> str:
 
 
 def _source(source: SourceOffset) -> Iterator[str]:
-    told = source.offset and (offset_line(source.offset) or source.offset)
-    yield f"source {source.source}: {told or 'no offset yet'}"
+    offset = source.offset and (offset_line(source.offset) or source.offset)
+    yield f"source {source.source}: {offset or 'no offset yet'}"
     for url in source.files:
         yield f"  {url}"
 

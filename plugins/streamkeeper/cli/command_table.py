@@ -129,8 +129,8 @@ COMMANDS = {
 class CommandTable(TyperGroup):
     """A group with the commands of ``COMMANDS``, each of which is imported when it is first used."""
 
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.commands: Any = _Imported()
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -244,8 +244,8 @@ def _start_and_finish(
 ) -> None:
     before = installation.journal(asked.job, "reader").state()
     # In all other cases a refusal reports that the job was forgotten.
-    if (asked.revive or not before.versions) and (told := told_forgotten(before)):
-        report.line(told)
+    if (asked.revive or not before.versions) and (warning := told_forgotten(before)):
+        report.line(warning)
     try:
         running = open_deploy(installation, operation, asked, on_open=on_open)
     except OperationOpen as error:
@@ -313,7 +313,7 @@ def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> 
     last = ""
     asked: Step | None = None
 
-    def say(line: str) -> None:
+    def echo_line(line: str) -> None:
         nonlocal last
         if line != last:
             report.line(line)
@@ -328,12 +328,12 @@ def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> 
             question = render_question(running.installation, state, operation, until=clock.now() + left, whole=True)
             report.console().print_markdown(question)
         if progress.kind is not ProgressKind.DONE:
-            say(f"{progress.step.label:{_STEP_WIDTH}} {progress.sentence}{_asks(running, progress)}")
+            echo_line(f"{progress.step.label:{_STEP_WIDTH}} {progress.sentence}{_asks(running, progress)}")
 
     try:
         progress = running.run(until=Step.READY, on_progress=show)
         if progress.kind is ProgressKind.DONE:
-            _wait_for_turn(running, say)
+            _wait_for_turn(running, echo_line)
         return running.run(until=Step.FALL_BACK, on_progress=show)
     except KeyboardInterrupt:
         report.result.outcome = INTERRUPTED
@@ -363,7 +363,7 @@ def _asks(running: Deploy, progress: Progress) -> str:
     return f". Answer with `{command_line(running.job, running.operation, ABOUT[progress.step])}`, or decline"
 
 
-def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
+def _wait_for_turn(running: Deploy, log: Callable[[str], None]) -> None:
     """Wait until no other dual run is in progress, because only one runs at a time.
 
     Abort this operation if it waits longer than its ``catch_up_s``.
@@ -373,5 +373,5 @@ def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
         if clock.monotonic() - since > limit_s:
             running.abort(requested_by=caller(), reason=never_came(before, limit_s))
             return
-        say(f"{Step.SHADOW.label:{_STEP_WIDTH}} waiting for {TURN} to end: {before.sentence}")
+        log(f"{Step.SHADOW.label:{_STEP_WIDTH}} waiting for {TURN} to end: {before.sentence}")
         clock.sleep(_TURN_POLL_S)

@@ -31,9 +31,9 @@ def describe(
     conf: Conf = None,
 ) -> None:
     """Print the manifest of every query of a job as JSON. No release is registered, and no query is started."""
-    given = read_job_file(job, read_params(params), read_conf(conf))
-    secrets = resolve(find_references(given.params, given.conf), built_in_resolvers(os.environ))
-    asked = [given.root, given.entry, given.name, json.dumps(given.params), json.dumps(given.conf)]
+    job_file = read_job_file(job, read_params(params), read_conf(conf))
+    secrets = resolve(find_references(job_file.params, job_file.conf), built_in_resolvers(os.environ))
+    asked = [job_file.root, job_file.entry, job_file.name, json.dumps(job_file.params), json.dumps(job_file.conf)]
     echo_json(_ask_driver(asked, secrets))
 
 
@@ -49,6 +49,6 @@ def _ask_driver(asked: list[str], secrets: dict[str, str]) -> str:
         raise JobUnusable(f"{asked[1]} was not described within {PATIENCE_S:g} s") from None
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-        raise JobUnusable((told or lines or [f"the driver ended with code {done.returncode}"])[-1])
+        errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+        raise JobUnusable((errors or lines or [f"the driver ended with code {done.returncode}"])[-1])
     return done.stdout.rstrip()

@@ -66,7 +66,7 @@ def load_read_only(*, empty: bool = False) -> Installation:
         raise NotFound(none_yet, hint=_MISTYPED)
     if none_yet:
         echo(f"warning: {none_yet} ({_MISTYPED})", err=True)
-    installation = installation or Installation.from_environment(os.environ, looking=True)
+    installation = installation or Installation.from_environment(os.environ, read_only=True)
     if misplaced := find_misplaced(installation.store, installation.record, installation.settings.home):
         echo(f"warning: {misplaced}. Details: run `streamkeeper home show`", err=True)
     return installation
@@ -86,7 +86,7 @@ def _find_installation() -> tuple[Installation | None, str]:
     if (directory := settings.store_directory) is not None and not directory.exists():
         missing = f"{home}: there is no store at {settings.store}"
         return None, missing if Path(settings.home).exists() else f"{home} does not exist"
-    installation = Installation.from_environment(os.environ, looking=True)
+    installation = Installation.from_environment(os.environ, read_only=True)
     if installation.record is not None or list_jobs(installation.store):
         return installation, ""
     return installation, f"{home}: no job was ever deployed or pushed to {installation.store.url}"

@@ -13,21 +13,21 @@ from streamkeeper.model.fleet import FleetIndex, JobRow
 from streamkeeper.model.fleet_words import tell_commit, tell_lag, tell_status, tell_verified
 from streamkeeper.model.health import Severity
 from streamkeeper.model.quantities import tell_age
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.model.step import label_of
 
 STYLES = {
-    Standing.NOT_DEPLOYED: "dim",
-    Standing.STARTING: "yellow",
-    Standing.SERVING: "green",
-    Standing.RESTARTING: "bold yellow",
-    Standing.WAITING: "yellow",
-    Standing.DRAINING: "yellow",
-    Standing.FINISHED: "green",
-    Standing.FAILED: "bold red",
-    Standing.ENDED: "yellow",
-    Standing.STOPPED: "dim",
-    Standing.UNKNOWN: "magenta",
+    JobStatus.NOT_DEPLOYED: "dim",
+    JobStatus.STARTING: "yellow",
+    JobStatus.SERVING: "green",
+    JobStatus.RESTARTING: "bold yellow",
+    JobStatus.WAITING: "yellow",
+    JobStatus.DRAINING: "yellow",
+    JobStatus.FINISHED: "green",
+    JobStatus.FAILED: "bold red",
+    JobStatus.ENDED: "yellow",
+    JobStatus.STOPPED: "dim",
+    JobStatus.UNKNOWN: "magenta",
 }
 
 SEVERITY_STYLES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severity.INFO: "dim"}
@@ -57,15 +57,16 @@ def _told_age(index: FleetIndex, now: float) -> str:
     if not index.number:
         return "observed now"
     age_s, pass_age_s = max(0.0, now - index.started), index.pass_age_s(now)
-    told = f"observed by the watch {tell_span(age_s)} ago (--now checks again)"
+    age_text = f"observed by the watch {tell_span(age_s)} ago (--now checks again)"
     if pass_age_s <= _STALE_S:
-        return told
+        return age_text
     if age_s <= _STALE_S:
         return (
-            f"{told}. Airflow made its last pass {tell_span(pass_age_s)} ago and sends no notices. Check that Airflow"
+            f"{age_text}. Airflow made its last pass {tell_span(pass_age_s)} ago"
+            " and sends no notices. Check that Airflow"
             " runs"
         )
-    return f"{told}. The watch has made no pass since. Check that it runs"
+    return f"{age_text}. The watch has made no pass since. Check that it runs"
 
 
 def _row(row: JobRow, now: float) -> Row:
@@ -98,8 +99,8 @@ def _notes(row: JobRow, now: float) -> Iterator[Text]:
         yield Text(one_line(f"stopped {row.stopped}"), style="dim")
     if row.operation:
         yield Text(one_line(_operation(row, now)), style="yellow")
-    told = row.symptoms[0].cause if row.symptoms else ""
-    if row.error is not None and row.error.text not in told:
+    cause = row.symptoms[0].cause if row.symptoms else ""
+    if row.error is not None and row.error.text not in cause:
         when = "error" if row.error.lasts else f"last error, {tell_age(now - row.error.since)} ago"
         yield Text(one_line(f"{when}: {row.error.text}"), style="red" if row.error.lasts else "dim")
 

@@ -23,7 +23,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literals_of
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.old_input import list_old_input
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
 from streamkeeper.operations.overview_facts import Fact, Tone, overview_facts
@@ -84,7 +84,7 @@ def status(
         beats, console = BeatWatch(), Console()
         with suppress(KeyboardInterrupt), _screen(console) as show:
             while True:
-                show(render_overview(seen, beats.say(seen, clock.monotonic())))
+                show(render_overview(seen, beats.describe(seen, clock.monotonic())))
                 clock.sleep(REFRESH_S)
                 seen = job_overview(installation, job)
     else:
@@ -130,7 +130,7 @@ def history(
         journal = installation.journal(job, "reader")
         entries = list(journal.entries())
         shown = entries[-limit:] if limit else entries
-        told = [one_line(redact(render_record(entry.record), hidden)) for entry in shown]
+        sentences = [one_line(redact(render_record(entry.record), hidden)) for entry in shown]
         ignored = {
             "not a journal entry": [one_line(key) for key in journal.strays()],
             "not a command to a driver": [one_line(key) for key in stray_orders(installation.store, job)],
@@ -144,14 +144,14 @@ def history(
                     "sentence": sentence,
                     "record": redact_value(entry.record, hidden),
                 }
-                for entry, sentence in zip(shown, told, strict=True)
+                for entry, sentence in zip(shown, sentences, strict=True)
             ],
             ignored=[key for keys in ignored.values() for key in keys],
         )
         if json:
             return
         console = Console(soft_wrap=True, highlight=False)
-        for entry, sentence in zip(shown, told, strict=True):
+        for entry, sentence in zip(shown, sentences, strict=True):
             console.print(Text(f"{entry.number:6}  {entry.at[:19]}  {sentence}"))
         for why, keys in ignored.items():
             for key in keys:
@@ -165,7 +165,7 @@ class BeatWatch:
         self._last: tuple[str, int, int] | None = None
         self._grew_at = 0.0
 
-    def say(self, seen: JobOverview, now: float) -> str:
+    def describe(self, seen: JobOverview, now: float) -> str:
         """Return the heartbeat number, and the time since it last grew, as text; empty if no driver has reported.
 
         ``now``: the present time of the monotonic clock, in seconds.
@@ -217,5 +217,5 @@ def _signals(seen: JobOverview) -> Table:
     return table
 
 
-def _style(fact: Fact, standing: Standing) -> str:
+def _style(fact: Fact, standing: JobStatus) -> str:
     return STYLES[standing] if fact.name == "status" else _STYLES[fact.tone]

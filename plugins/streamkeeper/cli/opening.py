@@ -46,9 +46,9 @@ def open_(
     echo(page_address(base, page_path(job)))
 
 
-def read_base_url(environ: Mapping[str, str], given: str = "") -> str:
+def read_base_url(environ: Mapping[str, str], option: str = "") -> str:
     """Return Airflow's address, from the option, the variable or the configuration file; raises InvalidInput."""
-    found = given or environ.get(VARIABLE, "") or _in_file(environ)
+    found = option or environ.get(VARIABLE, "") or _in_file(environ)
     if not found:
         raise InvalidInput("Airflow's address is not configured here", hint=_HINT)
     if urlsplit(found).scheme not in ("http", "https") or not urlsplit(found).netloc:

@@ -90,7 +90,7 @@ def rebuild(
     *,
     output: Outputs = None,
     unfenced: Unfenced = None,
-    gone: Gone = None,
+    missing: Gone = None,
     version: Versions = None,
     end_drivers_: EndDrivers = False,
     no_driver_elsewhere: NoDriverElsewhere = False,
@@ -127,7 +127,7 @@ def rebuild(
             job=job,
             outputs=output or (),
             unfenced=unfenced or (),
-            gone=gone or (),
+            missing=missing or (),
             versions=versions,
         )
 
@@ -156,7 +156,7 @@ def _show(found: Rebuild) -> None:
     for line in found.known:
         echo(line)
     for plan in found.plans:
-        for line in plan.told:
+        for line in plan.lines:
             echo(f"{plan.job}: {line}")
         for line in plan.refusals:
             echo(f"{plan.job}: NOT rebuilt: {line}")

@@ -36,9 +36,9 @@ def push(job: Job, *, params: Params = "{}", conf: Conf = None, json: JsonResult
     """Register the job's code in the jobs root (STREAMKEEPER_JOBS) as a release, and print its name. If a release with
     equal content exists, none is registered, and the name of that release is printed."""
     with reporting("release push", job=job, as_json=json) as report:
-        installation, given, confs = load_installation(begins=True), read_params(params), read_conf(conf)
-        check_params(installation, job, given)
-        release = push_release(installation, job, params=given, conf=confs, writer=caller())
+        installation, read, confs = load_installation(begins=True), read_params(params), read_conf(conf)
+        check_params(installation, job, read)
+        release = push_release(installation, job, params=read, conf=confs, writer=caller())
         report.end(release.name, release=release.name, bundle=release.content.bundle)
 
 
@@ -74,13 +74,13 @@ def _row(listed: ListedRelease) -> Row:
         listed.author or "-",
     )
     content = listed.release.content
-    given = [
+    settings = [
         f"{key}={_shown(key, value)}"
         for values in (content.params, content.conf)
         for key, value in sorted(values.items())
     ]
     notes = [Text(one_line(listed.reason))] if listed.reason else []
-    notes += [Text(one_line(", ".join(given)), style="dim")] if given else []
+    notes += [Text(one_line(", ".join(settings)), style="dim")] if settings else []
     return Row(cells=tuple(map(one_line, cells)), notes=tuple(notes), styles=((2, _STYLES.get(listed.stands, "")),))
 
 

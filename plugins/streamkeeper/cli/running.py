@@ -40,7 +40,7 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResul
                 reason=reason,
                 operation=new_operation(),
                 drain_s=drain_s,
-                say=report.line,
+                log=report.line,
             )
         except KeyboardInterrupt:
             report.result.outcome = INTERRUPTED
@@ -144,13 +144,13 @@ def _follow(
 ) -> None:
     control, looked, ended = Control(installation.store, job, instance), 0.0, False
     while True:
-        told = False
+        end_reported = False
         for line in follower.read():
             echo(shown(line))
-            told = True
-        if ended and not told:
+            end_reported = True
+        if ended and not end_reported:
             return
-        if not told and clock.monotonic() - looked > _EXIT_LOOK_S:
+        if not end_reported and clock.monotonic() - looked > _EXIT_LOOK_S:
             # Once the exit is recorded, the log is complete: one more read prints the rest.
             ended, looked = control.read_exit() is not None, clock.monotonic()
             continue

@@ -23,9 +23,9 @@ def print_json(listed: Iterable[ListedSnapshot]) -> None:
         if row.snapshot is None:
             echo(f"{row.series} {row.name}  {row.error}", err=True)
             continue
-        told = {"drills": row.drills, "pin": row.pin, "holds": row.holds, "keep": row.keep, "kept": row.kept}
+        row_fields = {"drills": row.drills, "pin": row.pin, "holds": row.holds, "keep": row.keep, "kept": row.kept}
         said = list(said_of(row.drills, row.pin, row.holds))
-        echo_json(to_json({**described(row.snapshot), "verified": row.verified, **told, "said": said}))
+        echo_json(to_json({**described(row.snapshot), "verified": row.verified, **row_fields, "said": said}))
 
 
 def show_snapshots(listed: Iterable[ListedSnapshot], *, now: datetime) -> None:

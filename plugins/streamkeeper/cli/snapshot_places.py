@@ -76,7 +76,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Any Spark checkpoint; empty unless named."""
     store_url: str
     """The store with the snapshots; empty for the installation's."""
-    looking: bool = False
+    read_only: bool = False
     """Whether the command changes nothing."""
     begins: bool = False
     """Whether the command may create the store's directory."""
@@ -94,7 +94,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             return open_store(self.store_url, begins=self.begins)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
             raise InvalidInput("the location of the snapshots is not given", hint="add --store URL")
-        return (load_read_only() if self.looking else load_installation(begins=self.adopted)).snapshots
+        return (load_read_only() if self.read_only else load_installation(begins=self.adopted)).snapshots
 
     def policy(self) -> Policy:
         """Return the installation's configured retention policy; raises InvalidInput.
@@ -138,21 +138,21 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         raise InvalidInput(what, hint=f"name one of the known series: {known}")
 
 
-def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False, begins: bool = False) -> Place:
+def read_place(series: str, checkpoint: str, store: str, *, read_only: bool = False, begins: bool = False) -> Place:
     """Return the series or checkpoint that the options name. Raises InvalidInput for an invalid name, or if both a
     series and a checkpoint are given.
 
     ``series``: a job, a query or a listed series; empty for all.
     ``checkpoint``: any Spark checkpoint; empty without one.
     ``store``: the store's URL; empty for the installation's store.
-    ``looking``: whether the command changes nothing.
+    ``read_only``: whether the command changes nothing.
     ``begins``: whether the command may create the store's directory.
     """
     if series and checkpoint:
         raise InvalidInput("both a series and a checkpoint are named", hint="name only one of them")
     if "/" in series:
         check_series(series)
-    return Place(series=series, checkpoint=checkpoint, store_url=store, looking=looking, begins=begins)
+    return Place(series=series, checkpoint=checkpoint, store_url=store, read_only=read_only, begins=begins)
 
 
 def read_snapshot(place: Place, id: str, batch: int | None, moment: str) -> tuple[Catalogue, Snapshot]:
@@ -163,8 +163,8 @@ def read_snapshot(place: Place, id: str, batch: int | None, moment: str) -> tupl
     return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, moment=moment))
 
 
-def site_of(series: str, *, looking: bool = False) -> Installation | None:
+def site_of(series: str, *, read_only: bool = False) -> Installation | None:
     """Return the installation; None for a series named ``adopted/…``, or if STREAMKEEPER_HOME is not set."""
     if series.startswith("adopted/") or not os.environ.get("STREAMKEEPER_HOME"):
         return None
-    return load_read_only() if looking else load_installation()
+    return load_read_only() if read_only else load_installation()

@@ -107,7 +107,7 @@ def list_(
     series: AnySeries = "", *, checkpoint: CheckpointOption = "", store: StoreOption = "", json: Json = False
 ) -> None:
     """List snapshots, oldest first, with batch, age, size, whether a drill has verified it, and why it is kept."""
-    place = read_place(series, checkpoint, store, looking=True)
+    place = read_place(series, checkpoint, store, read_only=True)
     found = place.catalogues()
     listed = [snapshot for catalogue in found for snapshot in list_snapshots(catalogue, place.policy())]
     if json:
@@ -115,7 +115,7 @@ def list_(
     elif listed:
         show_snapshots(listed, now=clock.now())
     else:
-        if series and not store and (installation := site_of(series, looking=True)) is not None:
+        if series and not store and (installation := site_of(series, read_only=True)) is not None:
             read_job(installation, series.partition("/")[0])
         about = series or checkpoint
         echo(
@@ -136,13 +136,13 @@ def show_(
     json: Json = False,
 ) -> None:
     """Show one snapshot with its release, source offsets and drills, and how many batches the sink is ahead of it."""
-    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, moment)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, read_only=True), id, batch, moment)
     if json:
         echo_json(to_json({**described(snapshot), "files": [file.path for file in snapshot.files]}))
         return
     for line in _told(catalogue, snapshot):
         echo(line)
-    installation = site_of(catalogue.series, looking=True)
+    installation = site_of(catalogue.series, read_only=True)
     if installation is not None:
         job, _, query = catalogue.series.partition("/")
         try:
@@ -164,7 +164,7 @@ def verify_(
 ) -> None:
     """Read every object of the snapshots and compare it with its hash. The exit code is 1 if an object is damaged."""
     damaged = False
-    place = read_place(series, checkpoint, store, looking=True)
+    place = read_place(series, checkpoint, store, read_only=True)
     catalogues = place.catalogues()
     if series and not catalogues:
         raise NotFound(f"{series} has no snapshots", hint=place.hint())
@@ -273,8 +273,8 @@ def export(
         echo_json(to_json(answer))
         return
     for exported in answer.stores:
-        told = exported.unsupported or f"{exported.rows:,} rows in {exported.path}"
-        echo(f"operator {exported.operator} {exported.name}, store {exported.store}: {told}")
+        outcome = exported.unsupported or f"{exported.rows:,} rows in {exported.path}"
+        echo(f"operator {exported.operator} {exported.name}, store {exported.store}: {outcome}")
     echo(f"the state after batch {answer.batch} is in {target}")
 
 

@@ -102,11 +102,13 @@ def _must_be_recent(overdue_s: float) -> None:
         raise typer.Exit(1)
     age_s = index.pass_age_s(now := clock.unix())
     by = "by Airflow" if index.is_behind_airflow(now) else f"by {index.by}"
-    told = f"the last pass of the watch, {by}, is {tell_span(age_s)} old"
+    age_text = f"the last pass of the watch, {by}, is {tell_span(age_s)} old"
     if age_s > overdue_s:
-        echo(f"{told}, and at most {tell_span(overdue_s)} are allowed. Check that Airflow's scheduler runs", err=True)
+        echo(
+            f"{age_text}, and at most {tell_span(overdue_s)} are allowed. Check that Airflow's scheduler runs", err=True
+        )
         raise typer.Exit(1)
-    echo(told)
+    echo(age_text)
 
 
 def _pass(made: Watch) -> None:
@@ -114,8 +116,8 @@ def _pass(made: Watch) -> None:
     for line in report.lines:
         echo(f"{_moment(clock.unix())}  {line}")
     wrong = sum(1 for row in report.index.rows if row.symptoms)
-    told = f"{len(report.index.rows)} jobs in {report.index.seconds:.1f} s, {wrong} with problems"
-    echo(f"{_moment(clock.unix())}  pass {report.index.number}: {told}")
+    summary = f"{len(report.index.rows)} jobs in {report.index.seconds:.1f} s, {wrong} with problems"
+    echo(f"{_moment(clock.unix())}  pass {report.index.number}: {summary}")
 
 
 def incidents(job: Name = "", *, json: Json = False) -> None:

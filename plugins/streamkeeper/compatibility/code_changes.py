@@ -167,10 +167,10 @@ def _compared(before: Mapping[str, list[CodePart]], after: Mapping[str, list[Cod
     found: list[_Pair] = []
     for name in sorted(before.keys() | after.keys()):
         had, has = before.get(name, []), after.get(name, [])
-        gone = [part for part in had if part.digest not in {other.digest for other in has}]
-        come = [part for part in has if part.digest not in {other.digest for other in had}]
-        for number in range(max(len(gone), len(come))):
-            pair = (gone[number] if number < len(gone) else None, come[number] if number < len(come) else None)
+        removed = [part for part in had if part.digest not in {other.digest for other in has}]
+        added = [part for part in has if part.digest not in {other.digest for other in had}]
+        for number in range(max(len(removed), len(added))):
+            pair = (removed[number] if number < len(removed) else None, added[number] if number < len(added) else None)
             found.append(_Pair(name, *pair))
     return found
 
@@ -180,20 +180,20 @@ def _moved_apart(pairs: list[_Pair]) -> tuple[list[_Pair], list[_Pair]]:
 
     A removed part and a similar added one form a pair.
     """
-    gone = [pair for pair in pairs if pair.after is None]
+    removed = [pair for pair in pairs if pair.after is None]
     found = [pair for pair in pairs if pair.before is not None and pair.after is not None]
     moved: list[_Pair] = []
     for pair in pairs:
         if pair.before is None and pair.after is not None:
-            other = next((each for each in gone if _is_the_same(each, pair)), None)
+            other = next((each for each in removed if _is_the_same(each, pair)), None)
             if other is None:
                 found.append(pair)
                 continue
-            gone.remove(other)
+            removed.remove(other)
             assert other.before is not None
             same = other.before.digest == pair.after.digest
             (moved if same else found).append(_Pair(pair.name, other.before, pair.after, other.name))
-    return sorted([*found, *gone], key=_by_name), sorted(moved, key=_by_name)
+    return sorted([*found, *removed], key=_by_name), sorted(moved, key=_by_name)
 
 
 def _by_name(pair: _Pair) -> tuple[bool, str]:
@@ -227,14 +227,14 @@ def _defines(pair: _Pair) -> bool:
     return any(part is not None and _DEFINES.match(part.text) is not None for part in (pair.before, pair.after))
 
 
-def _is_the_same(gone: _Pair, come: _Pair) -> bool:
-    assert gone.before is not None
-    assert come.after is not None
-    if gone.before.digest == come.after.digest:
+def _is_the_same(removed: _Pair, added: _Pair) -> bool:
+    assert removed.before is not None
+    assert added.after is not None
+    if removed.before.digest == added.after.digest:
         return True
-    if not gone.before.lines or not come.after.lines:
+    if not removed.before.lines or not added.after.lines:
         return False
-    return SequenceMatcher(None, gone.before.text, come.after.text, autojunk=False).ratio() > _ALIKE
+    return SequenceMatcher(None, removed.before.text, added.after.text, autojunk=False).ratio() > _ALIKE
 
 
 def _is_beside(pair: _Pair) -> bool:
@@ -313,8 +313,10 @@ def _difference(before: str, after: str, width: int, *, counted: bool) -> str:
         if number <= len(ranked) and sum(map(len, more)) <= _MOST_OF_SEVERAL:
             shown = more
     rest = sum(max(len(hunk.old), len(hunk.new)) for hunk in ranked[len(shown) :])
-    told = ", ".join(shown)
-    return f"{told}{f' and {rest} more changed line' if rest and counted else ''}{'s' if rest > 1 and counted else ''}"
+    listed = ", ".join(shown)
+    return (
+        f"{listed}{f' and {rest} more changed line' if rest and counted else ''}{'s' if rest > 1 and counted else ''}"
+    )
 
 
 def _hunk_shown(hunk: _Hunk, width: int) -> str:
@@ -329,12 +331,12 @@ def _position(hunk: _Hunk) -> int:
 
 def _ranked(hunks: list[_Hunk]) -> list[_Hunk]:
     """Changed lines before lines that only moved; within these, those first that change literals or names."""
-    gone = [line for hunk in hunks for line in hunk.old]
-    come = [line for hunk in hunks for line in hunk.new]
-    words = _words_apart(gone, come)
+    removed = [line for hunk in hunks for line in hunk.old]
+    added = [line for hunk in hunks for line in hunk.new]
+    words = _words_apart(removed, added)
 
     def rank(hunk: _Hunk) -> tuple[bool, bool, int]:
-        moved = all(line in come for line in hunk.old) and all(line in gone for line in hunk.new)
+        moved = all(line in added for line in hunk.old) and all(line in removed for line in hunk.new)
         return moved, not words & _words_apart(hunk.old, hunk.new), hunk.position
 
     return sorted(hunks, key=rank)

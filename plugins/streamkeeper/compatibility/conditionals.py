@@ -21,14 +21,14 @@ _LITERAL = re.compile(r'(?:"(?:[^"\\]|\\.)*":string|-?\d+:(?:byte|short|integer|
 _COLUMN = re.compile(r"source \d+\.[\w.]+\Z")
 
 
-def in_branch_order(meaning: str) -> str:
+def in_branch_order(canonical: str) -> str:
     """Return the expression with all conditionals rewritten to one form; unchanged if it cannot be parsed."""
-    if "casewhen(" not in meaning and "if(" not in meaning:
-        return meaning
+    if "casewhen(" not in canonical and "if(" not in canonical:
+        return canonical
     try:
-        return str(_rewritten(by_brackets(meaning)))
+        return str(_rewritten(by_brackets(canonical)))
     except (RecursionError, ValueError):
-        return meaning
+        return canonical
 
 
 def _rewritten(term: Term) -> Term:
@@ -37,16 +37,16 @@ def _rewritten(term: Term) -> Term:
         for number in range(len(parts) - 1):
             called = _CALLED.search(parts[number].before) if not parts[number].parts else None
             if called is not None and parts[number + 1].before == "(":
-                told = _conditional(called[0], parts[number + 1])
-                if told is not None:
+                rewritten = _conditional(called[0], parts[number + 1])
+                if rewritten is not None:
                     parts[number] = leaf(parts[number].before[: called.start()])
-                    parts[number + 1] = told
+                    parts[number + 1] = rewritten
     return Term(term.before, tuple(parts), term.between, term.after)
 
 
-def _conditional(name: str, given: Term) -> Term | None:
+def _conditional(name: str, arguments: Term) -> Term | None:
     """The normal form of a call; None if it has no other form."""
-    match name, given.parts:
+    match name, arguments.parts:
         case "casewhen", (*otherwise, Term(parts=(Term(before="branches="), Term(before="[") as listed))):
             branches = [_call(branch, "tuple2") for branch in listed.parts]
             match branches, otherwise:
@@ -64,8 +64,8 @@ def _conditional(name: str, given: Term) -> Term | None:
 def _call(term: Term, name: str) -> tuple[Term, ...] | None:
     """The arguments of a call to ``name``; None for any other term."""
     match term.parts:
-        case (Term(before=called, parts=()), Term(before="(", parts=given)) if called == name and not term.between:
-            return given
+        case (Term(before=called, parts=()), Term(before="(", parts=arguments)) if called == name and not term.between:
+            return arguments
         case _:
             return None
 
@@ -83,17 +83,17 @@ def _sorted(otherwise: list[Term], listed: Term, branches: list[tuple[Term, ...]
     columns = {each[0] if each is not None else None for each in compared}
     if len(columns) != 1 or None in columns or len(set(literals)) < len(literals):
         return None
-    told = Term(listed.before, tuple(sorted(listed.parts, key=str)), listed.between, listed.after)
-    return by_brackets(f"casewhen({', '.join(map(str, [*otherwise, f'{_BRANCHES}{told}']))})")
+    sorted_branches = Term(listed.before, tuple(sorted(listed.parts, key=str)), listed.between, listed.after)
+    return by_brackets(f"casewhen({', '.join(map(str, [*otherwise, f'{_BRANCHES}{sorted_branches}']))})")
 
 
 def _compared(condition: Term) -> tuple[str, list[str]] | None:
     """The column that a condition compares, and the literals that it accepts."""
-    if (given := _call(condition, "equalto")) is not None and len(given) == 2:
-        literal, column = sorted(map(str, given), key=lambda text: _COLUMN.match(text) is not None)
+    if (arguments := _call(condition, "equalto")) is not None and len(arguments) == 2:
+        literal, column = sorted(map(str, arguments), key=lambda text: _COLUMN.match(text) is not None)
         literals = [literal]
-    elif (given := _call(condition, "in")) is not None and len(given) > 1:
-        column, *literals = map(str, given)
+    elif (arguments := _call(condition, "in")) is not None and len(arguments) > 1:
+        column, *literals = map(str, arguments)
     else:
         return None
     if not _COLUMN.match(column) or not all(_LITERAL.match(literal) for literal in literals):

@@ -59,8 +59,8 @@ class _Comparison:
     def __init__(self, before: JobVersion, after: JobVersion) -> None:
         self._before = before
         self._after = after
-        given = (values for version in (before, after) for values in (version.params, version.conf))
-        self._secrets = {secret: secret for values in given for secret in literal_secrets(values)}
+        settings = (values for version in (before, after) for values in (version.params, version.conf))
+        self._secrets = {secret: secret for values in settings for secret in literal_secrets(values)}
 
     def differences(self) -> Iterator[Difference]:
         old, new = self._before, self._after

@@ -97,8 +97,8 @@ BREAKING: dict[str, str] = {
     "stateful-operator-removed": "Spark would reject the state, or give one operator the state of another",
     "stateful-operator-replaced": "Spark would reject the state, or read it as the state of another kind of operator",
     "stateful-operators-reordered": "Spark would give each operator the state of another one",
-    **{rule: text for noun, told in _KEYED.items() for rule, text in _keyed(noun, *told).items()},
-    **{rule: text for noun, told in STORED.items() for rule, text in _stored(noun, told).items()},
+    **{rule: text for noun, texts in _KEYED.items() for rule, text in _keyed(noun, *texts).items()},
+    **{rule: text for noun, texts in STORED.items() for rule, text in _stored(noun, texts).items()},
     "window-changed": "new rows would be assigned to windows with other bounds; windows that are open now would be "
     "written without part of their rows",
     "state-expressions-changed": "{groups} hold results of the old expressions and would be updated by the new ones",

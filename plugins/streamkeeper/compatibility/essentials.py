@@ -31,9 +31,9 @@ def essential_notes(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for name in _differing(old, new):
         if new.essentials[name].startswith(LOCAL_NAMES):
             changed = code_change(name, old, new)
-            told = f": {changed.evidence}" if changed.evidence != NO_PART else ""
+            detail = f": {changed.evidence}" if changed.evidence != NO_PART else ""
             found = note(
-                "local-variables-renamed", function_called(name, new), f"only names of local variables differ{told}"
+                "local-variables-renamed", function_called(name, new), f"only names of local variables differ{detail}"
             )
             yield msgspec.structs.replace(found, line=changed.line)
         else:

@@ -207,8 +207,8 @@ def _changed_code(names: Sequence[str], old: Manifest, new: Manifest) -> CodeCha
     before, after = _plan_code(old, new)
     had = {name.partition(" ")[0]: digest for name, digest in before.items()}
     changed = [name for name, digest in after.items() if had.get(name.partition(" ")[0]) != digest]
-    gone = [name for name in before if name not in after]
-    return code_change([*(name for name in changed if name in computing), *changed, *gone, *after][0], old, new)
+    removed = [name for name in before if name not in after]
+    return code_change([*(name for name in changed if name in computing), *changed, *removed, *after][0], old, new)
 
 
 def _redefined(names: Sequence[str], old: Manifest, new: Manifest, evidence: str, line: str = "") -> Finding:
@@ -321,5 +321,5 @@ def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
 
 def _first(names: Sequence[str]) -> Sequence[str]:
     """The first few meaningful names, each cut to a readable length."""
-    told = [name for name in names if _WORD.search(name) and not name.startswith("__")][:_MOST_TEXTS]
-    return [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in told]
+    shown = [name for name in names if _WORD.search(name) and not name.startswith("__")][:_MOST_TEXTS]
+    return [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in shown]

@@ -19,42 +19,42 @@ class _Number(str):
 _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_Number)
 
 
-def in_key_order(meaning: str) -> str:
+def in_key_order(canonical: str) -> str:
     """Return the expression with the entries of a map literal sorted by key, unless the map itself is used as a value.
 
     Spark rejects a map literal with a duplicate key. If the map is used as a value, the order of its entries matters,
     because ``map_keys``, ``explode`` and conversions to text show it.
     """
-    if "([[" not in meaning:
-        return meaning
+    if "([[" not in canonical:
+        return canonical
     kept: list[str] = []
     end = 0
-    while (found := _LOOKUP.search(meaning, end)) is not None:
-        kept.append(meaning[end : found.end()])
+    while (found := _LOOKUP.search(canonical, end)) is not None:
+        kept.append(canonical[end : found.end()])
         end = found.end()
         if found[0].startswith('"'):
             continue
         try:
-            entries, stop = _DECODER.raw_decode(meaning, end)
+            entries, stop = _DECODER.raw_decode(canonical, end)
         except ValueError:
             continue
-        told = _sorted(entries) if meaning.startswith(_MAP, stop) else None
-        if told is not None:
-            kept.append(told)
+        entry_text = _sorted(entries) if canonical.startswith(_MAP, stop) else None
+        if entry_text is not None:
+            kept.append(entry_text)
             end = stop
-    return "".join([*kept, meaning[end:]])
+    return "".join([*kept, canonical[end:]])
 
 
 def _sorted(entries: object) -> str | None:
     """``[[keys], [values]]`` sorted by key; None for any other text, or if a key is duplicated."""
     match entries:
         case [[*keys], [*values]] if len(keys) == len(values):
-            told = sorted(zip(map(_text, keys), map(_text, values), strict=True))
+            pairs = sorted(zip(map(_text, keys), map(_text, values), strict=True))
         case _:
             return None
-    if len(dict(told)) < len(told):
+    if len(dict(pairs)) < len(pairs):
         return None
-    return f"[[{', '.join(key for key, _ in told)}], [{', '.join(value for _, value in told)}]]"
+    return f"[[{', '.join(key for key, _ in pairs)}], [{', '.join(value for _, value in pairs)}]]"
 
 
 def _text(value: object) -> str:

@@ -130,8 +130,8 @@ def topic_short(source: str, message: str, *, answered: bool, dropped: bool = Fa
 
     ``answered``: whether the brokers replied; ``dropped``: whether only the oldest records are missing.
     """
-    gone = "deleted records cannot be read again: "
-    gone += (
+    unreadable = "deleted records cannot be read again: "
+    unreadable += (
         "deploy a release that reads with failOnDataLoss=false; that deploy asks for approval of the skipped records"
         if dropped
         else "restore the topic with its old offsets, or read it with a job of another name and another output"
@@ -141,7 +141,7 @@ def topic_short(source: str, message: str, *, answered: bool, dropped: bool = Fa
         severity=Severity.FATAL,
         where=f"source {source}",
         evidence=message,
-        hint=gone if answered else "try again when its brokers answer",
+        hint=unreadable if answered else "try again when its brokers answer",
         reference="measured: kafka_topic_recreated",
     )
 

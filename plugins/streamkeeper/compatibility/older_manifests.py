@@ -43,8 +43,8 @@ def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     return _bare(old, new), _bare(new, old)
 
 
-def _in_one_form(meaning: str) -> str:
-    return in_branch_order(in_key_order(in_one_unit(meaning)))
+def _in_one_form(canonical: str) -> str:
+    return in_branch_order(in_key_order(in_one_unit(canonical)))
 
 
 def _server_alike(manifest: Manifest, other: Manifest) -> Manifest:
@@ -63,9 +63,9 @@ def as_described_before(found: Manifest, stored: Manifest) -> tuple[Manifest, Ma
     """
     if found.digests == stored.digests or found.functions.keys() != stored.functions.keys():
         return found, stored
-    told = _placed(_with_code_of(stored, found)) if found.bundle else _with_code_of(stored, found)
-    told = msgspec.structs.replace(told, digests=stored.digests)
-    return (_without_structure(told), _without_structure(stored)) if found.bundle else (told, stored)
+    described = _placed(_with_code_of(stored, found)) if found.bundle else _with_code_of(stored, found)
+    described = msgspec.structs.replace(described, digests=stored.digests)
+    return (_without_structure(described), _without_structure(stored)) if found.bundle else (described, stored)
 
 
 def _digests_alike(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
@@ -97,15 +97,15 @@ def _placed(manifest: Manifest) -> Manifest:
 
 def _meanings_rewritten(manifest: Manifest, rewrite: Callable[[str], str]) -> Manifest:
     """The manifest with ``rewrite`` applied to each text about expressions."""
-    told = _texts_rewritten({field: msgspec.to_builtins(getattr(manifest, field)) for field in _MEANINGS}, rewrite)
+    rewritten = _texts_rewritten({field: msgspec.to_builtins(getattr(manifest, field)) for field in _MEANINGS}, rewrite)
     return msgspec.structs.replace(
         manifest,
-        operators=msgspec.convert(told["operators"], tuple[Operator, ...]),
-        columns=msgspec.convert(told["columns"], tuple[StateColumn, ...]),
-        delays=msgspec.convert(told["delays"], tuple[Watermark, ...]),
-        output_rows=msgspec.convert(told["output_rows"], tuple[str, ...] | None),
-        output_shape=msgspec.convert(told["output_shape"], tuple[str, ...] | None),
-        written=told["written"],
+        operators=msgspec.convert(rewritten["operators"], tuple[Operator, ...]),
+        columns=msgspec.convert(rewritten["columns"], tuple[StateColumn, ...]),
+        delays=msgspec.convert(rewritten["delays"], tuple[Watermark, ...]),
+        output_rows=msgspec.convert(rewritten["output_rows"], tuple[str, ...] | None),
+        output_shape=msgspec.convert(rewritten["output_shape"], tuple[str, ...] | None),
+        written=rewritten["written"],
     )
 
 

@@ -128,8 +128,8 @@ def settings_apart(old: Manifest, new: Manifest) -> Iterator[str]:
         for key in sorted(before.detail.keys() | after.detail.keys()) if keeps_python_state(after) else ():
             was, now = before.detail.get(key, ""), after.detail.get(key, "")
             if key not in _COMPARED_ELSEWHERE and was != now:
-                told = _detail_change(key, was, now, named)
-                yield told if told.startswith(_label(key)) else f"{_label(key)} of {where}: {told}"
+                change = _detail_change(key, was, now, named)
+                yield change if change.startswith(_label(key)) else f"{_label(key)} of {where}: {change}"
 
 
 def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -147,8 +147,8 @@ def _label(key: str) -> str:
 def _detail_change(key: str, before: str | None, after: str | None, named: Named) -> str:
     if key == _CONDITION:
         had, has = (text.split(" and ") if text else [] for text in (before, after))
-        gone, come = [part for part in had if part not in has], [part for part in has if part not in had]
-        return expressions_change(*((gone, come) if gone or come else (had, has)), named=named)
+        removed, added = [part for part in had if part not in has], [part for part in has if part not in had]
+        return expressions_change(*((removed, added) if removed or added else (had, has)), named=named)
     if before and after and key == _STATE:
         return schema_change(before, after)
     if before and after and key == _DEFINITION:

@@ -32,9 +32,9 @@ def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
     before, after = _meanings(old), _meanings(new)
     both = {name for name in before.keys() & after.keys() if _differ(before[name], after[name])}
     went, came = before.keys() - after.keys(), after.keys() - before.keys()
-    gone = {name for name in went if all(_differ(before[name], after[other]) for other in came)}
+    removed = {name for name in went if all(_differ(before[name], after[other]) for other in came)}
     added = {name for name in came if all(_differ(before[other], after[name]) for other in went)}
-    return frozenset(both | gone | added)
+    return frozenset(both | removed | added)
 
 
 def columns_that_may_differ(
@@ -63,14 +63,14 @@ def output_columns(manifest: Manifest) -> dict[str, StateColumn]:
     return unknown | {column.name: column for column in manifest.columns if column.name}
 
 
-def is_known(meaning: str) -> bool:
+def is_known(canonical: str) -> bool:
     """Whether an expression is recorded completely."""
-    return bool(meaning) and "?" not in without_texts(meaning)
+    return bool(canonical) and "?" not in without_texts(canonical)
 
 
-def without_texts(meaning: str) -> str:
+def without_texts(canonical: str) -> str:
     """Return an expression without its quoted texts, which are literals and names."""
-    return _TEXT.sub("", meaning)
+    return _TEXT.sub("", canonical)
 
 
 def same_meaning(before: str, after: str, old: Manifest, new: Manifest) -> bool:
@@ -125,8 +125,8 @@ def _changed_in_state(old: Manifest, new: Manifest, *, keys_alone: bool) -> list
     return [pair for pair in kept if pair[0].meaning != pair[1].meaning and pair[0].meaning and pair[1].meaning]
 
 
-def _without(part: str, meaning: str, number: int) -> str:
-    return re.sub(rf"(?<![\w.]){re.escape(part)}(?!\w)", f"kept {number}", meaning)
+def _without(part: str, canonical: str, number: int) -> str:
+    return re.sub(rf"(?<![\w.]){re.escape(part)}(?!\w)", f"kept {number}", canonical)
 
 
 def _place(manifest: Manifest) -> list[tuple[str, str, str]]:
@@ -145,8 +145,8 @@ def _meanings(manifest: Manifest) -> dict[str, str]:
 def _differ(*meanings: str) -> bool:
     """Whether all expressions are known and differ, apart from the numbers of sources and tables."""
     known = all(map(is_known, meanings))
-    return known and len({_unnumbered(meaning, _NUMBERED) for meaning in meanings}) > 1
+    return known and len({_unnumbered(canonical, _NUMBERED) for canonical in meanings}) > 1
 
 
-def _unnumbered(meaning: str, pattern: re.Pattern[str]) -> str:
-    return pattern.sub(lambda found: next(filter(None, found.groups())), meaning)
+def _unnumbered(canonical: str, pattern: re.Pattern[str]) -> str:
+    return pattern.sub(lambda found: next(filter(None, found.groups())), canonical)

@@ -167,8 +167,8 @@ def _result_change(was: str, now: str, old: Manifest, new: Manifest) -> str:
     if settings := "; ".join(settings_apart(old, new)):
         return f"the stateful code that returns it has a changed setting or state: {settings}"
     before, after = (
-        [expression(column) for found in _GROUPS.findall(meaning) for column in found.split(", ")]
-        for meaning in (was, now)
+        [expression(column) for found in _GROUPS.findall(canonical) for column in found.split(", ")]
+        for canonical in (was, now)
     )
     if before and after and before != after:
         return change(before, after, "groups of the stateful code")
@@ -230,9 +230,9 @@ def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, ne
                 "it comes from a static table; the deployed release's manifest does not record the join with it",
             )
     elif old.output_shape != new.output_shape:
-        gone = [part for part in old.output_shape if part not in new.output_shape]
-        come = [part for part in new.output_shape if part not in old.output_shape]
-        sides = (gone, come) if gone or come else (old.output_shape, new.output_shape)
+        removed = [part for part in old.output_shape if part not in new.output_shape]
+        added = [part for part in new.output_shape if part not in old.output_shape]
+        sides = (removed, added) if removed or added else (old.output_shape, new.output_shape)
         evidence = expressions_change(
             sides[0], sides[1], "filter, join or grouping that its rows pass", names_of_both(old, new)
         )

@@ -64,7 +64,7 @@ def _way_to_old_rows(manifest: Manifest) -> str:
 
 def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool:
     """Whether two columns are the same result of stateful Python code whose change another rule reports."""
-    results = [RESULT_OF_CODE.fullmatch(meaning) for meaning in (before, after)]
+    results = [RESULT_OF_CODE.fullmatch(canonical) for canonical in (before, after)]
     kept = [
         [(each.key_columns, each.values, each.detail) for each in manifest.operators if keeps_python_state(each)]
         for manifest in (old, new)

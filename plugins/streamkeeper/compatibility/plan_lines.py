@@ -68,11 +68,11 @@ def plan_line(line: str, *, schemas: bool = False) -> Term:
         name, rest = name if found["all"] == "true" else "SortWithin", found["by"]
     try:
         text_of = _PYTHON_RESULTS.sub("", _BATCH_TIME.sub("current_timestamp()", rest))
-        for given, words in _GIVEN_BY_SPARK:
-            text_of = given.sub(words, text_of)
-        told = by_brackets(_fields(text_of)) if schemas else _without_schemas(by_brackets(text_of))
+        for pattern, words in _GIVEN_BY_SPARK:
+            text_of = pattern.sub(words, text_of)
+        fields = by_brackets(_fields(text_of)) if schemas else _without_schemas(by_brackets(text_of))
         word = _NODES.get(name, name)
-        return Term(f"{word} " if word else "", (told,), "")
+        return Term(f"{word} " if word else "", (fields,), "")
     except (ValueError, RecursionError):
         return leaf(text)
 
@@ -85,8 +85,8 @@ def _fields(text: str) -> str:
 
 
 def _inner_fields(text: str) -> str:
-    for pattern, told in _IN_SQL:
-        text = pattern.sub(told, text)
+    for pattern, replacement in _IN_SQL:
+        text = pattern.sub(replacement, text)
     return text
 
 

@@ -92,8 +92,8 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def _decides_on_state(manifest: Manifest) -> str:
     """Return a relative clause about code in or below a stateful operator, which names the operators."""
     names = dict.fromkeys(operator_name(operator.kind) for operator in manifest.operators)
-    told = [f"the {name}" if name.islower() else name for name in names]
-    return f"on which the state of {' or '.join(told) or 'a stateful operator'} depends"
+    owners = [f"the {name}" if name.islower() else name for name in names]
+    return f"on which the state of {' or '.join(owners) or 'a stateful operator'} depends"
 
 
 def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -63,13 +63,13 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
     old = deployed[name]
     heirs = _owners(old, candidate)
     alike = [new for new in candidate if new not in deployed and may_be_renamed(old, candidate[new])]
-    gone = f"the candidate has no query `{name}`"
+    reason = f"the candidate has no query `{name}`"
     if heirs:
         yield Finding(
             rule="query-removed",
             severity=Severity.BREAKING,
             where=f"query {name}",
-            evidence=f"{gone}, but a query `{heirs[0]}` that writes to the same output, `{old.sink.output}`",
+            evidence=f"{reason}, but a query `{heirs[0]}` that writes to the same output, `{old.sink.output}`",
             hint=f"if query {heirs[0]} is query {name} under a new name, keep the deployed name {name}. If it is a "
             f"different query, give query {heirs[0]} its own output",
             effect=f"query {name} would stop, and query {heirs[0]} would write to the output of {name}. If {heirs[0]} "
@@ -80,7 +80,7 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
             rule="query-removed",
             severity=Severity.NOTE,
             where=f"query {name}",
-            evidence=f"{gone}, but a new query `{alike[0]}` that resembles `{name}`: both "
+            evidence=f"{reason}, but a new query `{alike[0]}` that resembles `{name}`: both "
             f"{_each(likeness(old, candidate[alike[0]]))}",
             hint=f"if query {alike[0]} is query {name} under a new name, keep the name {name}. If it is a different "
             "query, no action is needed",
@@ -88,7 +88,7 @@ def removed(name: str, deployed: Queries, candidate: Queries) -> Iterator[Findin
             "would not use that checkpoint",
         )
     else:
-        yield Finding(rule="query-removed", severity=Severity.NOTE, where=f"query {name}", evidence=gone)
+        yield Finding(rule="query-removed", severity=Severity.NOTE, where=f"query {name}", evidence=reason)
 
 
 def may_be_renamed(old: Manifest, new: Manifest) -> bool:

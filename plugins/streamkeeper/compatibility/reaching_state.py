@@ -62,26 +62,26 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved) or before.rows == after.rows:
             continue
-        gone = [row for row in before.rows if row not in after.rows]
-        come = [row for row in after.rows if row not in before.rows]
+        removed = [row for row in before.rows if row not in after.rows]
+        added = [row for row in after.rows if row not in before.rows]
         if keeps_python_state(before):
             found = Finding(
                 rule="filter-below-code-changed",
                 severity=Severity.OPAQUE,
                 where=f"below the {where}",
-                evidence=expressions_change(gone, come, "filter", named),
+                evidence=expressions_change(removed, added, "filter", named),
                 hint=f"{APPROVE}. Approve if the code stays correct with this filter. If it does not, {NEW_CHECKPOINT}",
             )
         elif before.kind == "join":
             found = breaking(
-                "filter-below-join-changed", f"below the {where}", expressions_change(gone, come, "filter", named)
+                "filter-below-join-changed", f"below the {where}", expressions_change(removed, added, "filter", named)
             )
         else:
             measured = "agg_filter_before_removed"
-            evidence = expressions_change(gone, come, "filter", named)
-            hint = _OF_SPARK if any(_checks_null(row) for row in (*gone, *come)) else ""
+            evidence = expressions_change(removed, added, "filter", named)
+            hint = _OF_SPARK if any(_checks_null(row) for row in (*removed, *added)) else ""
             found = note("filter-below-state-changed", f"below the {where}", evidence, measured, hint)
-        yield from with_line([found], old, new, gone, come)
+        yield from with_line([found], old, new, removed, added)
 
 
 def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -99,13 +99,13 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 yield breaking("upstream-changed", f"below the {where}", text)
             continue
         if before.shape != after.shape and _columns(before) == _columns(after):
-            gone = [part for part in before.shape if part not in after.shape]
-            come = [part for part in after.shape if part not in before.shape]
-            told = _without_null_checks(gone, come)
-            sides = told if any(told) else (gone, come) if gone or come else (before.shape, after.shape)
+            removed = [part for part in before.shape if part not in after.shape]
+            added = [part for part in after.shape if part not in before.shape]
+            visible = _without_null_checks(removed, added)
+            sides = visible if any(visible) else (removed, added) if removed or added else (before.shape, after.shape)
             evidence = expressions_change(sides[0], sides[1], named=named)
             found = breaking("upstream-changed", f"below the {where}", evidence, "op_dedup_before_agg_added, src_add")
-            yield from with_line([found], old, new, gone, come)
+            yield from with_line([found], old, new, removed, added)
 
 
 def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -260,8 +260,8 @@ def _without_zone(plan: str, manifest: Manifest) -> str:
 def _plan_change(before: str, after: str) -> str:
     """Evidence from lines that only one of two plans has; empty if the texts are equal."""
     old, new = _lines(before), _lines(after)
-    gone, come = [line for line in old if line not in new], [line for line in new if line not in old]
-    shown = lines_change(gone, come) if gone or come else ""
+    removed, added = [line for line in old if line not in new], [line for line in new if line not in old]
+    shown = lines_change(removed, added) if removed or added else ""
     return "" if shown == SAME_WORDS else shown
 
 

@@ -63,7 +63,7 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
     ``batch``: the batch that ran again, or the last committed batch if the batch after it ran; None if unknown.
     ``again``: True if ``batch`` itself ran, False if the batch after it ran.
     """
-    told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
+    error_text = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
         return Finding(
             rule=OUTPUT_DOES_NOT_FIT,
@@ -83,9 +83,9 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
         rule=rule,
         severity=Severity.BREAKING if of_state else Severity.FATAL,
         where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
-        evidence=f"batch {batch} succeeded with the deployed release and fails with the candidate: {told}"
+        evidence=f"batch {batch} succeeded with the deployed release and fails with the candidate: {error_text}"
         if again
-        else told,
+        else error_text,
         hint=hint,
         reference=reference,
     )
@@ -129,9 +129,9 @@ def with_cause(findings: Iterable[Finding], found: Finding) -> Finding:
     causes = list({cause.evidence: cause for cause in likely}.values())[:_MOST_CAUSES]
     if not causes:
         return found
-    told = "; ".join(f"{cause.rule.replace('-', ' ')} ({cause.where}): {cause.evidence}" for cause in causes)
+    causes_text = "; ".join(f"{cause.rule.replace('-', ' ')} ({cause.where}): {cause.evidence}" for cause in causes)
     line = next((cause.line for cause in causes if cause.line), "")
-    return msgspec.structs.replace(found, evidence=f"{told} ({found.evidence})", line=found.line or line)
+    return msgspec.structs.replace(found, evidence=f"{causes_text} ({found.evidence})", line=found.line or line)
 
 
 def _of_state(findings: Iterable[Finding]) -> Sequence[Finding]:

@@ -32,13 +32,13 @@ def render_text(
         lines.append(f"query {name}: {_told(query, transitions.get(name))}{', nothing changed' if same else ''}")
         for finding in strictest_first(query):
             lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}")
-            told = (
+            details = (
                 ("on resume", finding.effect),
                 ("change", finding.evidence),
                 ("line", finding.line),
                 (_hint_is(finding), finding.hint),
             )
-            lines += [f"           {word + ':':11} {text}" for word, text in told if text]
+            lines += [f"           {word + ':':11} {text}" for word, text in details if text]
     return visible("\n".join(lines) + "\n")
 
 
@@ -66,8 +66,8 @@ def _told(query: QueryAssessment, way: QueryTransition | None) -> str:
     if way is None:
         return query.verdict.name
     # A rollback or a recovery leaves the checkpoint that its verdict is about.
-    told = told_way(way)
-    return told if _begins(way) or query.verdict is Verdict.REFUSE else f"{query.verdict.name}, {told}"
+    description = told_way(way)
+    return description if _begins(way) or query.verdict is Verdict.REFUSE else f"{query.verdict.name}, {description}"
 
 
 def told_way(way: QueryTransition) -> str:
@@ -115,8 +115,8 @@ def _table(query: QueryAssessment) -> Iterator[str]:
     yield "| severity | finding | where | effect of a resume | change | how to fix |"
     yield "|---|---|---|---|---|---|"
     for finding in strictest_first(query):
-        told = (", ".join(filter(None, (finding.where, finding.line))), finding.effect, finding.evidence, finding.hint)
-        yield f"| {' | '.join((finding.severity.value, f'`{finding.rule}`', *map(escaped, told)))} |"
+        cells = (", ".join(filter(None, (finding.where, finding.line))), finding.effect, finding.evidence, finding.hint)
+        yield f"| {' | '.join((finding.severity.value, f'`{finding.rule}`', *map(escaped, cells)))} |"
     yield ""
 
 

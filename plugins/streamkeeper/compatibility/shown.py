@@ -90,7 +90,7 @@ def _quoted(text: str) -> str:
 
 def _written(meanings: Sequence[str]) -> Sequence[str]:
     """The expressions without the null checks that Spark adds to a condition; all of them if there are no others."""
-    return [meaning for meaning in meanings if not _NULL_CHECK.match(meaning)] or meanings
+    return [canonical for canonical in meanings if not _NULL_CHECK.match(canonical)] or meanings
 
 
 def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named = UNNAMED) -> str:
@@ -127,7 +127,7 @@ def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = 
         sides = [_counted([pair[side] for pair in pairs]) for side in (0, 1)]
     else:
         sides = [
-            _counted([expression(meaning, names) for meaning in _written(side)])
+            _counted([expression(canonical, names) for canonical in _written(side)])
             for side, names in ((before, named.before), (after, named.after))
         ]
     return _pair(sides[0], sides[1], noun)
@@ -188,10 +188,10 @@ def _same_nodes(before: Sequence[str], after: Sequence[str]) -> tuple[list[str],
     return (same[0], same[1]) if both and [len(before), len(after)] != [len(side) for side in same] else None
 
 
-def expression(meaning: str, names: Names = NO_NAMES) -> str:
+def expression(canonical: str, names: Names = NO_NAMES) -> str:
     """Return one expression as its author would write it."""
-    told = _named(meaning)
-    return _whole(term_of(told, labels=_ambiguous(told), names=names))
+    named = _named(canonical)
+    return _whole(term_of(named, labels=_ambiguous(named), names=names))
 
 
 def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED) -> tuple[str, str]:
@@ -258,21 +258,21 @@ def _part(name: str, value: object) -> str:
         return expression(str(value))
     if name == _UPSTREAM:
         return "the plan below it"
-    told = ("no", "yes")[value] if isinstance(value, bool) else str(value)
-    return f"{name.replace('_', ' ')}: {told}" if name else told
+    text = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    return f"{name.replace('_', ' ')}: {text}" if name else text
 
 
-def _named(meaning: str) -> str:
+def _named(canonical: str) -> str:
     """An expression with named sources by name only."""
-    return _SOURCE_NAME.sub(r'\1 "\2"', meaning)
+    return _SOURCE_NAME.sub(r'\1 "\2"', canonical)
 
 
-def _with_types(meaning: str) -> str:
+def _with_types(canonical: str) -> str:
     """An expression with structs in SQL syntax."""
-    told = meaning
-    while (shorter := _STRUCT.sub(_struct, told)) != told:
-        told = shorter
-    return told
+    text = canonical
+    while (shorter := _STRUCT.sub(_struct, text)) != text:
+        text = shorter
+    return text
 
 
 def _struct(found: re.Match[str]) -> str:

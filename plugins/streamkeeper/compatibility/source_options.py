@@ -21,10 +21,10 @@ def said_by(source: Source) -> dict[str, str]:
 
 
 def says_of_values(
-    before: Source, after: Source, meaning: str, number: int
+    before: Source, after: Source, canonical: str, number: int
 ) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield the name, the old value and the new value of each changed option that affects a column in the expression
-    ``meaning``. A value is None if the option is not set or only repeats a default.
+    ``canonical``. A value is None if the option is not set or only repeats a default.
 
     ``number``: the source's position.
     """
@@ -35,7 +35,7 @@ def says_of_values(
         every = [name for source in (before, after) for name, _ in columns_of(source.schema)]
         names = _columns(key, before, after) if key in FOR_TYPES else every
         places = (re.escape(source_column(number, after, name)) for name in names)
-        if any(re.search(rf"{place}(?!\w)", meaning) for place in places):
+        if any(re.search(rf"{place}(?!\w)", canonical) for place in places):
             yield key, had.get(key), has.get(key)
 
 

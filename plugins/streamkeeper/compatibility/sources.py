@@ -61,17 +61,17 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if not _all_named(old, new):
         return
     before, after = [source.name or "" for source in old.sources], [source.name or "" for source in new.sources]
-    gone, come = [name for name in before if name not in after], [name for name in after if name not in before]
-    places = {place_of(source) for source in old.sources if source.name in gone}
-    if any(place_of(source) in places for source in new.sources if source.name in come):
+    removed, added = [name for name in before if name not in after], [name for name in after if name not in before]
+    places = {place_of(source) for source in old.sources if source.name in removed}
+    if any(place_of(source) in places for source in new.sources if source.name in added):
         hint = f"{NO_SWITCH}: restore the source's deployed name; under a new name it is read again from its beginning"
-        yield breaking("source-renamed", "sources", change(gone, come, "name"), "source naming", hint)
+        yield breaking("source-renamed", "sources", change(removed, added, "name"), "source naming", hint)
         return
-    if come:
+    if added:
         yield note("named-source-added", "sources", change(before, after), "name_add")
-    if gone:
+    if removed:
         yield note("named-source-removed", "sources", change(before, after), "name_add")
-    if not gone and not come and before != after:
+    if not removed and not added and before != after:
         yield note("named-sources-reordered", "sources", change(before, after), "name_add")
 
 
@@ -158,8 +158,8 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 alone = come_or_go_alone(had[name], has[name])
                 apart = all(_reads_fields_apart(*side, alone=alone) for side in ((old, before), (new, after)))
                 if fields is not None and apart:
-                    told = _fields_apart(name, had[name], has[name])
-                    yield _fields_changed(where, told, fields, column, old, new)
+                    change_text = _fields_apart(name, had[name], has[name])
+                    yield _fields_changed(where, change_text, fields, column, old, new)
                 else:
                     used = state_uses(column, old, new)
                     sums = all_resolved(old, new) and all(_sums(text, column) for text in state_texts(old, new))
@@ -283,12 +283,12 @@ def _reads_fields_apart(manifest: Manifest, source: Source, *, alone: bool) -> b
 
 
 def _fields_changed(
-    where: str, told: str, fields: set[tuple[str, ...]], column: str, old: Manifest, new: Manifest
+    where: str, listed: str, fields: set[tuple[str, ...]], column: str, old: Manifest, new: Manifest
 ) -> Finding:
     """Fields from which no state is computed may be added, removed and changed."""
     if not all_resolved(old, new) or uses_a_field(state_texts(old, new), column, fields):
-        return breaking("source-column-type-changed", where, told, "src_schema_wrong_type")
-    return note("source-fields-changed", where, told)
+        return breaking("source-column-type-changed", where, listed, "src_schema_wrong_type")
+    return note("source-fields-changed", where, listed)
 
 
 def _fields_apart(name: str, before: str, after: str) -> str:

@@ -134,12 +134,12 @@ def literal_of(text: str, kind: str) -> str | None:
 def duration(microseconds: int) -> str:
     """Return a duration in its largest units, as text."""
     sign, left = ("-" if microseconds < 0 else ""), abs(microseconds)
-    told = []
+    parts = []
     for name, size in _UNITS:
         count, left = divmod(left, size)
         if count:
-            told.append(f"{count} {name}{'' if count == 1 else 's'}")
-    return sign + (" ".join(told) or "0 seconds")
+            parts.append(f"{count} {name}{'' if count == 1 else 's'}")
+    return sign + (" ".join(parts) or "0 seconds")
 
 
 _UNITS = (

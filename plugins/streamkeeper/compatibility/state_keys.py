@@ -67,12 +67,14 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             if before.keys != after.keys:
                 yield breaking(f"{noun}s-changed", where, change(before.keys, after.keys), "agg_swap_key_col")
             continue
-        gone = [meaning for meaning in _meanings(before) if meaning not in _meanings(after)]
-        come = [meaning for meaning in _meanings(after) if meaning not in _meanings(before)]
-        yield from with_line(_number_changed(noun, where, before, after, gone, come, named), old, new, gone, come)
+        removed = [canonical for canonical in _meanings(before) if canonical not in _meanings(after)]
+        added = [canonical for canonical in _meanings(after) if canonical not in _meanings(before)]
+        yield from with_line(
+            _number_changed(noun, where, before, after, removed, added, named), old, new, removed, added
+        )
         if len(before.key_columns) != len(after.key_columns):
             continue
-        if not gone and not come and _meanings(before) != _meanings(after):
+        if not removed and not added and _meanings(before) != _meanings(after):
             evidence = expressions_change(_meanings(before), _meanings(after), "order of the key columns", named)
             yield breaking(f"{noun}s-reordered", where, evidence, "win_key_order")
             continue
@@ -89,20 +91,20 @@ def _in_words(finding: Finding, before: Operator, after: Operator) -> Finding:
 
 
 def _number_changed(
-    noun: str, where: str, before: Operator, after: Operator, gone: list[str], come: list[str], named: Named
+    noun: str, where: str, before: Operator, after: Operator, removed: list[str], added: list[str], named: Named
 ) -> Iterator[Finding]:
     if len(before.key_columns) < len(after.key_columns):
         yield breaking(
             f"{noun}-added",
             where,
-            expressions_change(gone, come, "key column", named),
+            expressions_change(removed, added, "key column", named),
             "agg_add_key, agg_global_to_keyed",
         )
     elif len(before.key_columns) > len(after.key_columns):
         yield breaking(
             f"{noun}-removed",
             where,
-            expressions_change(gone, come, "key column", named),
+            expressions_change(removed, added, "key column", named),
             "agg_drop_key, join_key_dropped",
         )
 
@@ -122,8 +124,8 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
             shown = _with_cast(before.meaning, after.meaning, named)
             types = type_change(before.type, after.type)
             kinds = [f"({_bare(column.type)})" for column in (before, after)]
-            told = all(kind in side for kind, side in zip(kinds, shown.split(ARROW), strict=False))
-            evidence = shown if told or not types else f"{shown}; {types}"
+            changes = all(kind in side for kind, side in zip(kinds, shown.split(ARROW), strict=False))
+            evidence = shown if changes or not types else f"{shown}; {types}"
             yield breaking(f"{noun}-type-changed", where, evidence, measured)
             return
         else:
@@ -142,8 +144,8 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn,
 def _with_cast(before: str, after: str, named: Named) -> str:
     """The evidence of two keys of different types; a key that is a cast of a column is shown as a cast."""
     sides = [
-        (f"cast({expression(found[1], names)} as {found[2]})" if (found := _CAST.fullmatch(meaning)) else "")
-        for meaning, names in ((before, named.before), (after, named.after))
+        (f"cast({expression(found[1], names)} as {found[2]})" if (found := _CAST.fullmatch(canonical)) else "")
+        for canonical, names in ((before, named.before), (after, named.after))
     ]
     if not any(sides):
         return expression_change(before, after, named=named)

@@ -61,8 +61,8 @@ def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         elif before.kind == "aggregate":
             yield from _aggregates(where, before, after, old, new)
         else:
-            told = _stored_columns(where, before, after, names_of_both(old, new))
-            yield from with_line(told, old, new, *_meanings(before, after))
+            findings = _stored_columns(where, before, after, names_of_both(old, new))
+            yield from with_line(findings, old, new, *_meanings(before, after))
 
 
 def _meanings(*operators: Operator) -> tuple[list[str], ...]:
@@ -72,21 +72,24 @@ def _meanings(*operators: Operator) -> tuple[list[str], ...]:
 def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, new: Manifest) -> Iterator[Finding]:
     had, has = _meanings(before, after)
     named = names_of_both(old, new)
-    gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
+    removed, appeared = (
+        [canonical for canonical in had if canonical not in has],
+        [canonical for canonical in has if canonical not in had],
+    )
     if len(had) < len(has):
-        evidence = expressions_change(gone, come, "aggregate", named)
+        evidence = expressions_change(removed, appeared, "aggregate", named)
         added = breaking("aggregate-added", where, evidence, "agg_schemacheck_off_val")
-        yield from with_line([added], old, new, gone, come)
+        yield from with_line([added], old, new, removed, appeared)
     elif len(had) > len(has):
-        yield breaking("aggregate-removed", where, expressions_change(gone, come, "aggregate", named))
-    elif had != has and not gone and not come:
+        yield breaking("aggregate-removed", where, expressions_change(removed, appeared, "aggregate", named))
+    elif had != has and not removed and not appeared:
         yield from _reordered(where, before, after, old, named)
     else:
         for left, right in zip(before.values, after.values, strict=True):
             names = _output_names(right.meaning, new)
             place = f"{where}, column {names}" if names else where
-            told = _one_aggregate(place, left, right, new.output_mode, named)
-            for found in with_line(told, old, new, [left.meaning], [right.meaning]):
+            findings = _one_aggregate(place, left, right, new.output_mode, named)
+            for found in with_line(findings, old, new, [left.meaning], [right.meaning]):
                 effect = effect_of(
                     found.rule, found.severity, groups=_groups(after), name=f"`{names}`" if names else NAME
                 )
@@ -95,7 +98,7 @@ def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, ne
 
 def _reordered(where: str, before: Operator, after: Operator, old: Manifest, named: Named) -> Iterator[Finding]:
     meanings = _meanings(before, after)
-    names = [[_output_names(meaning, old) for meaning in side] for side in meanings]
+    names = [[_output_names(canonical, old) for canonical in side] for side in meanings]
     known = all(names[0]) and len(set(names[0])) == len(names[0])
     shown = change(names[0], names[1], "order of the aggregates, by their deployed columns")
     evidence = shown if known else expressions_change(meanings[0], meanings[1], "order of the aggregates", named)
@@ -149,10 +152,10 @@ def _one_aggregate(
         yield breaking("aggregate-input-changed", where, evidence, measured)
 
 
-def _output_names(meaning: str, manifest: Manifest) -> str:
+def _output_names(canonical: str, manifest: Manifest) -> str:
     """The output columns that equal an aggregate, else those that contain it."""
-    same = [column.name for column in manifest.columns if column.meaning == meaning]
-    made = [column.name for column in manifest.columns if meaning in column.meaning]
+    same = [column.name for column in manifest.columns if column.meaning == canonical]
+    made = [column.name for column in manifest.columns if canonical in column.meaning]
     return " and ".join((same or made)[:_MOST_NAMES])
 
 
@@ -214,15 +217,18 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
             elif left.type != right.type:
                 yield nullability_changed(noun, place, left, right, named)
         return
-    gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
-    rule = "changed" if gone and come else "added" if come else "removed" if gone else "reordered"
+    removed, added = (
+        [canonical for canonical in had if canonical not in has],
+        [canonical for canonical in has if canonical not in had],
+    )
+    rule = "changed" if removed and added else "added" if added else "removed" if removed else "reordered"
     suffix = f"s-{rule}" if rule == "reordered" else f"-{rule}"
-    both = (gone, come) if gone or come else (had, has)
+    both = (removed, added) if removed or added else (had, has)
     sides = [[_on_side(each, of) for each in side] for side, of in zip(both, (before, after), strict=True)]
     shown = "stored columns" if rule == "reordered" else "stored column"
     evidence = expressions_change(sides[0], sides[1], shown, named)
     effect = ""
-    if rule == "changed" and len(gone) != len(come):
+    if rule == "changed" and len(removed) != len(added):
         evidence = "; ".join(
             (expressions_change(sides[0], [], shown, named), expressions_change([], sides[1], shown, named))
         )
@@ -231,14 +237,14 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
     yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type", effect=effect)
 
 
-def _on_side(meaning: str, operator: Operator) -> str:
+def _on_side(canonical: str, operator: Operator) -> str:
     """A column that a join stores, with the side of the join that it comes from, if its sources show the side."""
     sources = [set(_SOURCE.findall(value.meaning)) for value in operator.values]
     if operator.kind != "join" or not sources or sources[0] & sources[-1]:
-        return meaning
-    of = set(_SOURCE.findall(meaning))
+        return canonical
+    of = set(_SOURCE.findall(canonical))
     side = "left" if of and of <= sources[0] else "right" if of and of <= sources[-1] else ""
-    return f"{side}: {meaning}" if side else meaning
+    return f"{side}: {canonical}" if side else canonical
 
 
 def _python_inputs(where: str, before: Operator, after: Operator, named: Named) -> Iterator[Finding]:
@@ -251,13 +257,13 @@ def _python_inputs(where: str, before: Operator, after: Operator, named: Named) 
         elif had[name].type != has[name].type:
             evidence = change(had[name].type, has[name].type, f"type of {name}")
             yield breaking("input-of-stateful-code-retyped", where, evidence)
-    gone, come = sorted(had.keys() - has.keys()), sorted(has.keys() - had.keys())
-    if gone or come:
+    removed, added = sorted(had.keys() - has.keys()), sorted(has.keys() - had.keys())
+    if removed or added:
         hint = (
             f"{NO_ACTION} if the code reads no removed column; the rehearsal, which runs the code on the last batch, "
         )
         hint += "would show that as an error"
-        yield note("columns-of-stateful-code-changed", where, change(gone, come, "column of the input"), hint=hint)
+        yield note("columns-of-stateful-code-changed", where, change(removed, added, "column of the input"), hint=hint)
 
 
 RULES: tuple[Rule, ...] = (values_changed,)

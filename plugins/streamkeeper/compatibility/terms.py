@@ -132,11 +132,11 @@ def only_part(before: Term, after: Term) -> tuple[str, str] | None:
 def _only_text(before: str, after: str) -> tuple[str, str] | None:
     """As ``only_part``, for an element of a list within the text, such as a field of a struct."""
     start, end = _shared(before, after)
-    gone, come = before[start : len(before) - end], after[start : len(after) - end]
-    text = come or gone
-    if (gone and come) or not (text.startswith(",") or text.endswith(",")):
+    removed, added = before[start : len(before) - end], after[start : len(after) - end]
+    text = added or removed
+    if (removed and added) or not (text.startswith(",") or text.endswith(",")):
         return None
-    return "added" if come else "removed", text.strip(", ")
+    return "added" if added else "removed", text.strip(", ")
 
 
 def _pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
@@ -216,9 +216,9 @@ def _elided(texts: Iterable[str | None]) -> list[str]:
     """The texts, with one mark for each run of omitted ones."""
     found: list[str] = []
     for text in texts:
-        told = CUT if text is None else text
-        if told != CUT or not found or found[-1] != CUT:
-            found.append(told)
+        part_text = CUT if text is None else text
+        if part_text != CUT or not found or found[-1] != CUT:
+            found.append(part_text)
     return found
 
 
@@ -242,8 +242,8 @@ def short(term: Term, width: int) -> str:
         parts.append(text if len(text) <= max(12, room // len(term.parts)) else None)
     if all(part is None for part in parts):
         parts[0] = short(term.parts[0], max(room - len(CUT), len(str(parts[-1]))))
-    told = f"{term.before}{term.between.join(_elided(parts))}{term.after}"
-    return told if len(told) <= 2 * width else f"{told[:width]}{CUT}"
+    rendered = f"{term.before}{term.between.join(_elided(parts))}{term.after}"
+    return rendered if len(rendered) <= 2 * width else f"{rendered[:width]}{CUT}"
 
 
 def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Term | None, Term | None]]:

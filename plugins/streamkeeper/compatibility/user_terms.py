@@ -79,14 +79,14 @@ class Detail(IntEnum):
     ALL = 3
 
 
-def term_of(meaning: str, detail: Detail = Detail.PLAIN, *, labels: bool = False, names: Names = NO_NAMES) -> Term:
+def term_of(canonical: str, detail: Detail = Detail.PLAIN, *, labels: bool = False, names: Names = NO_NAMES) -> Term:
     """Return an expression as its author would write it; ``labels``: whether each column is shown with its source."""
     try:
-        if len(meaning) <= _LONGEST:
-            return _Reader(detail, names, labels=labels).read(meaning)
-        return leaf(without_digests(meaning))
+        if len(canonical) <= _LONGEST:
+            return _Reader(detail, names, labels=labels).read(canonical)
+        return leaf(without_digests(canonical))
     except (ValueError, RecursionError):
-        return leaf(without_digests(meaning))
+        return leaf(without_digests(canonical))
 
 
 class _Reader:
@@ -113,8 +113,8 @@ class _Reader:
         for by in ("; ", " and ", " or "):
             parts = split(text, by)
             if len(parts) > 1:
-                told = [part for part in parts if part != _ALL_ROWS]
-                return Term("", tuple(map(self.read, told)), by)
+                columns = [part for part in parts if part != _ALL_ROWS]
+                return Term("", tuple(map(self.read, columns)), by)
         if found := _STRUCT_FIELD.match(text):
             name, inner = text[2 : found.end() - 2], self.read(text[found.end() :])
             return inner if str(inner).endswith(name) and not self._types else Term("", (inner,), "", f" as {name}")
@@ -129,8 +129,8 @@ class _Reader:
         if colon > 0 and _TYPE.fullmatch(text[colon + 1 :]):
             inner, kind = text[:colon], text[colon + 1 :]
             literal = literal_of(inner, kind)
-            told = self._untyped(inner) if literal is None else leaf(literal)
-            return Term("", (told, Term("(", (type_term(kind),), "", ")")), " ") if self._types else told
+            term = self._untyped(inner) if literal is None else leaf(literal)
+            return Term("", (term, Term("(", (type_term(kind),), "", ")")), " ") if self._types else term
         return self._untyped(text)
 
     def _untyped(self, text: str) -> Term:
@@ -174,9 +174,9 @@ class _Reader:
             if found := pattern.fullmatch(text):
                 return read(self, found)
         inner = text[len(name) + 1 : -1]
-        given = split(inner, ", ") if inner else []
-        named = {found[1]: argument[found.end() :] for argument in given if (found := _ARGUMENT.match(argument))}
-        plain = [argument for argument in given if not _ARGUMENT.match(argument) and not argument.startswith("in ")]
+        arguments = split(inner, ", ") if inner else []
+        named = {found[1]: argument[found.end() :] for argument in arguments if (found := _ARGUMENT.match(argument))}
+        plain = [argument for argument in arguments if not _ARGUMENT.match(argument) and not argument.startswith("in ")]
         if name in OPERATORS and len(plain) == 2:
             return self.read_operator(name, *plain)
         if name == "cast" and plain and "dataType" in named:
@@ -195,8 +195,8 @@ class _Reader:
             return self._moved(*plain)
         if name in ("getarrayitem", "getmapvalue") and len(plain) == 2:
             return Term("", (self.read(plain[0]), Term("[", (self.read(plain[1]),), "", "]")), "")
-        if name == "either" and (told := self._every_branch(plain)):
-            return Term("every branch: ", (told,), "")
+        if name == "either" and (branch := self._every_branch(plain)):
+            return Term("every branch: ", (branch,), "")
         if name == "lambda":
             return self._lambda(inner)
         if name == "each" and (sliding := _sliding(plain)):
@@ -208,7 +208,7 @@ class _Reader:
         if name == "pythonudf":
             called = self._names.get(int(named.get("func", -1)), "python_function")
             return Term(f"{called}(", tuple(map(self.read, plain)), ", ", ")")
-        return self._function(name, plain, named, given)
+        return self._function(name, plain, named, arguments)
 
     def _every_branch(self, branches: list[str]) -> Term | None:
         """The expression that every branch of a union has, apart from the branch's own sources; None if they differ, or
@@ -220,10 +220,12 @@ class _Reader:
         found = [reader.read(branch) for branch in branches]
         return found[0] if len(set(map(str, found))) == 1 else None
 
-    def _function(self, name: str, plain: list[str], named: dict[str, str], given: list[str]) -> Term:
+    def _function(self, name: str, plain: list[str], named: dict[str, str], arguments: list[str]) -> Term:
         parts = [self.read(argument) for argument in plain if argument not in ("True", "False") or self._options]
         if self._options:
-            parts += [leaf(argument) for argument in given if argument.startswith("in ") and argument != "in session"]
+            parts += [
+                leaf(argument) for argument in arguments if argument.startswith("in ") and argument != "in session"
+            ]
             parts += [leaf(option) for option in _options(named.get("options", ""))]
         if self._types:
             parts += [

@@ -43,16 +43,16 @@ def answer_lines(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     hide_secrets(secrets)
-    given: dict[str, str] = json.loads(arguments[0])
+    options: dict[str, str] = json.loads(arguments[0])
     # Output of a job's own code or of a library must not mix with the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     with TemporaryDirectory(prefix=f"streamkeeper-{name}-", ignore_cleanup_errors=True) as folder:
         scratch = Path(folder)
-        filled = substitute(given, secrets)
+        filled = substitute(options, secrets)
         try:
             conf = session_conf(filled, scratch, name)
-            secret = {key: conf[key] for key, value in given.items() if filled[key] != value}
+            secret = {key: conf[key] for key, value in options.items() if filled[key] != value}
             session = start_session(conf, secret, scratch, [PACKAGES])
         except Exception as error:
             sys.stderr.write(f"error: {' '.join(redact(describe_fault(error), secrets).split())}\n")

@@ -183,9 +183,9 @@ def another_writers_file(links: Sequence[Link]) -> str:
 def _no_room(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:
     if link.java:
         foreign = link.kind and not link.kind.startswith(("org.apache.spark.", "py4j."))
-        told = next((words for words in _NO_ROOM if words in link.message), "") if foreign else ""
-        if told:
-            return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY if told == _NO_MEMORY else Fault.DISK_FULL)
+        sign = next((words for words in _NO_ROOM if words in link.message), "") if foreign else ""
+        if sign:
+            return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY if sign == _NO_MEMORY else Fault.DISK_FULL)
         if link.short in _OUT_OF_MEMORY and "native thread" in link.message:
             return Judged(Cause.CAPACITY, Fault.OUT_OF_MEMORY)
         return None
@@ -281,8 +281,8 @@ def _errno(link: Link) -> int:
     if link.error is not None:
         return (link.error.errno or 0) if isinstance(link.error, OSError) else 0
     kind = getattr(builtins, link.kind, None)
-    told = _ERRNO.match(link.message) if isinstance(kind, type) and issubclass(kind, OSError) else None
-    return int(told[1]) if told else 0
+    matched = _ERRNO.match(link.message) if isinstance(kind, type) and issubclass(kind, OSError) else None
+    return int(matched[1]) if matched else 0
 
 
 def _by_sinks(link: Link, _: Sequence[Link], root: Path | None) -> Judged | None:

@@ -138,11 +138,11 @@ def _checkpoints_of(request: CheckRequest, deployed: Mapping[str, object]) -> di
     """
     if "" not in request.checkpoints:
         return dict(request.checkpoints)
-    given = request.checkpoints[""]
-    found = _found_in(given)
+    checkpoint = request.checkpoints[""]
+    found = _found_in(checkpoint)
     wanted = [request.query] if request.query else sorted(deployed)
     if len(wanted) == 1 and (not found or "" in found):
-        return {wanted[0]: found.get("", given)}
+        return {wanted[0]: found.get("", checkpoint)}
     missing = [name for name in wanted if name not in found]
     if "" in found or missing == wanted:
         raise InvalidInput(
@@ -152,7 +152,7 @@ def _checkpoints_of(request: CheckRequest, deployed: Mapping[str, object]) -> di
         )
     if missing:
         raise InvalidInput(
-            f"{given} has no checkpoint of query {', '.join(missing)}",
+            f"{checkpoint} has no checkpoint of query {', '.join(missing)}",
             hint=f"check one of {', '.join(sorted(found))} with `--query NAME`",
         )
     return {name: found[name] for name in wanted}

@@ -39,8 +39,8 @@ class Continuity:
         itself. Raises InputGone after ``refuse_input``.
         """
         self._must_have_its_input()
-        told = [batch for batch in (self._known.committed, self._done) if batch is not None]
-        must_be_there(self._directory.fresh(), self._now(committed=max(told, default=None)))
+        batches = [batch for batch in (self._known.committed, self._done) if batch is not None]
+        must_be_there(self._directory.fresh(), self._now(committed=max(batches, default=None)))
         if self._admitted is not None and not self._directory.fresh().has(f"offsets/{self._admitted}"):
             # Spark would plan the batch again with other rows, and the output may already have the batch of this id.
             raise CheckpointLost(

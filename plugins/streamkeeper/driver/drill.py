@@ -79,4 +79,4 @@ def _must_be_whole(checkpoint: Tree, planned: PlannedQuery) -> None:
 
 
 if __name__ == "__main__":
-    end(answer_lines(sys.argv[1:], "drill", lambda *given: Driller(*given).answer))
+    end(answer_lines(sys.argv[1:], "drill", lambda *arguments: Driller(*arguments).answer))

@@ -100,7 +100,7 @@ def log_as(job: str, instance: str) -> None:
     _LINES.setFormatter(LineFormatter({"job": job, "instance": instance}))
 
 
-def say(text: str, *, query: str = "", level: int = logging.INFO) -> None:
+def log_line(text: str, *, query: str = "", level: int = logging.INFO) -> None:
     """Write one line to the instance's log."""
     _LOG.log(level, "%s", text, extra={"query": query})
 
@@ -126,7 +126,7 @@ def end_process(
     if session is not None:
         session.kill()
     if ending.error:
-        say(f"{ending.state.value}: {ending.error}", level=logging.ERROR)
+        log_line(f"{ending.state.value}: {ending.error}", level=logging.ERROR)
     if status_reporter is not None:
         status_reporter.state, status_reporter.error, status_reporter.waiting = ending.state, ending.error, ""
         status_reporter.cause = ending.cause.value if ending.cause is not None else ""
@@ -136,7 +136,7 @@ def end_process(
         try:
             channel.write_status(status_reporter.compose)
         except StreamkeeperError as error:
-            say(f"the last status could not be written: {error}", level=logging.WARNING)
+            log_line(f"the last status could not be written: {error}", level=logging.WARNING)
         crash_point("driver.end.after")
     if scratch is not None:
         shutil.rmtree(scratch, ignore_errors=True)

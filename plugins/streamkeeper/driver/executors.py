@@ -95,11 +95,11 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
         ) from error
 
 
-def lacks_python(told: str) -> bool:
+def lacks_python(message: str) -> bool:
     """Whether Spark's text of a failed task shows that the executor's Python is missing, lacks a package or has another
     version than the driver's. The next task on that executor would then fail, too.
     """
-    return any(sign in told for sign in _OF_ITS_PYTHON)
+    return any(sign in message for sign in _OF_ITS_PYTHON)
 
 
 def _archives(root: Path, scratch: Path) -> Iterator[str]:

@@ -39,4 +39,4 @@ class Exporter:
 
 
 if __name__ == "__main__":
-    end(answer_lines(sys.argv[1:], "export", lambda *given: Exporter(*given).answer))
+    end(answer_lines(sys.argv[1:], "export", lambda *arguments: Exporter(*arguments).answer))

@@ -70,20 +70,22 @@ def describe_links(links: Sequence[Link]) -> str:
     if taken := another_writers_file(links):
         return f"another driver writes this checkpoint: {taken} existed before this driver wrote it"
     kept = [link for link in links if not _says_nothing(link)]
-    told = [link for link in kept if link.message] or kept or [link for link in links if link.message] or [*links]
-    if not told:
+    with_message = (
+        [link for link in kept if link.message] or kept or [link for link in links if link.message] or [*links]
+    )
+    if not with_message:
         return "no message"
-    worker = next((link for link in told if not link.java and link.error is None), None)
-    file = next(filter(None, (link.path or _file_in(link) for link in told)), "")
-    named = [link for link in told if link.condition and not link.condition.startswith((_READING, _OF_WORKERS))]
+    worker = next((link for link in with_message if not link.java and link.error is None), None)
+    file = next(filter(None, (link.path or _file_in(link) for link in with_message)), "")
+    named = [link for link in with_message if link.condition and not link.condition.startswith((_READING, _OF_WORKERS))]
     if worker is not None:
         condition = f"{_OF_WORKERS}: " if _has_condition(links, _OF_WORKERS) else ""
-        line = f"{condition}{_of_worker(worker, told)}"
+        line = f"{condition}{_of_worker(worker, with_message)}"
     elif named:
-        head, last = named[0], told[-1]
+        head, last = named[0], with_message[-1]
         line = f"{head.condition}: {_message(head)}" if head is last else f"{head.condition}: {_short(last)}"
     else:
-        first, last = told[0], told[-1]
+        first, last = with_message[0], with_message[-1]
         condition = f"{first.condition}: " if first.condition else ""
         line = f"{condition}{_short(last) if last is not first or not condition else _message(last)}"
     if file and file not in line:
@@ -111,12 +113,12 @@ def _has_condition(links: Sequence[Link], condition: str) -> bool:
     return any(link.condition == condition for link in links)
 
 
-def _of_worker(worker: Link, told: Sequence[Link]) -> str:
+def _of_worker(worker: Link, links: Sequence[Link]) -> str:
     """Return place, class and message, and the first cause of a chained error."""
     own = [frame for frame in worker.frames if not any(part in frame for part in _WORKERS_OWN)]
     file, _, line = own[0].rpartition(":") if own else ("", "", "")
     place = f"{Path(file).name}:{line}: " if own else ""
-    chained = [link for link in told if not link.java and link.error is None]
+    chained = [link for link in links if not link.java and link.error is None]
     root = f", caused by {_short(chained[-1])}" if chained[-1] is not worker else ""
     return f"{place}{_short(worker)}{root}"
 

@@ -188,8 +188,8 @@ class _QueryLooks:
             deployed, manifest = self._look_at_checkpoint(checkpoint)
             if again := describe_replaced(self._of.topics.get(self._name, {}), self._topics):
                 # Also if the checkpoint's files forbid the other examinations: a restore then needs the approval.
-                told = "; ".join(clause for _, clause in again)
-                self._found.setdefault(Look.SOURCES, (observations.topic_created_again(again[0][0], told),))
+                text = "; ".join(clause for _, clause in again)
+                self._found.setdefault(Look.SOURCES, (observations.topic_created_again(again[0][0], text),))
         else:
             self._look(Look.SINK, self._owner)
         return QueryEvidence(

@@ -94,8 +94,8 @@ def _set_conf(session: SparkSession, key: str, value: str) -> None:
     except Exception as error:
         # Resources and similar settings belong to the process; they do not affect a query's results.
         if key.startswith("spark.sql.") and "CANNOT_MODIFY" not in str(error):
-            told = next(iter(str(error).splitlines()), type(error).__name__)
-            raise InvalidInput(f"conf {key}={value}: {told}", hint="correct the conf's value") from error
+            message = next(iter(str(error).splitlines()), type(error).__name__)
+            raise InvalidInput(f"conf {key}={value}: {message}", hint="correct the conf's value") from error
         if key.startswith("spark.sql.") and session.conf.get(key, None) != value:
             raise Unsupported(
                 f"conf {key} can only be set when Spark starts", hint="check this candidate in a separate command"

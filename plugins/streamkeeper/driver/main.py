@@ -15,7 +15,7 @@ from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.discarding import discard_left
-from streamkeeper.driver.ending import Ending, end_process, ending_for, jvm_ended, log_as, say
+from streamkeeper.driver.ending import Ending, end_process, ending_for, jvm_ended, log_as, log_line
 from streamkeeper.driver.executors import must_answer, must_fit, must_fit_any_node, wait_for_executors
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_again, check_manifests
@@ -171,9 +171,9 @@ class Driver:
             wanted = read_listen(self._settings.driver_metrics, where="STREAMKEEPER_DRIVER_METRICS")
             port, _ = serve_metrics(wanted, lambda: of_driver(self._spec.job, self._status_reporter.status()))
         except InvalidInput as error:
-            say(f"no metrics: {error}", level=logging.WARNING)
+            log_line(f"no metrics: {error}", level=logging.WARNING)
             return
-        say(f"metrics at http://{wanted.address}:{port}/metrics")
+        log_line(f"metrics at http://{wanted.address}:{port}/metrics")
 
     def _start_session(self, root: Path) -> Session:
         # The supervisor has proven that the previous generation has terminated, so its files here are unused.
@@ -296,8 +296,8 @@ class Driver:
                 case CommandKind.STOP:
                     self._discard_left(planned, orders)
                     raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
-        given = {command.kind: command for command in orders}
-        return given.get(CommandKind.GO) or given.get(CommandKind.SHADOW)
+        latest = {command.kind: command for command in orders}
+        return latest.get(CommandKind.GO) or latest.get(CommandKind.SHADOW)
 
     def _discard_left(self, planned: dict[str, PlannedQuery], orders: list[Command]) -> None:
         discard_left(self._channel, self._spec, self._generation, planned, orders)
@@ -313,7 +313,7 @@ class Driver:
     def _lose_store(self, silent_s: float) -> None:
         # Set this first, so that the main thread has the reason for its JVM's end, if it exits before this thread does.
         self._store_lost = True
-        say(f"lost the store for {silent_s:.0f} s", level=logging.ERROR)
+        log_line(f"lost the store for {silent_s:.0f} s", level=logging.ERROR)
         if self._session is not None:
             self._session.kill()
         os._exit(ExitCode.STORE_LOST)
@@ -343,6 +343,6 @@ def main(arguments: Sequence[str]) -> NoReturn:
         driver = Driver(job, instance, int(generation), read_settings(os.environ), secrets, claim=claim)
     except Exception as error:
         ending = ending_for(error, redact(describe_fault(error), secrets))
-        say(f"{ending.state.value}: {ending.error}", level=logging.ERROR)
+        log_line(f"{ending.state.value}: {ending.error}", level=logging.ERROR)
         os._exit(ending.code)
     driver.run()

@@ -220,20 +220,20 @@ class Meter:
         return HistoryPoint(at=now, slowest_batch_s=slowest, signals=self.signals(now))
 
     def _count_repairs(self, operators: Sequence[OperatorProgress]) -> None:
-        told = tuple(operator.customMetrics.rocksdbNumSnapshotsAutoRepaired for operator in operators)
-        before = self._repairs if len(self._repairs) == len(told) else (0,) * len(told)
-        self._repaired += sum(max(0, now - then) for now, then in zip(told, before, strict=True))
-        self._repairs = told
+        repairs = tuple(operator.customMetrics.rocksdbNumSnapshotsAutoRepaired for operator in operators)
+        before = self._repairs if len(self._repairs) == len(repairs) else (0,) * len(repairs)
+        self._repaired += sum(max(0, now - then) for now, then in zip(repairs, before, strict=True))
+        self._repairs = repairs
 
     def _sources(self, now: float) -> tuple[SourceSignals, ...]:
-        told = self._newest.sources if self._newest else []
-        looks = self._looks if len(self._looks) == len(told) or not told else (SourceLook(),) * len(told)
+        sources = self._newest.sources if self._newest else []
+        looks = self._looks if len(self._looks) == len(sources) or not sources else (SourceLook(),) * len(sources)
         return tuple(
-            self._source(position, told[position] if told else SourceProgress(), look, now)
-            for position, look in enumerate(looks or (SourceLook(),) * len(told))
+            self._source(position, sources[position] if sources else SourceProgress(), look, now)
+            for position, look in enumerate(looks or (SourceLook(),) * len(sources))
         )
 
-    def _source(self, position: int, told: SourceProgress, look: SourceLook, now: float) -> SourceSignals:
+    def _source(self, position: int, progress: SourceProgress, look: SourceLook, now: float) -> SourceSignals:
         lag = self._lags[position] if position < len(self._lags) else None
         if lag is None or (look.lag_records is not None and self._looked_at - (self._committed_at or 0) > STALE_S):
             lag = look.lag_records
@@ -244,7 +244,7 @@ class Meter:
             # No data was read since that request: the unread data has waited longer by the time since.
             waited += max(0.0, now - self._looked_at)
         return SourceSignals(
-            source=told.description,
+            source=progress.description,
             lag_records=lag,
             lag_files=look.lag_files,
             too_old_files=look.too_old_files,

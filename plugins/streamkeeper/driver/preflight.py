@@ -62,13 +62,13 @@ def look_at_history(
     from streamkeeper.inspection.source_readers import missing_after, replaced_places
 
     try:
-        told = ""
+        clauses_text = ""
         for source, gaps in missing_after(query, checkpoint, None, ids=topics).items():
-            told += (clauses := "; ".join(gap.told for gap in gaps))
+            clauses_text += (clauses := "; ".join(gap.sentence for gap in gaps))
             yield observations.history_gone(source, clauses)
         # Also a topic that joined after the checkpoint's first batch.
         for kind, clause in replaced_places(query, topics, present) if topics else ():
-            if clause not in told:
+            if clause not in clauses_text:
                 yield observations.history_gone(kind, clause)
     except SourceOutOfReach as error:
         yield observations.history_gone(f"({error.kind})", f"the content of the topics is unknown: {error}")
@@ -123,8 +123,8 @@ def _open_input(query: Query, checkpoint: Tree, batch: int) -> Iterator[Finding]
     if doubling := doubling_files(checkpoint.fresh(), batch):
         yield observations.input_names_unreadable(doubling_names(batch, doubling).message)
     found = open_input(checkpoint.fresh(), batch, unseen=unseen_by(query))
-    if found.gone:
-        yield observations.input_gone(found.gone, pending=True)
+    if found.missing:
+        yield observations.input_gone(found.missing, pending=True)
     if found.unchecked:
         yield observations.input_not_checked(found.unchecked)
 
@@ -135,14 +135,14 @@ def _topics(query: Query, checkpoint: Tree, ids: Mapping[str, str] | None) -> It
 
     try:
         for source, gaps in missing_after(query, checkpoint, last_committed(checkpoint.fresh()), ids=ids).items():
-            told = "; ".join(gap.told for gap in gaps)
+            gaps_text = "; ".join(gap.sentence for gap in gaps)
             if all(gap.again for gap in gaps):
-                yield observations.topic_created_again(source, told)
+                yield observations.topic_created_again(source, gaps_text)
             elif all(gap.passed_over for gap in gaps):
-                yield observations.topic_passed_over(source, told)
+                yield observations.topic_passed_over(source, gaps_text)
             else:
                 dropped = all(gap.dropped for gap in gaps)
-                yield observations.topic_short(source, told, answered=True, dropped=dropped)
+                yield observations.topic_short(source, gaps_text, answered=True, dropped=dropped)
     except SourceOutOfReach as error:
         yield observations.topic_short(f"({error.kind})", str(error), answered=False)
 

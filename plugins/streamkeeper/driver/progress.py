@@ -32,8 +32,8 @@ IDLE_HISTORY_EVERY_S = 120.0
 
 def _behind(sources: list[SourceProgress]) -> int | None:
     """Return how many records the sources have beyond the batch, if a source reports it."""
-    told = [lag for source in sources if (lag := reported_lag(source.metrics)) is not None]
-    return round(max(told)) if told else None
+    lags = [lag for source in sources if (lag := reported_lag(source.metrics)) is not None]
+    return round(max(lags)) if lags else None
 
 
 class StatusReporter:
@@ -284,8 +284,8 @@ class EventListener:
         """Record a committed batch."""
         with self._timings.measure("progress"):
             with self._timings.measure("progress.event"):
-                told = event.json()
-            progress = self._decoder.decode(told).progress
+                encoded = event.json()
+            progress = self._decoder.decode(encoded).progress
             self._status_reporter.note_trigger(progress.name, progress)
         self._wakeups.ring(Wakeup.PROGRESS)
 

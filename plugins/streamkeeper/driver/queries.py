@@ -24,7 +24,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import parse_trigger
 from streamkeeper.driver.causes import is_lost_worker, judge, judge_links
 from streamkeeper.driver.continuity import Continuity
-from streamkeeper.driver.ending import say
+from streamkeeper.driver.ending import log_line
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.faults import describe_fault, describe_links
 from streamkeeper.driver.gate import Gate
@@ -171,10 +171,10 @@ class ServedQuery:
         """Raise InputGone if the batch that a start reruns would lack files; also covers restarts in the process."""
         unseen = other_s3(self._planned.manifest.confs, os.environ)
         found = find_open_input(self.checkpoint.fresh(), lambda: unseen)
-        if found.gone:
-            raise InputGone(found.gone, hint=PUT_BACK)
+        if found.missing:
+            raise InputGone(found.missing, hint=PUT_BACK)
         if found.unchecked:
-            say(found.unchecked, query=self.name, level=logging.WARNING)
+            log_line(found.unchecked, query=self.name, level=logging.WARNING)
 
     def serve_under(self, claim: Claim, writer: SinkWriter) -> SinkWriter:
         """Continue the query under another claim, with the writer of that claim. The gate must be held. Returns the

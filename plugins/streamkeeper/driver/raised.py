@@ -276,11 +276,11 @@ def _of_lost_task(link: Link) -> tuple[Link, ...]:
     task = _TASK.match(link.message)
     if task is None:
         return ()
-    told = link.message[task.end() :].partition("\nDriver stacktrace:")[0]
-    lost = _LOST_EXECUTOR.match(told)
+    message = link.message[task.end() :].partition("\nDriver stacktrace:")[0]
+    lost = _LOST_EXECUTOR.match(message)
     if lost is not None:
         return (Link(kind="ExecutorLostFailure", message=f"{lost[1]}: {lost[2] or 'no reason given'}", java=True),)
-    return links_of_text(told)
+    return links_of_text(message)
 
 
 def _of_traceback(block: str) -> Link | None:

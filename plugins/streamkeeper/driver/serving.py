@@ -14,7 +14,7 @@ from streamkeeper.driver.causes import GivenUp, judge
 from streamkeeper.driver.comparing import Comparing
 from streamkeeper.driver.cutover import cut_over, hold
 from streamkeeper.driver.discarding import discard_shadows
-from streamkeeper.driver.ending import Ending, say, will_restart
+from streamkeeper.driver.ending import Ending, log_line, will_restart
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.garbage import collect_regularly
 from streamkeeper.driver.job_loading import PlannedQuery
@@ -242,15 +242,15 @@ class Serving:
     def _stop_queries(self, patience_s: float = float("inf")) -> None:
         for query in self._queries.values():
             query.gate.close()
-        told, deadline = False, clock.monotonic() + patience_s
+        reported, deadline = False, clock.monotonic() + patience_s
         while clock.monotonic() < deadline:
             self._observer.check_jvm()
             self._note_ends()
             running = [query for query in self._queries.values() if not query.stop_in_gap()]
             if not running:
                 return
-            if not told:
-                told = self._recorder.try_to_tell()
+            if not reported:
+                reported = self._recorder.try_to_tell()
             self._context.wakeups.wait(_DRAIN_LOOK_S)
 
     def _try_to_discard(self) -> None:
@@ -259,7 +259,7 @@ class Serving:
         try:
             self._discard()
         except Exception as error:
-            say(f"the shadow output could not be removed: {describe_fault(error)}", level=logging.WARNING)
+            log_line(f"the shadow output could not be removed: {describe_fault(error)}", level=logging.WARNING)
 
     def _discard(self) -> None:
         if self._comparing is not None:

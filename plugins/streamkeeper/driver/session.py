@@ -65,12 +65,12 @@ _OUT_OF_MEMORY = frozenset({3, 52})
 
 
 def session_conf(
-    given: Mapping[str, str], scratch: Path, name: str, *, master: str = "", archive: str = ""
+    release_conf: Mapping[str, str], scratch: Path, name: str, *, master: str = "", archive: str = ""
 ) -> dict[str, str]:
     """Return the session's confs. They consist of the release's confs and of defaults for confs that the release does
     not set. The installation's jars are added to the release's jars.
 
-    ``given``: the release's confs.
+    ``release_conf``: the release's confs.
     ``scratch``: the driver's scratch directory.
     ``name``: the application's name.
     ``master``: the master whose executors run the tasks; empty if threads of the driver run them.
@@ -79,9 +79,9 @@ def session_conf(
     Spark's UI stays disabled even if an older release enables it, because the UI listens on every interface and has no
     login. Raises the errors of ``check_conf``, and Unsupported.
     """
-    check_conf(given)
+    check_conf(release_conf)
     conf = {
-        "spark.master": master or own_threads(given),
+        "spark.master": master or own_threads(release_conf),
         "spark.app.name": name,
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -93,14 +93,14 @@ def session_conf(
         **_FOR_THE_UI,
     }
     conf |= _ELSEWHERE if master else _HERE
-    conf |= given
+    conf |= release_conf
     conf = {key: value for key, value in conf.items() if key.lower() != UI} | {UI: "false"}
     checkpoints = os.environ.get("STREAMKEEPER_CHECKPOINTS", "")
-    jars = (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""), checkpoints))
+    jars = (release_conf.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""), checkpoints))
     if any(jars):
         conf[_JARS] = ",".join(filter(None, jars))
     if archive:
-        conf[_ARCHIVES] = ",".join(filter(None, (given.get(_ARCHIVES, ""), f"{archive}#{_UNPACKED}")))
+        conf[_ARCHIVES] = ",".join(filter(None, (release_conf.get(_ARCHIVES, ""), f"{archive}#{_UNPACKED}")))
     if scheme_of(checkpoints) == "s3a":
         conf = {**s3a_conf(os.environ), **conf}
     # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB), which are removed with the scratch
@@ -111,7 +111,7 @@ def session_conf(
         f"-Djava.io.tmpdir={shlex.quote(str(scratch / 'tmp'))} -XX:-UsePerfData -XX:MetaspaceSize=256m "
         f"-Djdk.lang.Process.launchMechanism=VFORK {class_archive()}"
     )
-    conf[_JAVA_OPTIONS] = f"{ours} {given.get(_JAVA_OPTIONS, '')}".strip()
+    conf[_JAVA_OPTIONS] = f"{ours} {release_conf.get(_JAVA_OPTIONS, '')}".strip()
     return conf
 
 

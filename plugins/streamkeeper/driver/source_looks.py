@@ -18,7 +18,7 @@ from streamkeeper.checkpoints.input_files import other_s3
 from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.unread_files import UnreadFiles
-from streamkeeper.driver.ending import say
+from streamkeeper.driver.ending import log_line
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.queries import ServedQuery
@@ -90,7 +90,7 @@ class QueryLooks:
         self._failed = True
         if not self._said:
             text = f"the query's backlog cannot be read: {describe_fault(error)}"
-            say(text, query=self._query.name, level=logging.WARNING)
+            log_line(text, query=self._query.name, level=logging.WARNING)
 
     def _sources(self) -> Iterator[SourceLook]:
         tree = self._query.checkpoint.fresh()
@@ -125,7 +125,7 @@ class QueryLooks:
         except OtherTopic as error:
             if not self._refused:
                 self._refused = True
-                say(error.message, query=self._query.name, level=logging.WARNING)
+                log_line(error.message, query=self._query.name, level=logging.WARNING)
                 self._query.refuse_input(error)
             return SourceLook()
 

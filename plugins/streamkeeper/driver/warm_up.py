@@ -42,14 +42,14 @@ def warm_up(
     ``scratch``: where clones are made.
     ``rehearsed``: query -> result of the rehearsal, for queries that were already rehearsed.
     """
-    told: list[str] = []
+    outcomes: list[str] = []
     for name, query in planned.items():
         try:
-            told.append(rehearsed.get(name, "") or _warm_up(spark, query, live.get(name), f"{scratch}/{name}"))
+            outcomes.append(rehearsed.get(name, "") or _warm_up(spark, query, live.get(name), f"{scratch}/{name}"))
         except Exception as error:
-            told.append(f"{describe_fault(error)} (query {name})")
-    failed = [sentence for sentence in told if not sentence.startswith("ok: ")]
-    return "; ".join(failed or told)
+            outcomes.append(f"{describe_fault(error)} (query {name})")
+    failed = [sentence for sentence in outcomes if not sentence.startswith("ok: ")]
+    return "; ".join(failed or outcomes)
 
 
 def touch(spark: SparkSession, folder: str) -> None:
@@ -86,23 +86,23 @@ def rehearse_query(
     from streamkeeper.inspection.rehearsal import rehearse
 
     found = rehearse(spark, query, checkpoint, scratch, timeout_s=timeout_s)
-    told = ""
+    outcome = ""
     if not found.ok:
-        told = f"{found.error_class}: {found.message} (query {query.name})"
+        outcome = f"{found.error_class}: {found.message} (query {query.name})"
     elif found.batch is not None:
-        told = f"ok: {query.name} {found.did} in {found.seconds:.1f} s"
-    return told, tuple(_findings_of(found))
+        outcome = f"ok: {query.name} {found.did} in {found.seconds:.1f} s"
+    return outcome, tuple(_findings_of(found))
 
 
 def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: str) -> str:
-    query, told = planned.query, ""
+    query, outcome = planned.query, ""
     restore_confs(query.df.sparkSession, planned.confs)
     checkpoint = tree_at(live) if live is not None else None
     if checkpoint is not None and "commits/" in checkpoint.names(""):
-        told, _ = rehearse_query(spark, query, checkpoint, scratch, timeout_s=TIMEOUT_S)
-    if not told:
+        outcome, _ = rehearse_query(spark, query, checkpoint, scratch, timeout_s=TIMEOUT_S)
+    if not outcome:
         query.sink.rehearse(spark.createDataFrame([], query.df.schema))
-    return told or f"ok: {query.name} has no batch to rerun yet"
+    return outcome or f"ok: {query.name} has no batch to rerun yet"
 
 
 def _findings_of(found: Rehearsal) -> Iterator[Finding]:

@@ -31,8 +31,8 @@ _KINDS = {
 
 def told_error(look: JobLook) -> str:
     """Return the last error of the whole job, or the reason why the job's driver waits; empty if there is neither."""
-    told = look.exit.error if look.exit is not None else ""
-    return told or ((look.status.error or look.status.waiting) if look.status is not None else "")
+    error = look.exit.error if look.exit is not None else ""
+    return error or ((look.status.error or look.status.waiting) if look.status is not None else "")
 
 
 def told_fault(look: JobLook) -> str:
@@ -50,9 +50,9 @@ def told_cause(look: JobLook) -> Cause | None:
     """
     end, status = look.exit, look.status
     text = end.cause if end is not None else status.cause if status is not None else ""
-    told = next((cause for cause in Cause if cause.value == text), None)
-    by_code = cause_of_code(end.code) if end is not None and told is None else None
-    return told or (by_code if by_code is not Cause.FAILURE else None)
+    recorded = next((cause for cause in Cause if cause.value == text), None)
+    by_code = cause_of_code(end.code) if end is not None and recorded is None else None
+    return recorded or (by_code if by_code is not Cause.FAILURE else None)
 
 
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
@@ -60,11 +60,11 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     entry for the whole job has an empty name.
     """
     queries = look.status.queries.items() if look.status is not None else ()
-    told = {"": (told_fault(look), told_error(look))}
-    told |= {query: (status.fault, status.error) for query, status in queries if status.error}
+    reported = {"": (told_fault(look), told_error(look))}
+    reported |= {query: (status.fault, status.error) for query, status in queries if status.error}
     # Kinds that fit the recorded cause take precedence over other kinds that the text matches.
     likely = _KINDS.get(told_cause(look) or Cause.FAILURE, ())
-    kinds = {query: (fault_of(recorded, text, likely), text) for query, (recorded, text) in told.items()}
+    kinds = {query: (fault_of(recorded, text, likely), text) for query, (recorded, text) in reported.items()}
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
     if likely and not any(fault in likely for fault, _ in found.values()):
         found[""] = (likely[0], told_error(look) or "it reported no error")
@@ -99,8 +99,8 @@ def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
 def _dead(look: JobLook, _: float) -> Found:
     if is_gone(look):
         who = look.instance or "its driver"
-        gone = f"{who} counts as terminated" if look.stated else f"no process of {who} is left"
-        yield "", f"{gone}: {_last_word(look)}{look.why or 'not seen'}"
+        evidence = f"{who} counts as terminated" if look.stated else f"no process of {who} is left"
+        yield "", f"{evidence}: {_last_word(look)}{look.why or 'not seen'}"
 
 
 def _last_word(look: JobLook) -> str:
@@ -131,16 +131,16 @@ def _used_up(look: JobLook) -> bool:
     """Whether the supervisor gave up: it was not killed, and no permanent cause forbade a restart."""
     assert look.exit is not None
     # An end by a signal has no cause. Records of the first versions have no causes at all, only this sentence.
-    told = all(word in look.exit.error for word in _USED_UP)
-    return told_cause(look) is Cause.FAILURE or (not look.exit.cause and told)
+    matches = all(word in look.exit.error for word in _USED_UP)
+    return told_cause(look) is Cause.FAILURE or (not look.exit.cause and matches)
 
 
 def _restarted(look: JobLook, most: float) -> Found:
     recent = [ago_s for ago_s in look.restarts_s if ago_s <= RESTARTS_S]
     if should_run(look) and len(recent) >= most:
         error = told_error(look)
-        told = f": {error[:LONGEST_ERROR]}" if error else ""
-        yield "", f"its driver restarted {len(recent)} times in {tell_span(RESTARTS_S)}{told}"
+        error_text = f": {error[:LONGEST_ERROR]}" if error else ""
+        yield "", f"its driver restarted {len(recent)} times in {tell_span(RESTARTS_S)}{error_text}"
 
 
 def _silent(look: JobLook, longest_s: float) -> Found:
@@ -172,8 +172,8 @@ def _refused(look: JobLook, _: float) -> Found:
 
 
 def _last_state(look: JobLook) -> DriverState | None:
-    told = look.exit or look.status
-    return told.state if told is not None else None
+    report = look.exit or look.status
+    return report.state if report is not None else None
 
 
 def _unknown(look: JobLook, _: float) -> Found:

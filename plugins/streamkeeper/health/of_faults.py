@@ -41,9 +41,9 @@ def _missing(look: JobLook, _: float) -> Found:
         if checkpoint.lost:
             yield query, f"checkpoint {checkpoint.version} is not what was recorded: {checkpoint.lost}"
     seen = {query for query, checkpoint in look.checkpoints.items() if checkpoint.lost}
-    told = [(query, text) for query, (fault, text) in faults(look).items() if fault is Fault.CHECKPOINT_LOST]
+    lost = [(query, text) for query, (fault, text) in faults(look).items() if fault is Fault.CHECKPOINT_LOST]
     if look.wanted and not seen:
-        yield from told
+        yield from lost
 
 
 def _damaged(look: JobLook, _: float) -> Found:

@@ -102,16 +102,16 @@ def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...
 def _waiting(signals: QuerySignals) -> float | None:
     """Return the backlog at the sources in records, or in files if only files are reported, else the lag in seconds."""
     for name in ("lag_records", "lag_files"):
-        told = [value for source in signals.sources if (value := getattr(source, name)) is not None]
-        if told:
-            return float(sum(told))
+        values = [value for source in signals.sources if (value := getattr(source, name)) is not None]
+        if values:
+            return float(sum(values))
     return signals.lag_s
 
 
 def _lag_grows(look: JobLook, over_s: float) -> Found:
     for query, _ in serving_queries(look):
-        told = [_waiting(point.signals) for point in _behind(look, query, over_s)]
-        known = [count for count in told if count is not None]
+        counts = [_waiting(point.signals) for point in _behind(look, query, over_s)]
+        known = [count for count in counts if count is not None]
         rises = all(after >= before for before, after in pairwise(known))
         if len(known) >= LEAST_POINTS and rises and known[-1] > max(1.0, known[0] * 1.1):
             yield (

@@ -91,14 +91,14 @@ def find_rule(name: str) -> Rule:
     return _BY_ID[name]
 
 
-def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float | None]:
+def check_thresholds(job: str, thresholds: Mapping[str, object]) -> dict[str, float | None]:
     """Check the thresholds that a job sets, and return them by rule; None for a rule that the job switches off.
 
     Raises InvalidInput for an unknown rule, for a threshold that is not a finite number of at least 0, and for a
     threshold of a rule that accepts none.
     """
     checked: dict[str, float | None] = {}
-    for name, value in given.items():
+    for name, value in thresholds.items():
         rule = find_rule(name) if isinstance(name, str) else None
         if rule is None:
             raise InvalidInput(

@@ -78,37 +78,37 @@ class _Walk(BatchExpressions):
         self._calls = 0
         self._inside: list[ast.AST] = []
 
-    def call(self, called: Value, given: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
+    def call(self, called: Value, arguments: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
         """Call a function of the job's own; values passed to any other function are no longer followed."""
         named = named or {}
         match called:
             case Local(node=node, scope=scope):
-                return self._run(node, Scope(scope.function, scope.file, outer=scope), given, named)
+                return self._run(node, Scope(scope.function, scope.file, outer=scope), arguments, named)
             case Method(function=function, holder=holder):
-                return self.call(Known(function), [self.known(holder), *given], named)
+                return self.call(Known(function), [self.known(holder), *arguments], named)
             case Known(found=functools.partial() as partial):
                 bound = {name: self.known(value) for name, value in partial.keywords.items()}
-                return self.call(Known(partial.func), [*map(self.known, partial.args), *given], bound | named)
+                return self.call(Known(partial.func), [*map(self.known, partial.args), *arguments], bound | named)
             case Known(found=MethodType() as method):
-                return self.call(Known(method.__func__), [self.known(method.__self__), *given], named)
+                return self.call(Known(method.__func__), [self.known(method.__self__), *arguments], named)
             case Known(found=FunctionType() as function) if self._is_own(function):
                 if (found := self.sources.of(function)) is not None:
-                    return self._run(found, Scope(function, function.__code__.co_filename), given, named)
+                    return self._run(found, Scope(function, function.__code__.co_filename), arguments, named)
             case Known(found=found) if isinstance(own := vars(type(found)).get("__call__"), FunctionType):
-                return self.call(Known(own), [called, *given], named)
-        self.lose(*given, *named.values())
+                return self.call(Known(own), [called, *arguments], named)
+        self.lose(*arguments, *named.values())
         return UNKNOWN
 
     def _is_own(self, function: FunctionType) -> bool:
         return self.own.is_own_file(function.__code__.co_filename)
 
-    def _run(self, node: ast.AST, scope: Scope, given: Sequence[Value], named: dict[str, Value]) -> Value:
+    def _run(self, node: ast.AST, scope: Scope, values: Sequence[Value], named: dict[str, Value]) -> Value:
         self._calls += 1
         if self._calls > _MOST_CALLS or len(self._inside) > _DEEPEST or node in self._inside:
             raise LostTrack
         if not isinstance(node, ast.FunctionDef | ast.Lambda):
             raise LostTrack
-        self._bind(node.args, scope, given, named)
+        self._bind(node.args, scope, values, named)
         self._inside.append(node)
         try:
             with self.during(file=scope.file, frame=None, payload=False, weak=False, sure=self.sure):
@@ -119,14 +119,14 @@ class _Walk(BatchExpressions):
             self._inside.pop()
         return self.joined([*scope.returned]) if scope.returned else Plain(None)
 
-    def _bind(self, arguments: ast.arguments, scope: Scope, given: Sequence[Value], named: dict[str, Value]) -> None:
+    def _bind(self, arguments: ast.arguments, scope: Scope, values: Sequence[Value], named: dict[str, Value]) -> None:
         names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
         rest = dict(named)
-        for name, value in zip(names, given, strict=False):
+        for name, value in zip(names, values, strict=False):
             scope.variables[name] = value
-        for name in (*names[len(given) :], *(each.arg for each in arguments.kwonlyargs)):
+        for name in (*names[len(values) :], *(each.arg for each in arguments.kwonlyargs)):
             scope.variables[name] = rest.pop(name) if name in rest else self._default(scope, name)
-        left = tuple(given[len(names) :])
+        left = tuple(values[len(names) :])
         if arguments.vararg is not None:
             scope.variables[arguments.vararg.arg] = Several(left)
         else:

@@ -114,7 +114,7 @@ class BatchExpressions:
             return Several(tuple(self.known(each) for each in found))
         return Known(found)
 
-    def call(self, called: Value, given: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
+    def call(self, called: Value, arguments: Sequence[Value], named: dict[str, Value] | None = None) -> Value:
         """Return the result of a call. A function of the job's own is followed; values passed to any other function are
         no longer followed.
         """
@@ -311,20 +311,27 @@ class BatchExpressions:
             called = self._attribute(holder, node.func.attr, node.func)
         else:
             called = self.value(node.func, scope)
-        given = list(self.arguments(node.args, scope))
+        arguments = list(self.arguments(node.args, scope))
         named = {str(each.arg): self.value(each.value, scope) for each in node.keywords}
-        return self._result(called, given, named, node)
+        return self._result(called, arguments, named, node)
 
-    def _result(self, called: Value, given: list[Value], named: dict[str, Value], node: ast.Call) -> Value:
+    def _result(self, called: Value, arguments: list[Value], named: dict[str, Value], node: ast.Call) -> Value:
         found = called.found if isinstance(called, Known) else None
         if batch_methods.is_function_of_columns(found):
-            return batch_methods.column_of(self, str(getattr(found, "__name__", "")), [*given, *named.values()], node)
+            return batch_methods.column_of(
+                self, str(getattr(found, "__name__", "")), [*arguments, *named.values()], node
+            )
         name = found.__name__ if isinstance(found, type | BuiltinFunctionType) else ""
         name = name if getattr(builtins, name, None) is found else ""
-        if name in _ONLY_LOOKS and not any(isinstance(each, Row) for each in given):
+        if name in _ONLY_LOOKS and not any(isinstance(each, Row) for each in arguments):
             return UNKNOWN
-        if name in _KEEPS_ROWS and len(given) == 1 and isinstance(given[0], Rows):
-            return given[0]
-        if name == "getattr" and len(given) >= 2 and isinstance(given[1], Plain) and isinstance(given[1].value, str):
-            return self._attribute(given[0], given[1].value, node)
-        return self.call(called, given, named)
+        if name in _KEEPS_ROWS and len(arguments) == 1 and isinstance(arguments[0], Rows):
+            return arguments[0]
+        if (
+            name == "getattr"
+            and len(arguments) >= 2
+            and isinstance(arguments[1], Plain)
+            and isinstance(arguments[1].value, str)
+        ):
+            return self._attribute(arguments[0], arguments[1].value, node)
+        return self.call(called, arguments, named)

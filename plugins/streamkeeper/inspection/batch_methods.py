@@ -79,13 +79,13 @@ def is_function_of_columns(found: object) -> bool:
     return is_made or str(found.__module__).startswith("pyspark.sql.functions")
 
 
-def column_of(walk: BatchExpressions, name: str, given: Sequence[Value], node: ast.Call) -> Value:
+def column_of(walk: BatchExpressions, name: str, arguments: Sequence[Value], node: ast.Call) -> Value:
     """Return the result of calling one of Spark's functions with these arguments."""
     if name in ("udf", "pandas_udf", "udtf"):
-        return walk.opaque(*given)
-    if name == "broadcast" and len(given) == 1:
-        return given[0]
-    for number, value in enumerate(given):
+        return walk.opaque(*arguments)
+    if name == "broadcast" and len(arguments) == 1:
+        return arguments[0]
+    for number, value in enumerate(arguments):
         match value:
             case Plain(value=str() as text):
                 if name != "count":
@@ -157,8 +157,8 @@ def method(walk: BatchExpressions, holder: Value, name: str, node: ast.Call, sco
         case Writer():
             return _of_writer(walk, holder, name, node, scope)
         case Other(is_column=True):
-            given = list(walk.arguments(_all(node), scope))
-            for value in given:
+            arguments = list(walk.arguments(_all(node), scope))
+            for value in arguments:
                 _in_column(walk, value, literal=name != "over")
             return COLUMN
         case Known(found=found) if found is Window:
@@ -262,8 +262,8 @@ def _of_frame(walk: BatchExpressions, frame: Frame, name: str, node: ast.Call, s
     if name in ("alias", "join", "crossJoin"):
         return _joined(walk, frame, node, scope)
     if name == "transform" and node.args and not node.keywords:
-        function, *given = walk.arguments(node.args, scope)
-        return walk.call(function, [frame, *given])
+        function, *arguments = walk.arguments(node.args, scope)
+        return walk.call(function, [frame, *arguments])
     walk.lose(frame, *walk.arguments(_all(node), scope))
     return UNKNOWN
 
@@ -329,18 +329,18 @@ def _of_writer(walk: BatchExpressions, writer: Writer, name: str, node: ast.Call
     ``node``: the call.
     ``scope``: the values of the variables at the call.
     """
-    given = list(walk.arguments(_all(node), scope))
+    arguments = list(walk.arguments(_all(node), scope))
     if name == "format":
-        named = given[0].value if len(given) == 1 and isinstance(given[0], Plain) else "?"
+        named = arguments[0].value if len(arguments) == 1 and isinstance(arguments[0], Plain) else "?"
         return replace(writer, format=str(named).lower())
     if name in ("mode", "option", "options"):
-        walk.lose(*given)
+        walk.lose(*arguments)
         return writer
     if name in _WRITER_COLUMNS:
-        for value in given:
+        for value in arguments:
             _column(walk, writer.frame, value, node, texts=name == "partitionBy", read=True)
         return writer
-    walk.lose(*given)
+    walk.lose(*arguments)
     kept = writer.format if name == "save" else name
     if kept == "kafka" and writer.frame.whole:
         walk.texts.update(_OF_MESSAGES)

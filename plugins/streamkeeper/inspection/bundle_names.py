@@ -60,7 +60,7 @@ class _ModuleNames(NamedTuple):
 
     statements: dict[str, list[ast.stmt]]
     """The result of ``binding_statements`` for the module."""
-    given: dict[str, list[ast.AST]]
+    assigned: dict[str, list[ast.AST]]
     """Name -> the imports and definitions, anywhere in the file, that assign it."""
 
 
@@ -176,14 +176,14 @@ class BundleNames:
         """Whether an import or a definition anywhere in a module assigns a name. True as well if the module's source is
         unknown.
         """
-        return self._own.source_of(module) is None or name in self._names_of(module).given
+        return self._own.source_of(module) is None or name in self._names_of(module).assigned
 
     def _import_of(self, module: ModuleType, name: str) -> tuple[str, str] | None:
         """Return the module and name from which a global is imported; None for several imports."""
-        tree, given = self._own.source_of(module), self._names_of(module).given.get(name, [])
-        if tree is None or len(given) != 1 or given[0] not in tree.body:
+        tree, assigned = self._own.source_of(module), self._names_of(module).assigned.get(name, [])
+        if tree is None or len(assigned) != 1 or assigned[0] not in tree.body:
             return None
-        match given[0]:
+        match assigned[0]:
             case ast.Import():
                 return "", name
             case ast.ImportFrom(module=home, names=names, level=level):
@@ -214,7 +214,7 @@ class BundleNames:
         tree = self._own.source_of(module)
         if tree is None or not self.keeps(name) or self._stores(module, name) or found.__globals__ is not vars(module):
             return None
-        match self._names_of(module).given.get(name, []):
+        match self._names_of(module).assigned.get(name, []):
             case [ast.FunctionDef(decorator_list=[]) as node] if node in tree.body and found.__name__ == name:
                 return node
             case _:
@@ -226,11 +226,11 @@ def _loads(node: ast.Name) -> bool:
 
 
 def _read_names(tree: ast.Module | None) -> _ModuleNames:
-    given: dict[str, list[ast.AST]] = {}
+    assigned: dict[str, list[ast.AST]] = {}
     for node in ast.walk(tree) if tree else ():
         for name in _gives(node):
-            given.setdefault(name, []).append(node)
-    return _ModuleNames(binding_statements(tree), given)
+            assigned.setdefault(name, []).append(node)
+    return _ModuleNames(binding_statements(tree), assigned)
 
 
 def _gives(node: ast.AST) -> set[str]:

@@ -46,14 +46,14 @@ def _sees_places(node: Node) -> bool:
 
 def _name(relation: Node, places: list[str]) -> bool:
     location, options = relation.fields["location"], relation.fields["options"]
-    given = options.found if isinstance(options, Tagged) else []
-    if not isinstance(location, list) or any(str(key).lower() in _BY_TIME for key, _ in given):
+    options_found = options.found if isinstance(options, Tagged) else []
+    if not isinstance(location, list) or any(str(key).lower() in _BY_TIME for key, _ in options_found):
         return False
     named = [_named(root, places) for root in location]
     if None in named or not named:
         return False
     relation.fields["location"] = named
-    relation.fields["options"] = Tagged("m", [[key, _without(value, places)] for key, value in given])
+    relation.fields["options"] = Tagged("m", [[key, _without(value, places)] for key, value in options_found])
     return True
 
 

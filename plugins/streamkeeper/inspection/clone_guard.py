@@ -86,14 +86,16 @@ class _Guard:
         if not self.watches(sys._getframe(1)):
             return
         if event == "open":
-            told = self.opened(*arguments)
+            target = self.opened(*arguments)
         elif event in _PATHS:
             paths = [_whole(arguments, *each) for each in _PATHS[event]]
-            told = ", ".join(str(path) for path in paths if not self.is_own(path, new=event == "os.mkdir"))
+            target = ", ".join(str(path) for path in paths if not self.is_own(path, new=event == "os.mkdir"))
         else:
-            told = " ".join(str(each) for each in arguments[-1:]) if event.startswith("socket.") else str(arguments[0])
-        if told:
-            raise EffectInClone(f"{event} {told}")
+            target = (
+                " ".join(str(each) for each in arguments[-1:]) if event.startswith("socket.") else str(arguments[0])
+            )
+        if target:
+            raise EffectInClone(f"{event} {target}")
 
     def watches(self, frame: Any) -> bool:
         """Whether what a frame does now belongs to the clone's task, and not to Spark's own code."""

@@ -34,14 +34,14 @@ def clone_of(df: DataFrame) -> DataFrame:
     """
     from pyspark.sql import DataFrame, SparkSession
 
-    given: Any = df
-    analyzed = given._jdf.queryExecution().analyzed()
+    proxy: Any = df
+    analyzed = proxy._jdf.queryExecution().analyzed()
     for source in find_sources(analyzed):
         try:
             promise_of(source.kind)
         except Unsupported as error:
             raise Unsupported(f"a clone could change the data that it reads: {error.message}") from error
-    context, session = df.sparkSession.sparkContext, given.sparkSession._jsparkSession.cloneSession()
+    context, session = df.sparkSession.sparkContext, proxy.sparkSession._jsparkSession.cloneSession()
     if context not in _PLANS:
         _PLANS[context] = load_class(df.sparkSession, _SOURCE).newInstance()
     for key, value in clone_confs().items():

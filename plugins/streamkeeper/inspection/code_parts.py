@@ -323,9 +323,9 @@ def _name_of(found: Any) -> str:
 
 
 def _defaults(found: FunctionType) -> Iterator[tuple[str, Any]]:
-    code, given = found.__code__, found.__defaults__ or ()
-    if given:
-        yield from zip(code.co_varnames[code.co_argcount - len(given) : code.co_argcount], given, strict=False)
+    code, defaults = found.__code__, found.__defaults__ or ()
+    if defaults:
+        yield from zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=False)
     yield from (found.__kwdefaults__ or {}).items()
 
 

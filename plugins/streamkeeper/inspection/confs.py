@@ -75,22 +75,22 @@ def read_confs(spark: SparkSession) -> dict[str, str]:
     state: Any = spark._jsparkSession.sessionState().conf()
     jvm: Any = spark._jvm
     known = _module(jvm, "org.apache.spark.sql.internal.SQLConf$")
-    given = {current_key(key): value for key, value in spark.conf.getAll.items()}
+    settings = {current_key(key): value for key, value in spark.conf.getAll.items()}
     found: dict[str, str] = {}
-    for key in dict.fromkeys([*ALWAYS, *sorted(given)]):
+    for key in dict.fromkeys([*ALWAYS, *sorted(settings)]):
         if key not in ALWAYS and (not key.startswith(SQL) or role(key) is Role.TUNING):
             continue
-        value, default = _effective(known, state, key, given.get(key))
+        value, default = _effective(known, state, key, settings.get(key))
         if value is not None and (key in ALWAYS or value != default) and not _hidden(key, default):
             found[key] = value
-    return found | dict(_hadoop(spark, given)) | dict(_beside(jvm, given))
+    return found | dict(_hadoop(spark, settings)) | dict(_beside(jvm, settings))
 
 
-def _effective(known: Any, state: Any, key: str, given: str | None) -> tuple[str | None, str | None]:
+def _effective(known: Any, state: Any, key: str, setting: str | None) -> tuple[str | None, str | None]:
     """Return the value that Spark uses for a setting, and the default."""
     entry = known.getConfigEntry(key)
     if entry is None:
-        return given, None
+        return setting, None
     return _text(state.getConf(entry)), _text(entry.defaultValue())
 
 
@@ -110,25 +110,25 @@ def _hidden(key: str, default: str | None) -> bool:
     return default is None and key not in ALWAYS and is_secret(key)
 
 
-def _hadoop(spark: SparkSession, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _hadoop(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield Hadoop's settings: from Hadoop itself, from ``spark.hadoop.…``, and from keys that lack ``spark.``."""
     jvm: Any = spark.sparkContext._jsc
     found = dict(jvm.hadoopConfiguration().getValByRegex(_SET_IN_HADOOP))
-    found |= {key.removeprefix(_HADOOP): value for key, value in given.items() if key.startswith(_HADOOP)}
-    found |= {key: value for key, value in given.items() if not key.startswith("spark.")}
+    found |= {key.removeprefix(_HADOOP): value for key, value in settings.items() if key.startswith(_HADOOP)}
+    found |= {key: value for key, value in settings.items() if not key.startswith("spark.")}
     for key, value in found.items():
         tuning = key.startswith(_HADOOP_TUNING) and not key.startswith(_HADOOP_MEANING)
         if not tuning and not is_secret(key):
             yield _HADOOP + key, hash_setting(value)
 
 
-def _beside(jvm: Any, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _beside(jvm: Any, settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the job's own settings, the files of its additional code, and Java's time zone and language.
 
     The files are given by name only, because every start copies them to another place.
     """
     core = _module(jvm, "org.apache.spark.internal.config.ConfigEntry$")
-    for key, value in given.items():
+    for key, value in settings.items():
         if key in CODE and value:
             yield key, ",".join(sorted(re.split(r"[/\\]", path)[-1] for path in re.split("[,:]", value)))
         elif key == _JAVA_OPTIONS and (options := _JAVA_MEANING.findall(value)):

@@ -89,10 +89,10 @@ def _described(
         delays=find_delays(plan.chosen, lineage),
         columns=tuple(
             StateColumn(
-                meaning=lineage.meaning(number),
+                meaning=lineage.canonical(number),
                 type=field.dataType.simpleString(),
                 name=field.name,
-                functions=functions_of(lineage.meaning(number), lineage.function_names, in_plan.digests),
+                functions=functions_of(lineage.canonical(number), lineage.function_names, in_plan.digests),
             )
             for number, field in zip(lineage.output.columns, query.df.schema, strict=False)
         ),

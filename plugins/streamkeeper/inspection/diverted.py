@@ -146,9 +146,9 @@ def _fault_of(error: Exception) -> Fault:
         inner = [name for name in _CONDITION.findall(text) if name not in _WRAPPERS]
         condition = inner[-1] if inner else ""
     if condition:
-        told = _sentence(text.rpartition(f"[{condition}]")[2] or text)
+        sentence = _sentence(text.rpartition(f"[{condition}]")[2] or text)
         causes = _CAUSE.findall(text) if condition.endswith(_SAYS_NOTHING) else []
-        return Fault(condition, f"{told} {causes[-1]}"[:_LONGEST] if causes else told)
+        return Fault(condition, f"{sentence} {causes[-1]}"[:_LONGEST] if causes else sentence)
     return _innermost(error) or Fault(type(error).__name__, _sentence(text))
 
 

@@ -55,8 +55,8 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
         count, remarks = _read_state(spark, checkpoint, ran, batch)
         if ran is not None:
             found = missing_files(query, checkpoint, ran)
-            told = (told_missing(found, ran), found.unchecked_clause(f"source files of batch {ran}"))
-            remarks += "".join(f"; {each}" for each in told if each)
+            clauses = (told_missing(found, ran), found.unchecked_clause(f"source files of batch {ran}"))
+            remarks += "".join(f"; {each}" for each in clauses if each)
     except _Failed as error:
         fault = Fault(error.error_class, error.message)
     except (StreamkeeperError, OSError) as error:

@@ -167,7 +167,9 @@ def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
         names=tuple(sorted({masked(text) for _, texts in read.values() for text in texts if _is_name(text)})),
         columns=tuple(columns_of_function(function, digests.own) for function in functions.values()),
         rewritten={
-            place: told for place, function in functions.items() if (told := digests.normal_forms(function).rewritten)
+            place: rewritten
+            for place, function in functions.items()
+            if (rewritten := digests.normal_forms(function).rewritten)
         },
     )
 
@@ -236,12 +238,12 @@ def _broadcasts(python: Any) -> Iterator[None]:
     """Provide the function's broadcast variables within the context, so that it can be unpickled as in a worker."""
     from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 
-    given: dict[int, Any] = {}
+    variables: dict[int, Any] = {}
     for broadcast in python.broadcastVars():
         path = broadcast.value().path()
-        given[int(broadcast.id())] = Broadcast(path=path)
+        variables[int(broadcast.id())] = Broadcast(path=path)
     before = dict(_broadcastRegistry)
-    _broadcastRegistry.update(given)
+    _broadcastRegistry.update(variables)
     try:
         yield
     finally:
@@ -258,13 +260,13 @@ def _rows(spark: SparkSession, relation: Any, above: Sequence[Any]) -> _Found:
     rows = DataFrame(dataset, spark).limit(_MOST_ROWS + 1).collect()
     if len(rows) > _MOST_ROWS:
         return _Found("rows", f"{UNREADABLE}more than {_MOST_ROWS} rows")
-    told = [repr(row) for row in rows]
-    unordered = "" if order_counts(relation, above, rows) else f"{_UNORDERED}{_sha256(sorted(told))}"
-    return _Found("rows", _sha256(told), essential=unordered)
+    texts = [repr(row) for row in rows]
+    unordered = "" if order_counts(relation, above, rows) else f"{_UNORDERED}{_sha256(sorted(texts))}"
+    return _Found("rows", _sha256(texts), essential=unordered)
 
 
-def _sha256(told: list[str]) -> str:
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+def _sha256(texts: list[str]) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _sink_functions(sink: Sink) -> dict[str, object]:

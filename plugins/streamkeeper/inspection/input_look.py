@@ -30,5 +30,5 @@ def missing_files(query: Query, checkpoint: Tree, batch: int) -> FileLook:
 
 def told_missing(found: FileLook, batch: int) -> str:
     """Return a phrase that names the missing files; empty if no file is missing."""
-    gone = found.gone_clause(f"source files of batch {batch}")
-    return f"{gone}: Spark runs it without them" if gone else ""
+    missing = found.gone_clause(f"source files of batch {batch}")
+    return f"{missing}: Spark runs it without them" if missing else ""

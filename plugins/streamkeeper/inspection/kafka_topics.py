@@ -162,7 +162,11 @@ class HeldTopics:
         except Py4JJavaError as error:
             self.close()
             raise _no_answer(self._reading, error) from error
-        return {topic: told[1] for topic, told in found.items() if told is not None and told[1] != _NO_ID}
+        return {
+            topic: topic_state[1]
+            for topic, topic_state in found.items()
+            if topic_state is not None and topic_state[1] != _NO_ID
+        }
 
     def close(self) -> None:
         """Close the client. An open client logs several lines per second while the brokers do not answer."""
@@ -214,8 +218,8 @@ def _admin(jvm: Any, reading: KafkaReading, timeout_s: float = _TIMEOUT_S) -> It
 
 def _client(jvm: Any, reading: KafkaReading, timeout_s: float = _TIMEOUT_S) -> Any:
     whole_ms, each_ms = str(int(1000 * timeout_s)), str(int(min(10_000, 1000 * timeout_s)))
-    given = {**reading.clients, **_CLIENT, "default.api.timeout.ms": whole_ms, "request.timeout.ms": each_ms}
-    return jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, given))
+    options = {**reading.clients, **_CLIENT, "default.api.timeout.ms": whole_ms, "request.timeout.ms": each_ms}
+    return jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, options))
 
 
 def _no_answer(reading: KafkaReading, error: Any) -> SourceOutOfReach:
@@ -250,8 +254,8 @@ def _gaps(jvm: Any, admin: Any, needed: Positions, ids: Mapping[str, str], *, pa
     newest = _offsets(jvm, admin, there, spec.latest())
     for (topic, partition, offset), first, end in zip(there, oldest, newest, strict=True):
         if first > offset:
-            told = f"{topic} partition {partition}: offsets {offset} to {first - 1} are gone"
-            yield Gap(told, dropped=True, passed_over=passes_over)
+            sentence = f"{topic} partition {partition}: offsets {offset} to {first - 1} are gone"
+            yield Gap(sentence, dropped=True, passed_over=passes_over)
         elif end < offset:
             yield Gap(f"{topic} partition {partition}: it ends at {end}, before {offset}: the topic was recreated")
 

@@ -125,7 +125,7 @@ class Lineage:
         self.output = self._flow(plan)
         self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
 
-    def meaning(self, number: int) -> str:
+    def canonical(self, number: int) -> str:
         """Return the meaning of the plan's column with this expression id; ``?`` if unknown."""
         return self._meanings.known(number) or "?"
 
@@ -143,7 +143,7 @@ class Lineage:
     def _of_subquery(self, plan: Node) -> str:
         """Return the meaning of a subquery's plan: its columns in order, its filters, and the nodes on the way."""
         flow = self._flow(plan)
-        columns = ", ".join(self.meaning(number) for number in flow.columns)
+        columns = ", ".join(self.canonical(number) for number in flow.columns)
         return f"plan([{columns}]; [{'; '.join(flow.rows)}]; [{'; '.join(flow.shape)}])"
 
     def _through(self, node: Node, below: list[Flow]) -> Flow:
@@ -182,8 +182,8 @@ class Lineage:
         label = self._sources.get(tuple(numbers))
         if label is None:
             position = len(self._sources)
-            given = self._source_names[position] if position < len(self._source_names) else ""
-            label = self._sources[tuple(numbers)] = f'source "{given}"' if given else f"source {position}"
+            name = self._source_names[position] if position < len(self._source_names) else ""
+            label = self._sources[tuple(numbers)] = f'source "{name}"' if name else f"source {position}"
         for attribute in node.fields["output"]:
             self._meanings.define(attribute.expression_id, f"{label}.{column_name(attribute)}")
         return Flow(columns=numbers, rows=(), shape=(label,), streaming=True)
@@ -193,16 +193,16 @@ class Lineage:
         return msgspec.structs.replace(below, columns=columns, not_null=frozenset())
 
     def _column(self, node: Node) -> int:
-        meaning = self._meanings.of(node)
+        canonical = self._meanings.of(node)
         if "exprId" not in node.fields:
             return -1
-        self._meanings.define(node.expression_id, meaning, node.fields["child"] if node.name == "Alias" else None)
+        self._meanings.define(node.expression_id, canonical, node.fields["child"] if node.name == "Alias" else None)
         return node.expression_id
 
     def _define_each(self, attributes: list[Node], meanings: list[str]) -> list[int]:
         numbers = [attribute.expression_id for attribute in attributes]
-        for number, meaning in zip(numbers, meanings, strict=True):
-            self._meanings.define(number, meaning)
+        for number, canonical in zip(numbers, meanings, strict=True):
+            self._meanings.define(number, canonical)
         return numbers
 
     def _aggregate(self, node: Node, below: Flow) -> Flow:
@@ -219,17 +219,17 @@ class Lineage:
         left, right = below
         columns = left.columns if kind in _LEFT_ONLY else [*left.columns, *right.columns]
         sides = below if kind in _INNER else [_told_rows(flow) for flow in below]
-        told = (f"{side}: {'; '.join(flow.shape)}" for side, flow in zip(("left", "right"), sides, strict=True))
+        sides_shape = (f"{side}: {'; '.join(flow.shape)}" for side, flow in zip(("left", "right"), sides, strict=True))
         return Flow(
             columns=columns,
             rows=self._joined_rows(sides),
-            shape=(*told, f"join {kind} on {text}"),
+            shape=(*sides_shape, f"join {kind} on {text}"),
             streaming=left.streaming or right.streaming,
         )
 
     def _union(self, below: list[Flow]) -> Flow:
         for position, number in enumerate(below[0].columns):
-            branches = [self.meaning(flow.columns[position]) for flow in below]
+            branches = [self.canonical(flow.columns[position]) for flow in below]
             # The columns of the union carry the expression ids of the first branch.
             self._meanings.redefine(number, _one_of("either", branches))
         rows = tuple(f"branch {number}: {row}" for number, flow in enumerate(below) for row in flow.rows)
@@ -301,11 +301,11 @@ class Lineage:
     def _own_text(self, node: Node, without: frozenset[str] = frozenset(_OUTPUTS)) -> str:
         """Return all arguments of a node except the plans below it."""
         below = {key for key, value in node.fields.items() if is_plan(value)}
-        told = self._meanings.arguments(node, without=without | below)
-        return f"{node.name}({', '.join(f'{key}={text}' if key else text for key, text in told)})"
+        arguments = self._meanings.arguments(node, without=without | below)
+        return f"{node.name}({', '.join(f'{key}={text}' if key else text for key, text in arguments)})"
 
     def _add_operator(self, node: Node, below: list[Flow], lost: int, unknown: int) -> None:
-        inputs = tuple(tuple(self.meaning(number) for number in flow.columns) for flow in below)
+        inputs = tuple(tuple(self.canonical(number) for number in flow.columns) for flow in below)
         joins = node.name == spark_classes.JOIN
         rows = self._joined_rows(below) if joins else tuple(part for flow in below for part in flow.rows)
         shape = tuple(part for flow in below for part in flow.shape)
@@ -316,7 +316,7 @@ class Lineage:
         plain = joins or node.name in (spark_classes.AGGREGATE, spark_classes.GLOBAL_LIMIT)
         definition = "" if plain else self._own_text(node, _OWN_BY_OTHER_RULES)
         complete = len(self._meanings.unresolved) == lost
-        complete = complete and not any(meaning.startswith("?") for side in inputs for meaning in side)
+        complete = complete and not any(canonical.startswith("?") for side in inputs for canonical in side)
         self.operators.append(
             Reached(
                 keys=keys,
@@ -341,7 +341,7 @@ class Lineage:
         operands = [operand for part in parts for operand in part.children]
         shifted = [operand.children[0] for operand in operands if operand.name == "TimestampAddInterval"]
         compared = {self._meanings.of(operand) for operand in (*operands, *shifted)}
-        return frozenset(f"{side}: isnotnull({meaning})" for side in sides for meaning in compared)
+        return frozenset(f"{side}: isnotnull({canonical})" for side in sides for canonical in compared)
 
     def _own(
         self, node: Node, inputs: tuple[tuple[str, ...], ...]

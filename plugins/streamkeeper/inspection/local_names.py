@@ -36,12 +36,12 @@ class LocalNames:
         """
         known = parameters(code)
         order: dict[str, int] = {}
-        told = {
+        numbers = {
             number: order.setdefault(str(step.argval), len(order))
             for number, step in enumerate(steps)
             if step.opname in LOCALS and step.argval not in known
         }
-        return range(len(steps)), told
+        return range(len(steps)), numbers
 
     def beside(self, code: CodeType, handlers: Any) -> list[Any]:
         """Return the parts of a code object that the digest includes besides the instructions."""

@@ -109,15 +109,15 @@ class Meanings:
         self.written: dict[str, str] = {}
         self.function_names: dict[int, str] = {}
 
-    def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
+    def define(self, number: int, canonical: str, made_by: Node | None = None) -> None:
         """Set a new attribute's meaning; ``made_by``: its expression, if fields of its value may be read separately."""
-        self._of.setdefault(number, shortened(meaning))
+        self._of.setdefault(number, shortened(canonical))
         if made_by is not None:
             self._made_by.setdefault(number, made_by)
 
-    def redefine(self, number: int, meaning: str) -> None:
+    def redefine(self, number: int, canonical: str) -> None:
         """Replace the meaning of an attribute for all plan nodes above the node that is being read."""
-        self._of[number] = shortened(meaning)
+        self._of[number] = shortened(canonical)
         self._made_by.pop(number, None)
 
     def known(self, number: int) -> str | None:
@@ -126,10 +126,10 @@ class Meanings:
 
     def of(self, node: Node) -> str:
         """Return the meaning of an expression."""
-        meaning = self.nesting.call(self._meaning, node)
+        canonical = self.nesting.call(self._meaning, node)
         if node.written and node.name not in _LEAVES:
-            self.written.setdefault(meaning, node.written)
-        return meaning
+            self.written.setdefault(canonical, node.written)
+        return canonical
 
     def _meaning(self, node: Node) -> str:
         name = node.name
@@ -240,9 +240,9 @@ class Meanings:
             if value == self._session.ansi:
                 yield key, str(value)
         elif key == "options" and node.name in PARSERS:
-            given = without_default_mode(value)
-            if given.found:
-                yield key, self._value(given)
+            value_given = without_default_mode(value)
+            if value_given.found:
+                yield key, self._value(value_given)
         elif not (key == "allowDecimalPrecisionLoss" and value is True):
             yield key, self._value(value)
 
@@ -282,10 +282,10 @@ class Meanings:
     def _aggregate(self, node: Node) -> str:
         fields = node.fields
         function = fields["aggregateFunction"]
-        told = self._widened(function) or self.of(function)
+        text = self._widened(function) or self.of(function)
         distinct = ["distinct"] if fields.get("isDistinct") else []
         kept = [f"where {self.of(fields['filter'])}"] if fields.get("filter") is not None else []
-        return " ".join([told, *distinct, *kept])
+        return " ".join([text, *distinct, *kept])
 
     def _widened(self, function: Node) -> str | None:
         """Return the text of an aggregate without the widening of its column, if the result is the same without it."""
@@ -341,8 +341,8 @@ class Meanings:
         if node.name == "GetArrayItem":
             return f"{self.place(node.fields['child'])}[{self.of(node.fields['ordinal'])}]"
         if node.name in ORDERED:
-            told = [text for _, text in self.arguments(node, without=frozenset({"argument"}))]
-            return f"{node.name.lower()}({', '.join([self.place(node.fields['argument']), *told])})"
+            texts = [text for _, text in self.arguments(node, without=frozenset({"argument"}))]
+            return f"{node.name.lower()}({', '.join([self.place(node.fields['argument']), *texts])})"
         if node.name == spark_classes.LAMBDA_VARIABLE and node.expression_id in self._variables:
             return self._variables[node.expression_id]
         return self.of(node)
@@ -362,9 +362,9 @@ class Meanings:
         of = self._session
         if not parses_fields_apart(node, corrupt_record=of.corrupt_record, partial_results=of.partial_results):
             return None
-        told = [f"{key}={text}" if key else text for key, text in self.arguments(node, without=PARSER_SCHEMA)]
-        told += [f"after {kind}" for kind in fields_before(node, field)]
-        return f"{PARSERS[node.name]}({', '.join([self.of(node.fields['child']), *told])})"
+        texts = [f"{key}={text}" if key else text for key, text in self.arguments(node, without=PARSER_SCHEMA)]
+        texts += [f"after {kind}" for kind in fields_before(node, field)]
+        return f"{PARSERS[node.name]}({', '.join([self.of(node.fields['child']), *texts])})"
 
 
 def _read_by_name(node: Node, key: str) -> bool:

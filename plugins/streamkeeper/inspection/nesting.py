@@ -23,7 +23,7 @@ class Nesting:
     def __init__(self) -> None:
         self._open = 0
 
-    def call(self, function: Callable[[Given], Answer], given: Given) -> Answer:
+    def call(self, function: Callable[[Given], Answer], argument: Given) -> Answer:
         """Run ``function(given)`` and return its result, possibly in another thread.
 
         The function may call this method again, nested to any depth.
@@ -31,8 +31,8 @@ class Nesting:
         self._open += 1
         try:
             if self._open % _PER_THREAD:
-                return function(given)
+                return function(argument)
             with ThreadPoolExecutor(max_workers=1) as fresh:
-                return fresh.submit(function, given).result()
+                return fresh.submit(function, argument).result()
         finally:
             self._open -= 1

@@ -60,8 +60,8 @@ class NormalCode:
         rewritten = references.visit(deepcopy(node))
         if isinstance(rewritten, ast.FunctionDef):
             cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
-            given = {name for name, cell in cells.items() if cell_value(cell) is not NotImplemented}
-            filled = {name for name in given if self._bundle.keeps(name)}
+            with_value = {name for name, cell in cells.items() if cell_value(cell) is not NotImplemented}
+            filled = {name for name in with_value if self._bundle.keeps(name)}
             is_constant = lambda name: (  # noqa: E731
                 name.startswith(MARK) or (name not in cells and self._bundle.always_has(names, name))
             )

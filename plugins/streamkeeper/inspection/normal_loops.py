@@ -41,11 +41,11 @@ def comprehension_of(
     while True:
         # Until the loop assigns a variable, it has the value of the round before, or a global has its name.
         match statement:
-            case ast.For(target=target, iter=given, body=[following], orelse=[]) if _is_variables(
+            case ast.For(target=target, iter=iterable, body=[following], orelse=[]) if _is_variables(
                 target
-            ) and not waiting & _names_in(given):
+            ) and not waiting & _names_in(iterable):
                 waiting -= _names_in(target)
-                generators.append(ast.comprehension(target=target, iter=given, ifs=[], is_async=0))
+                generators.append(ast.comprehension(target=target, iter=iterable, ifs=[], is_async=0))
             case ast.If(test=test, body=[following], orelse=[]) if not waiting & _names_in(test):
                 generators[-1].ifs.append(test)
             case ast.Expr(

@@ -77,13 +77,13 @@ class NormalReading(Reading):
         made = self._normal.of(found)
         self._kept.append(made)
         names = self.met.names
-        told = super()._function(made)
+        parts = super()._function(made)
         if _names_its_class(found.__code__):
             self.met.classes, self.met.names = True, names
         # A worker gets a function by value, or imports its module. The import may fail there or give other values.
         home = sys.modules.get(str(found.__globals__.get("__name__")))
         by_value = self._own.is_own(home) and vars(home) is not found.__globals__
-        return [*told, "by value"] if by_value else told
+        return [*parts, "by value"] if by_value else parts
 
     def _global(self, name: str, names: dict[str, Any], importing: bool) -> tuple[Any, ModuleType | None]:
         if name.startswith(MARK):

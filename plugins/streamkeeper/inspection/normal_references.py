@@ -241,14 +241,14 @@ class References(ast.NodeTransformer):
                 break
             call.args.pop()
 
-    def _is_default(self, given: ast.expr, default: tuple[ast.expr, Any] | None, home: ModuleType) -> bool:
+    def _is_default(self, argument: ast.expr, default: tuple[ast.expr, Any] | None, home: ModuleType) -> bool:
         """Whether an argument is, in every process, the same object that the parameter has by default."""
-        match given, default:
+        match argument, default:
             case ast.Constant(value=value), (ast.Constant(value=written), held):
                 same = type(value) is type(written) is type(held) and type(value) in _PLAIN
                 return same and repr(value) == repr(written) == repr(held)
             case ast.Name() | ast.Attribute(), (ast.Name(id=name), held):
-                steps = self._chain(given)
+                steps = self._chain(argument)
                 if not steps or not self._bundle.keeps(name) or self._value(steps) is not held:
                     return False
                 origin = self._bundle.origin(*steps[-1])

@@ -89,9 +89,9 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
             return "udf", [found.func, found.returnType, found.evalType, found.deterministic]
         case (home, name) if home.startswith("pyspark.") and name in _SESSIONS:
             return "session", []
-        case ("pyspark.sql.types", _) if hasattr(kind, "jsonValue") and '"udt"' not in (told := found.json()):
+        case ("pyspark.sql.types", _) if hasattr(kind, "jsonValue") and '"udt"' not in (text := found.json()):
             # Its pickled form holds "fields" and "type". They would be taken for attributes that code asks for.
-            return "type", [told]
+            return "type", [text]
         case ("_io", "TextIOWrapper") if found in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
             return "console", []
         case ("_io", _) if getattr(found, "closed", False):

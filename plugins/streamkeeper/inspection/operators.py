@@ -98,7 +98,7 @@ def _operator(node: Any, reached: Reached) -> Operator:
         upstream=normalised(node.toString(), reached.node),
         detail={**detail, **({"definition": reached.definition} if reached.definition else {}), "rows": rows},
         key_columns=tuple(
-            StateColumn(meaning=meaning, type=kind) for meaning, kind in zip(reached.keys, types, strict=True)
+            StateColumn(meaning=canonical, type=kind) for canonical, kind in zip(reached.keys, types, strict=True)
         ),
         values=values,
         rows=reached.rows,
@@ -111,8 +111,8 @@ def _operator(node: Any, reached: Reached) -> Operator:
 def _inputs(child: Any, meanings: tuple[str, ...], not_null: tuple[bool, ...]) -> tuple[StateColumn, ...]:
     attributes = items(child.output())
     return tuple(
-        StateColumn(meaning=meaning, type=_type(attribute, checked=checked), name=str(attribute.name()))
-        for attribute, meaning, checked in zip(attributes, meanings, not_null, strict=False)
+        StateColumn(meaning=canonical, type=_type(attribute, checked=checked), name=str(attribute.name()))
+        for attribute, canonical, checked in zip(attributes, meanings, not_null, strict=False)
     )
 
 
@@ -125,13 +125,13 @@ def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
         if class_name(part) == spark_classes.AGGREGATE_EXPRESSION
     ]
     found: dict[tuple[str, str], StateColumn] = {}
-    for function, meaning in zip(functions, reached.values, strict=True):
+    for function, canonical in zip(functions, reached.values, strict=True):
         # Spark keeps one buffer for equal functions. Two functions may mean the same and still have a buffer each.
-        key = (meaning, str(function.canonicalized().toString()))
+        key = (canonical, str(function.canonicalized().toString()))
         if key not in found:
             buffer = json.loads(function.aggBufferSchema().json())
             kept = ", ".join(_kept(field["type"], nullable=field["nullable"]) for field in buffer["fields"])
-            found[key] = StateColumn(meaning=meaning, type=kept)
+            found[key] = StateColumn(meaning=canonical, type=kept)
     return tuple(found.values())
 
 

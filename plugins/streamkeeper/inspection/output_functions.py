@@ -11,7 +11,7 @@ _CALL = "pythonud"
 """The first characters of a call of a Python function, aggregate or generator in a canonical expression."""
 
 
-def functions_of(meaning: str, names: Mapping[int, str], described: Iterable[str]) -> tuple[str, ...] | None:
+def functions_of(canonical: str, names: Mapping[int, str], described: Iterable[str]) -> tuple[str, ...] | None:
     """Return the entries of ``described`` for the functions in a canonical expression, in the expression's order.
 
     ``names``: the name of each function, by its number in canonical expressions.
@@ -20,7 +20,7 @@ def functions_of(meaning: str, names: Mapping[int, str], described: Iterable[str
 
     Returns None if a function's number is missing, as in a long expression that was replaced by a digest.
     """
-    bare = _QUOTED.sub("", meaning)
+    bare = _QUOTED.sub("", canonical)
     numbers = [int(found) for found in _FUNCTION.findall(bare)]
     if len(numbers) < bare.count(_CALL) or not names.keys() >= set(numbers):
         return None

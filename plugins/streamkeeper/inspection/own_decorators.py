@@ -107,10 +107,10 @@ class OwnDecorators:
         syntax = self._sources.of(made)
         if not isinstance(syntax, ast.FunctionDef) or syntax.decorator_list or len(syntax.args.args) != 2:
             return False
-        new, given = (each.arg for each in syntax.args.args)
-        names = self._kept_names(made, {new, given})
+        new, wrapped = (each.arg for each in syntax.args.args)
+        names = self._kept_names(made, {new, wrapped})
         return _is_plain(syntax.args) and all(
-            _fills(each, new, given, names) for each in _without_docstring(syntax.body)
+            _fills(each, new, wrapped, names) for each in _without_docstring(syntax.body)
         )
 
     def _kept_names(self, function: FunctionType, local: set[str]) -> dict[str, Any]:
@@ -153,8 +153,8 @@ def _used_at_import(trees: Iterable[ast.Module]) -> set[str]:
     while waiting:
         node = waiting.pop()
         match node:
-            case ast.FunctionDef(args=given) | ast.AsyncFunctionDef(args=given) | ast.Lambda(args=given):
-                waiting += [*given.defaults, *(each for each in given.kw_defaults if each)]
+            case ast.FunctionDef(args=argument) | ast.AsyncFunctionDef(args=argument) | ast.Lambda(args=argument):
+                waiting += [*argument.defaults, *(each for each in argument.kw_defaults if each)]
                 waiting += getattr(node, "decorator_list", [])
                 continue
             case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
@@ -194,31 +194,31 @@ def _only_parameter(syntax: ast.AST | None) -> str:
     return syntax.args.args[0].arg
 
 
-def _is_plain(given: ast.arguments) -> bool:
-    return not (given.posonlyargs or given.kwonlyargs or given.vararg or given.kwarg)
+def _is_plain(arguments: ast.arguments) -> bool:
+    return not (arguments.posonlyargs or arguments.kwonlyargs or arguments.vararg or arguments.kwarg)
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
     first = body[0]
-    told = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return body[1:] if told and len(body) > 1 else body
+    documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return body[1:] if documented and len(body) > 1 else body
 
 
 def _only_defined(inner: ast.FunctionDef, parameter: str, names: dict[str, Any]) -> bool:
     """Whether the definition of an inner function evaluates only names, literals and ``functools.wraps``."""
-    given = inner.args
-    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+    arguments = inner.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     annotations = [each.annotation for each in every if each is not None]
-    evaluated = [*given.defaults, *given.kw_defaults, *annotations, inner.returns]
+    evaluated = [*arguments.defaults, *arguments.kw_defaults, *annotations, inner.returns]
     if not all(each is None or isinstance(each, ast.Name | ast.Constant) for each in evaluated):
         return False
     return all(_copies_names(each, [parameter], names) for each in inner.decorator_list)
 
 
-def _fills(statement: ast.stmt, new: str, given: str, names: dict[str, Any]) -> bool:
+def _fills(statement: ast.stmt, new: str, wrapped: str, names: dict[str, Any]) -> bool:
     match statement:
         case ast.Expr(value=call):
-            return _copies_names(call, [new, given], names)
+            return _copies_names(call, [new, wrapped], names)
         case ast.Assign(
             targets=[ast.Attribute(value=ast.Name(id=target), attr=name)],
             value=ast.Name() | ast.Constant() | ast.Dict(keys=[]),
@@ -232,8 +232,8 @@ def _copies_names(node: ast.expr, arguments: list[str], names: dict[str, Any]) -
     """Whether a node calls ``functools.wraps`` or ``update_wrapper`` with just these names."""
     if not isinstance(node, ast.Call) or node.keywords:
         return False
-    given = [each.id for each in node.args if isinstance(each, ast.Name)]
-    return given == arguments and len(node.args) == len(given) and _copies(_named(node.func, names))
+    names_used = [each.id for each in node.args if isinstance(each, ast.Name)]
+    return names_used == arguments and len(node.args) == len(names_used) and _copies(_named(node.func, names))
 
 
 def _copies(found: object) -> bool:

@@ -16,16 +16,16 @@ _TOLD = re.compile(
 )
 
 
-def shortened(meaning: str) -> str:
+def shortened(canonical: str) -> str:
     """Return a meaning (a canonical expression) unchanged, or a digest of a meaning that is too long.
 
     A long meaning would be repeated wherever it is used: the text of a column that is rewritten in many steps would
     grow exponentially. The digest is followed by the parts of the meaning that rules search for.
     """
-    if len(meaning) <= _LONGEST:
-        return meaning
-    told = sorted(set(_TOLD.findall(meaning)))
-    return f"long({hashlib.sha256(meaning.encode()).hexdigest()[:16]}; {'; '.join(told)})"
+    if len(canonical) <= _LONGEST:
+        return canonical
+    shown = sorted(set(_TOLD.findall(canonical)))
+    return f"long({hashlib.sha256(canonical.encode()).hexdigest()[:16]}; {'; '.join(shown)})"
 
 
 def type_text(found: Any, *, names: bool = True) -> str:

@@ -55,11 +55,11 @@ class Node:
 
 def read_plan(text: str) -> Node:
     """Decode a walked plan, and return its root node."""
-    told = json.loads(text)
-    shells = [Node(encoded["k"], encoded["n"], {}, encoded.get("w", "")) for encoded in told["nodes"]]
-    for shell, encoded in zip(shells, told["nodes"], strict=True):
+    plan = json.loads(text)
+    shells = [Node(encoded["k"], encoded["n"], {}, encoded.get("w", "")) for encoded in plan["nodes"]]
+    for shell, encoded in zip(shells, plan["nodes"], strict=True):
         shell.fields = {name: _decoded(value, shells) for name, value in encoded["f"]}
-    return shells[told["root"]]
+    return shells[plan["root"]]
 
 
 def structure_digest(plan: Node) -> str:
@@ -141,8 +141,8 @@ def _canonical(plan: Node) -> Iterator[str]:
                 fields = [[_Json(_json(name)), value] for name, value in stable_fields(node)]
                 waiting += [_Json("]"), fields, _Json(f"[{_json(node.name)},")]
             case list(parts):
-                told = [part for piece in parts for part in (_Json(","), piece)][1:]
-                waiting += [_Json("]"), *reversed(told), _Json("[")]
+                separated = [part for piece in parts for part in (_Json(","), piece)][1:]
+                waiting += [_Json("]"), *reversed(separated), _Json("[")]
             case Tagged(tag="id" | "f" as tag, found=found):
                 yield _json({tag: numbers.setdefault((tag, found), len(numbers))})
             case Tagged(tag="s" | "m" as tag, found=found):

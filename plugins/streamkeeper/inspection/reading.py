@@ -96,8 +96,8 @@ class Reading:
         return [modules, files]
 
     def _meet_library(self, module: str, name: str) -> None:
-        told = isinstance(self._look, Routing) and is_told_where(module)
-        self.met.meet_library(Reach.NOTHING if told else reach_of(module, name))
+        routed = isinstance(self._look, Routing) and is_told_where(module)
+        self.met.meet_library(Reach.NOTHING if routed else reach_of(module, name))
 
     def value(self, found: Any) -> Any:
         """Return the canonical JSON of any Python value."""
@@ -242,10 +242,10 @@ class Reading:
         held: ModuleType | None = None
         steps, handlers = steps_of(code)
         hidden = secret_constants(steps)
-        kept, told = self._look.counting(code, steps, names) if self._look else (range(len(steps)), {})
+        kept, numbers = self._look.counting(code, steps, names) if self._look else (range(len(steps)), {})
         for number in kept:
             step = steps[number]
-            name, argument = step.opname, told.get(number, step.argval)
+            name, argument = step.opname, numbers.get(number, step.argval)
             if held is not None:
                 # A module of which an attribute is read counts by that attribute. A module that is passed on counts as
                 # a whole.

@@ -105,7 +105,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
     target = _new_clone(scratch)
     batch: int | None = None
     fault: Fault | None = None
-    gone = did = unchecked = ""
+    missing = did = unchecked = ""
     again = without_rows = False
     try:
         live = checkpoint.fresh()
@@ -116,11 +116,11 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
             batch = clone_last_batch(live, target, again=can_run_again)
             if batch is not None:
                 found = missing_files(query, target, batch)
-                gone = told_missing(found, batch)
+                missing = told_missing(found, batch)
                 unchecked = found.unchecked_clause(f"source files of batch {batch}")
                 if gaps_of := missing_in(query, target, batch):
-                    told = "; ".join(gap.told for gaps in gaps_of.values() for gap in gaps)
-                    gone, batch = f"batch {batch} did not run again: {told}", None
+                    gaps_text = "; ".join(gap.sentence for gaps in gaps_of.values() for gap in gaps)
+                    missing, batch = f"batch {batch} did not run again: {gaps_text}", None
             if batch is not None:
                 again = can_run_again
                 ran = run_planned(query, target, timeout_s=timeout_s)
@@ -142,7 +142,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
         ok=fault is None,
         batch=batch,
         error_class=fault.error_class if fault else "",
-        message=fault.message if fault else gone,
+        message=fault.message if fault else missing,
         seconds=clock.monotonic() - started,
         did="" if fault else did,
         again=again,
@@ -175,7 +175,7 @@ def _rehearse_earlier(
         if batch is None:
             return None
         clone(live, target, batch - 1, pending=True)
-        if missing_files(query, target, batch).gone or missing_in(query, target, batch):
+        if missing_files(query, target, batch).missing or missing_in(query, target, batch):
             return None
         ran = run_planned(query, target, timeout_s=timeout_s)
         fault = _fault_in(ran, timeout_s)

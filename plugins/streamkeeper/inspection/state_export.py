@@ -115,8 +115,8 @@ def _opened(
             stores = find_state_stores(session, checkpoint, batch)
         except Exception as error:
             fault = fault_of(error)
-            told = f"{fault.error_class}: {fault.message}"
-            raise CheckpointDamaged(f"the stateful operators cannot be read: {told}") from error
+            fault_text = f"{fault.error_class}: {fault.message}"
+            raise CheckpointDamaged(f"the stateful operators cannot be read: {fault_text}") from error
         if owned or not any(store.writes for store in stores):
             yield session, checkpoint, stores
             return
@@ -177,10 +177,10 @@ def _folder(store: str) -> str:
 def _why_unsupported(error: Exception, store: StateStore) -> str:
     """Return what the reader or Parquet does not support, as a phrase. Raises CheckpointDamaged for any other error."""
     fault = fault_of(error)
-    told = f"{fault.error_class}: {fault.message}"
+    fault_text = f"{fault.error_class}: {fault.message}"
     if not _UNSUPPORTED.fullmatch(fault.error_class):
-        raise CheckpointDamaged(f"state store {store.operator}/{store.store} cannot be read: {told}") from error
-    return told
+        raise CheckpointDamaged(f"state store {store.operator}/{store.store} cannot be read: {fault_text}") from error
+    return fault_text
 
 
 def writable(rows: DataFrame) -> DataFrame:
@@ -196,7 +196,7 @@ def writable(rows: DataFrame) -> DataFrame:
     return rows.select([column(field) for field in rows.schema.fields])
 
 
-def _writable_type(given: Any) -> Any:
+def _writable_type(column_type: Any) -> Any:
     from pyspark.sql.types import (
         ArrayType,
         CalendarIntervalType,
@@ -207,20 +207,20 @@ def _writable_type(given: Any) -> Any:
         StructType,
     )
 
-    match given:
+    match column_type:
         case NullType() | CalendarIntervalType():
             return StringType()
         case ArrayType():
-            return ArrayType(_writable_type(given.elementType), given.containsNull)
+            return ArrayType(_writable_type(column_type.elementType), column_type.containsNull)
         case MapType():
-            key, value = _writable_type(given.keyType), _writable_type(given.valueType)
-            return MapType(key, value, given.valueContainsNull)
+            key, value = _writable_type(column_type.keyType), _writable_type(column_type.valueType)
+            return MapType(key, value, column_type.valueContainsNull)
         case StructType():
-            names = _unique([field.name for field in given.fields])
-            types = [_writable_type(field.dataType) for field in given.fields]
+            names = _unique([field.name for field in column_type.fields])
+            types = [_writable_type(field.dataType) for field in column_type.fields]
             return StructType([StructField(name, type) for name, type in zip(names, types, strict=True)])
         case _:
-            return given
+            return column_type
 
 
 def _unique(names: list[str]) -> list[str]:

@@ -76,9 +76,9 @@ def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateSt
     reader = spark.read.format("statestore").option("operatorId", store.operator).option("batchId", batch)
     rows = reader.options(**store.options).load(checkpoint.spark_path)
     there = set(numbered(checkpoint.fresh(), f"state/{store.operator}"))
-    gone = set(range(store.partitions)) - there
-    if gone and not (there == {0} and _keeps_one_partition(store, rows)):
-        raise CheckpointDamaged(f"partition {min(gone)} of {store.partitions} is missing")
+    missing = set(range(store.partitions)) - there
+    if missing and not (there == {0} and _keeps_one_partition(store, rows)):
+        raise CheckpointDamaged(f"partition {min(missing)} of {store.partitions} is missing")
     return rows
 
 

@@ -33,9 +33,9 @@ def check_files(batch: DataFrame, number: int) -> None:
 
     Call this on the thread that runs the batch.
     """
-    given: Any = batch
-    prepare(given.sparkSession)
-    if paths := sorted(map(str, _FOUND[given.sparkSession.sparkContext].doubling(given._jdf))):
+    java_batch: Any = batch
+    prepare(java_batch.sparkSession)
+    if paths := sorted(map(str, _FOUND[java_batch.sparkSession.sparkContext].doubling(java_batch._jdf))):
         raise doubling_names(number, paths)
 
 
@@ -55,9 +55,9 @@ def check_all_there(batch: DataFrame, number: int) -> None:
     Spark has already listed the files, on any storage. If a file disappears after this check, the task that reads it
     fails.
     """
-    given: Any = batch
-    prepare(given.sparkSession)
-    if paths := sorted(map(str, _FOUND[given.sparkSession.sparkContext].missing(given._jdf))):
+    java_batch: Any = batch
+    prepare(java_batch.sparkSession)
+    if paths := sorted(map(str, _FOUND[java_batch.sparkSession.sparkContext].missing(java_batch._jdf))):
         raise InputGone(
             f"batch {number} was stopped before it ran: {len(paths)} of its files are missing, such as {paths[0]}",
             hint=PUT_BACK,

@@ -132,11 +132,11 @@ class MarkDone(msgspec.Struct, frozen=True):
 class FallBack(msgspec.Struct, frozen=True):
     """Record that the candidate will not take over.
 
-    ``untouched``: the operation's outcome if neither the current driver nor its checkpoint was changed before this
-    action.
+    ``outcome_if_untouched``: the operation's outcome if neither the current driver nor its checkpoint was changed
+    before this action.
     """
 
-    untouched: Outcome
+    outcome_if_untouched: Outcome
 
 
 class Finish(msgspec.Struct, frozen=True):

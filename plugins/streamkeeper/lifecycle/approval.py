@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.lifecycle.actions import BackUp, CheckDrift, Decision, MarkDone, Wait
 from streamkeeper.lifecycle.draining import end, gathered
-from streamkeeper.lifecycle.instances import candidate_of, give_up, instance_name, ready, say, start
+from streamkeeper.lifecycle.instances import candidate_of, give_up, instance_name, make_decision, ready, start
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import deadline_s
 from streamkeeper.model.journal import About, ApprovalAnswered, Role
@@ -20,7 +20,9 @@ ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
 
 def keep_state(observation: Observation) -> Decision:
     """Return the decision to back up the state before a person is asked. The backup is the rollback path."""
-    return say(Step.KEEP_STATE, BackUp(), "a person must approve the transition, and the backup is the rollback path")
+    return make_decision(
+        Step.KEEP_STATE, BackUp(), "a person must approve the transition, and the backup is the rollback path"
+    )
 
 
 def approve(observation: Observation) -> Decision:
@@ -47,12 +49,16 @@ def await_answer(observation: Observation, step: Step, *, why: str = "") -> Deci
     if answer is None:
         if observation.on == ANSWER and observation.waited_s > limit:
             return give_up(step, f"not approved: no answer within {limit:g} s{f' ({why})' if why else ''}")
-        return say(step, Wait(ANSWER, limit), f"a person must approve{f': {why}' if why else ''}")
+        return make_decision(step, Wait(ANSWER, limit), f"a person must approve{f': {why}' if why else ''}")
     if answer.approved and observation.objection:
         # The process that recorded the answer may have had other lists of approvers, or none.
         return give_up(step, f"not approved: {observation.objection}")
     said = f"{answer.by}: {answer.reason or 'no reason given'}"
-    return say(step, MarkDone(), f"approved by {said}") if answer.approved else give_up(step, f"not approved by {said}")
+    return (
+        make_decision(step, MarkDone(), f"approved by {said}")
+        if answer.approved
+        else give_up(step, f"not approved by {said}")
+    )
 
 
 def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | None:
@@ -77,4 +83,4 @@ def get_ready(observation: Observation) -> Decision:
         pending = start(observation, step, name, release, Role.DESCRIBER) or gathered(observation, step, name)
     if pending is not None:
         return pending
-    return say(step, CheckDrift(), "the evidence must match the approved one")
+    return make_decision(step, CheckDrift(), "the evidence must match the approved one")

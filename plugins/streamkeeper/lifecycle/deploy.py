@@ -23,9 +23,9 @@ from streamkeeper.lifecycle.instances import (
     failed_to_serve,
     give_up,
     instance_name,
+    make_decision,
     not_yet,
     ready,
-    say,
     send_go,
     start,
 )
@@ -51,12 +51,12 @@ def decide(observation: Observation) -> Decision | None:
         return None
     step = current_step(operation)
     if operation.abort and step not in (Step.PROMOTE, Step.FALL_BACK):
-        return give_up(step, f"aborted: {operation.abort}", untouched=Outcome.ABORTED)
+        return give_up(step, f"aborted: {operation.abort}", outcome_if_untouched=Outcome.ABORTED)
     return LADDERS[step](observation)
 
 
 def _bundle(observation: Observation) -> Decision:
-    return say(Step.BUNDLE, Register(), "the release needs a number, and its bundle must be stored")
+    return make_decision(Step.BUNDLE, Register(), "the release needs a number, and its bundle must be stored")
 
 
 def _standby(observation: Observation) -> Decision:
@@ -70,27 +70,27 @@ def _standby(observation: Observation) -> Decision:
         return started
     seen = observation.of(name)
     if seen.described and release not in observation.state.described:
-        return say(step, RecordDescription(name), f"{name} has described {release}")
+        return make_decision(step, RecordDescription(name), f"{name} has described {release}")
     if warm:
-        return ready(observation, step, name) or say(step, MarkDone(), f"{name} is on standby")
+        return ready(observation, step, name) or make_decision(step, MarkDone(), f"{name} is on standby")
     if not seen.described:
         return not_yet(observation, step, name, "its description")
-    return gathered(observation, step, name) or say(step, MarkDone(), f"{release} is described")
+    return gathered(observation, step, name) or make_decision(step, MarkDone(), f"{release} is described")
 
 
 def _assess(observation: Observation) -> Decision:
     step, operation = Step.ASSESS, observation.operation
     if operation.verdict is None:
-        return say(step, Assess(), "the candidate is described")
+        return make_decision(step, Assess(), "the candidate is described")
     if operation.request.dry_run:
-        return give_up(step, f"dry run: {operation.verdict_sentence}", untouched=Outcome.DRY_RUN)
+        return give_up(step, f"dry run: {operation.verdict_sentence}", outcome_if_untouched=Outcome.DRY_RUN)
     if operation.refusal or (operation.verdict is not Verdict.RESUME and not operation.transitions):
         return give_up(step, operation.verdict_sentence)
-    return say(step, MarkDone(), operation.verdict_sentence)
+    return make_decision(step, MarkDone(), operation.verdict_sentence)
 
 
 def _restore(observation: Observation) -> Decision:
-    return say(Step.RESTORE, RestoreVersions(), "the release rolls back to its last batch")
+    return make_decision(Step.RESTORE, RestoreVersions(), "the release rolls back to its last batch")
 
 
 def _go(observation: Observation) -> Decision:
@@ -99,7 +99,7 @@ def _go(observation: Observation) -> Decision:
     release = operation.release
     versions = {query: way.version for query, way in operation.transitions.items() if way.version}
     sent = send_go(observation, step, name, release, Role.CANDIDATE, versions)
-    return sent or say(step, MarkDone(), f"{name} was ordered to start")
+    return sent or make_decision(step, MarkDone(), f"{name} was ordered to start")
 
 
 def _first_commit(observation: Observation) -> Decision:
@@ -107,20 +107,20 @@ def _first_commit(observation: Observation) -> Decision:
     name = candidate_of(observation.operation)
     seen = observation.of(name)
     if seen.first_triggers_done:
-        return say(step, MarkDone(FirstBacklog(seen.lag)), f"every query of {name} has completed a trigger")
+        return make_decision(step, MarkDone(FirstBacklog(seen.lag)), f"every query of {name} has completed a trigger")
     failure = seen.broken or failed_to_serve(observation, name, limit, "first trigger")
     if failure:
         return give_up(step, failure)
-    waiting = say(step, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
+    waiting = make_decision(step, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
     return keep_reserve(observation, step) or waiting
 
 
 def _snapshot(observation: Observation) -> Decision:
     step, batches = Step.SNAPSHOT, observation.operation.last_batches
     if not batches:
-        return say(step, MarkDone(), "no batch was committed before")
-    told = ", ".join(f"{query} at batch {batch}" for query, batch in sorted(batches.items()))
-    return say(step, TakeCutoverSnapshots(), f"the previous release ended at {told}")
+        return make_decision(step, MarkDone(), "no batch was committed before")
+    batches_text = ", ".join(f"{query} at batch {batch}" for query, batch in sorted(batches.items()))
+    return make_decision(step, TakeCutoverSnapshots(), f"the previous release ended at {batches_text}")
 
 
 def _probation(observation: Observation) -> Decision:
@@ -132,12 +132,14 @@ def _probation(observation: Observation) -> Decision:
     wanted = request.probation_batches + 1
     lagging = _lagging(operation.first_backlog, seen.lag)
     if seen.state is DriverState.FINISHED or (seen.triggers_of(queries) >= wanted and not lagging):
-        return say(step, MarkDone(), f"{name} has passed its probation of {request.probation_batches} triggers")
+        return make_decision(
+            step, MarkDone(), f"{name} has passed its probation of {request.probation_batches} triggers"
+        )
     failure = seen.broken or failed_to_serve(observation, name, limit, "probation")
     if failure:
         return give_up(step, f"{failure}; {lagging}" if lagging else failure)
-    told = f"{name} has completed {seen.triggers_of(queries)} of {wanted} triggers"
-    waiting = say(step, Wait(f"{name}: probation", limit), f"{told}; {lagging}" if lagging else told)
+    progress = f"{name} has completed {seen.triggers_of(queries)} of {wanted} triggers"
+    waiting = make_decision(step, Wait(f"{name}: probation", limit), f"{progress}; {lagging}" if lagging else progress)
     return keep_reserve(observation, step) or waiting
 
 
@@ -156,11 +158,13 @@ def _promote(observation: Observation) -> Decision:
     name = candidate_of(operation)
     release = operation.release
     if operation.has_done(Step.PROMOTE):
-        told = f"{release} is the current release ({name}){_uncompared(operation)}{_untaken(operation)}"
-        return say(Step.PROMOTE, Finish(Outcome.SUCCEEDED), told)
+        reason = f"{release} is the current release ({name}){_uncompared(operation)}{_untaken(operation)}"
+        return make_decision(Step.PROMOTE, Finish(Outcome.SUCCEEDED), reason)
     if state.serving_instance != name:
-        return say(Step.PROMOTE, Promote(name), f"{release} becomes the current release")
-    return end_reserve(observation, Step.PROMOTE) or say(Step.PROMOTE, MarkDone(), f"{release} is the current release")
+        return make_decision(Step.PROMOTE, Promote(name), f"{release} becomes the current release")
+    return end_reserve(observation, Step.PROMOTE) or make_decision(
+        Step.PROMOTE, MarkDone(), f"{release} is the current release"
+    )
 
 
 def _uncompared(operation: OperationState) -> str:

@@ -13,7 +13,7 @@ from streamkeeper.lifecycle.actions import (
     Send,
     Wait,
 )
-from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, not_yet, ready, say, shadows
+from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, make_decision, not_yet, ready, shadows
 from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S, STOP_S, deadline_s
 from streamkeeper.model.control import CommandKind
@@ -33,7 +33,7 @@ def drain(observation: Observation) -> Decision:
     step, operation = Step.DRAIN, observation.operation
     owners = observation.state.owners
     if not owners:
-        return say(step, MarkDone(), "no driver owns the checkpoints")
+        return make_decision(step, MarkDone(), "no driver owns the checkpoints")
     for owner in owners:
         if observation.of(owner.instance).life is Life.UNKNOWN:
             return give_up(step, _unprovable(observation, owner))
@@ -43,12 +43,12 @@ def drain(observation: Observation) -> Decision:
             unready = ready(observation, step, candidate)
             if unready is not None:
                 return unready
-        return say(step, MarkBegun(), "the current driver is about to be drained")
+        return make_decision(step, MarkBegun(), "the current driver is about to be drained")
     for owner in owners:
         ending = _drain_one(observation, step, owner, deadline_s(step, operation.request))
         if ending is not None:
             return ending
-    return say(step, MarkDone(), "the current driver has ended")
+    return make_decision(step, MarkDone(), "the current driver has ended")
 
 
 def prove_dead(observation: Observation) -> Decision:
@@ -61,13 +61,13 @@ def prove_dead(observation: Observation) -> Decision:
     for owner in observation.state.owners:
         seen = observation.of(owner.instance)
         if seen.life in (Life.DEAD, Life.ABSENT):
-            return say(step, record_of(owner.instance, seen), seen.liveness.why)
+            return make_decision(step, record_of(owner.instance, seen), seen.liveness.why)
         if _unkillable(observation, owner.instance) or (observation.waited_s > KILL_S and seen.life is Life.UNKNOWN):
             return give_up(step, _unprovable(observation, owner))
         if seen.life is Life.ALIVE:
-            return say(step, Kill(owner.instance), f"{owner.instance} has processes left")
-        return say(step, Wait(f"{owner.instance}: proof of death", KILL_S), seen.liveness.why)
-    return say(step, RecordLastBatches(), "no driver owns the checkpoints")
+            return make_decision(step, Kill(owner.instance), f"{owner.instance} has processes left")
+        return make_decision(step, Wait(f"{owner.instance}: proof of death", KILL_S), seen.liveness.why)
+    return make_decision(step, RecordLastBatches(), "no driver owns the checkpoints")
 
 
 def end(observation: Observation, step: Step, name: str) -> Decision | None:
@@ -79,15 +79,15 @@ def end(observation: Observation, step: Step, name: str) -> Decision | None:
     instance, seen = observation.state.instances[name], observation.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
-        return say(step, record_of(name, seen), seen.liveness.why)
+        return make_decision(step, record_of(name, seen), seen.liveness.why)
     if seen.life is Life.UNKNOWN or _unkillable(observation, name):
         before = f"{observation.operation.fall_back}; and " if observation.operation.fall_back else ""
-        return say(step, Finish(Outcome.FAILED), before + _unprovable(observation, instance))
+        return make_decision(step, Finish(Outcome.FAILED), before + _unprovable(observation, instance))
     if order not in seen.sent:
-        return say(step, Send(name, order), f"{name} is no longer needed")
+        return make_decision(step, Send(name, order), f"{name} is no longer needed")
     if observation.waited_s > patience_s or _killing(observation, name):
-        return say(step, Kill(name), f"{name} did not end within {patience_s:g} s")
-    return say(step, Wait(f"{name}: end", patience_s), f"waiting for {name} to end")
+        return make_decision(step, Kill(name), f"{name} did not end within {patience_s:g} s")
+    return make_decision(step, Wait(f"{name}: end", patience_s), f"waiting for {name} to end")
 
 
 def gathered(observation: Observation, step: Step, name: str) -> Decision | None:
@@ -119,17 +119,17 @@ def _drain_one(observation: Observation, step: Step, owner: InstanceState, patie
         return (
             give_up(step, _unprovable(observation, owner))
             if observation.waited_s > KILL_S
-            else say(step, lost, seen.liveness.why)
+            else make_decision(step, lost, seen.liveness.why)
         )
     if CommandKind.DRAIN not in seen.sent:
-        return say(step, Send(name, CommandKind.DRAIN), f"{owner.release} hands over")
+        return make_decision(step, Send(name, CommandKind.DRAIN), f"{owner.release} hands over")
     if seen.liveness.halted:
         patience_s = min(patience_s, HALTED_S)
     if observation.waited_s > patience_s or _killing(observation, name):
         if _unkillable(observation, name):
             return give_up(step, _unprovable(observation, owner))
-        return say(step, Kill(name), undrained(name, seen, patience_s))
-    return say(step, Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")
+        return make_decision(step, Kill(name), undrained(name, seen, patience_s))
+    return make_decision(step, Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")
 
 
 def undrained(name: str, seen: Seen, waited_s: float) -> str:

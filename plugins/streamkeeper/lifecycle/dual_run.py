@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.lifecycle.actions import Decision, MarkDone, Send, Shadow, Wait
 from streamkeeper.lifecycle.approval import await_answer
-from streamkeeper.lifecycle.instances import candidate_of, give_up, ready, say
+from streamkeeper.lifecycle.instances import candidate_of, give_up, make_decision, ready
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.steps import deadline_s
@@ -20,20 +20,20 @@ def shadow(observation: Observation) -> Decision:
     """Return the next decision until the standby fills the shadow, the output of a rebuild before the cutover."""
     step, name = Step.SHADOW, candidate_of(observation.operation)
     if CommandKind.SHADOW in observation.of(name).sent:
-        return say(step, MarkDone(), f"{name} rereads the sources")
+        return make_decision(step, MarkDone(), f"{name} rereads the sources")
     unready = ready(observation, step, name)
     if unready is not None:
         return unready
     if observation.state.shadow != name:
-        return say(step, Shadow(name), f"{name} may fill new checkpoint versions")
-    return say(step, Send(name, CommandKind.SHADOW), f"{name} must reread the sources")
+        return make_decision(step, Shadow(name), f"{name} may fill new checkpoint versions")
+    return make_decision(step, Send(name, CommandKind.SHADOW), f"{name} must reread the sources")
 
 
 def catch_up(observation: Observation) -> Decision:
     """Return the decision to wait until the candidate has read everything that the current release has read."""
     step, name = Step.CATCH_UP, candidate_of(observation.operation)
     if _holds_all(observation):
-        return say(step, MarkDone(), f"{name} has caught up: {_told(observation)}")
+        return make_decision(step, MarkDone(), f"{name} has caught up: {_told(observation)}")
     return _dead_or(observation, step, name) or _wait(observation, step, f"{name}: catch-up")
 
 
@@ -42,20 +42,20 @@ def compare(observation: Observation) -> Decision:
     step, operation = Step.COMPARE, observation.operation
     name, limit_s = candidate_of(operation), deadline_s(step, operation.request)
     if CommandKind.COMPARE not in observation.of(name).sent:
-        return _dead_or(observation, step, name) or say(
+        return _dead_or(observation, step, name) or make_decision(
             step, Send(name, CommandKind.COMPARE), "both outputs can be compared"
         )
     status = observation.of(name).status
-    told = status.compared if status is not None else {}
+    results = status.compared if status is not None else {}
     wanted = {query for query, way in operation.transitions.items() if way.way is Transition.REBUILD}
     on = f"{name}: comparison"
-    if not wanted <= told.keys() and not (observation.on == on and observation.waited_s > limit_s):
-        return _dead_or(observation, step, name) or say(step, Wait(on, limit_s), _told(observation) or on)
+    if not wanted <= results.keys() and not (observation.on == on and observation.waited_s > limit_s):
+        return _dead_or(observation, step, name) or make_decision(step, Wait(on, limit_s), _told(observation) or on)
     # After the timeout a person decides, as for any comparison that was not possible.
     late = OutputComparison(comparable=False, why=f"the comparison did not complete within {limit_s:g} s")
-    compared = {query: told.get(query, late) for query in sorted(wanted)}
+    compared = {query: results.get(query, late) for query in sorted(wanted)}
     sentence = "; ".join(f"{query}: {comparison.sentence}" for query, comparison in compared.items())
-    return say(step, MarkDone(OutputsCompared(compared)), sentence)
+    return make_decision(step, MarkDone(OutputsCompared(compared)), sentence)
 
 
 def review(observation: Observation) -> Decision:
@@ -72,7 +72,7 @@ def catch_up_after_drain(observation: Observation) -> Decision:
     """Return the decision to wait until the new release has read all input that the old release read before its end."""
     step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(observation.operation)
     if _holds_all(observation):
-        return say(step, MarkDone(), f"{name} has processed all input: {_told(observation)}")
+        return make_decision(step, MarkDone(), f"{name} has processed all input: {_told(observation)}")
     return _dead_or(observation, step, name) or _wait(observation, step, f"{name}: the last batch")
 
 
@@ -82,7 +82,7 @@ def _holds_all(observation: Observation) -> bool:
 
 
 def _told(observation: Observation) -> str:
-    return "; ".join(f"{query}: {reached.told}" for query, reached in sorted(observation.reached.items()))
+    return "; ".join(f"{query}: {reached.text}" for query, reached in sorted(observation.reached.items()))
 
 
 def _dead_or(observation: Observation, step: Step, name: str) -> Decision | None:
@@ -99,4 +99,4 @@ def _wait(observation: Observation, step: Step, on: str) -> Decision:
     limit_s = deadline_s(step, observation.operation.request)
     if observation.on == on and observation.waited_s > limit_s:
         return give_up(step, f"{on} was not reached within {limit_s:g} s: {_told(observation)}")
-    return say(step, Wait(on, limit_s), _told(observation) or on)
+    return make_decision(step, Wait(on, limit_s), _told(observation) or on)

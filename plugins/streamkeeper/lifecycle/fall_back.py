@@ -17,7 +17,14 @@ from streamkeeper.lifecycle.actions import (
     Wait,
 )
 from streamkeeper.lifecycle.draining import end, record_of
-from streamkeeper.lifecycle.instances import candidate_of, failed_to_serve, give_up, instance_name, say, send_go
+from streamkeeper.lifecycle.instances import (
+    candidate_of,
+    failed_to_serve,
+    give_up,
+    instance_name,
+    make_decision,
+    send_go,
+)
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import RESERVE_AFTER_S
 from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
@@ -46,22 +53,26 @@ def keep_reserve(observation: Observation, step: Step) -> Decision | None:
     known = observation.state.instances.get(name)
     if known is None:
         wanted = _may_be_needed(observation, step) and _is_of_use(observation)
-        return say(step, Plan(name, release, Role.FALLBACK), f"{release} is requested as a standby") if wanted else None
+        return (
+            make_decision(step, Plan(name, release, Role.FALLBACK), f"{release} is requested as a standby")
+            if wanted
+            else None
+        )
     if known.ended:
         return None
     seen = observation.of(name)
     if seen.life is Life.ABSENT and observation.waited_s > _START_S:
-        return say(
+        return make_decision(
             step, GiveUpStarting(name), f"no process of {name} appeared within {_START_S:g} s: {seen.liveness.why}"
         )
     if seen.life is Life.ABSENT:
-        return say(
+        return make_decision(
             step,
             Launch(name, LaunchMode.STANDBY),
             f"{release} is kept on standby in case {observation.operation.release} fails",
         )
     if seen.life is Life.DEAD:
-        return say(step, record_of(name, seen), f"{name} has ended: {seen.liveness.why}")
+        return make_decision(step, record_of(name, seen), f"{name} has ended: {seen.liveness.why}")
     return None
 
 
@@ -130,16 +141,18 @@ def fall_back(observation: Observation) -> Decision:
 def _stays_stopped(observation: Observation) -> Decision:
     """Return the end of a failed deploy of a job that was stopped before: the old release is not restarted."""
     operation = observation.operation
-    outcome = Outcome.FAILED if _candidate_went(observation) else operation.untouched
-    return say(Step.FALL_BACK, Finish(outcome), f"{operation.fall_back}; the job stays stopped, no release runs")
+    outcome = Outcome.FAILED if _candidate_went(observation) else operation.outcome_if_untouched
+    return make_decision(
+        Step.FALL_BACK, Finish(outcome), f"{operation.fall_back}; the job stays stopped, no release runs"
+    )
 
 
 def _untouched(observation: Observation) -> Decision:
     serving, operation = observation.state.serving_release, observation.operation
     if _candidate_went(observation):
-        return say(Step.FALL_BACK, Finish(Outcome.FAILED), f"{operation.fall_back}; no release runs")
+        return make_decision(Step.FALL_BACK, Finish(Outcome.FAILED), f"{operation.fall_back}; no release runs")
     stays = f"{serving} stays as it was" if serving else "nothing was deployed"
-    return say(Step.FALL_BACK, Finish(operation.untouched), f"{operation.fall_back}; {stays}")
+    return make_decision(Step.FALL_BACK, Finish(operation.outcome_if_untouched), f"{operation.fall_back}; {stays}")
 
 
 def _serve_again(observation: Observation, name: str) -> Decision:
@@ -151,17 +164,19 @@ def _serve_again(observation: Observation, name: str) -> Decision:
     blocked = _blocked(operation) if went else ""
     if blocked:
         lost = f"{release} cannot take over ({blocked}); deploy a new release that fixes the problem"
-        return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {lost}")
+        return make_decision(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {lost}")
     if _promoted_instead(observation) or (went and _lossy(observation)):
         return _stays_with_candidate(observation)
     fallback = state.instances.get(name)
     if fallback is not None and fallback.ended:
         why = observation.of(name).error or fallback.proof
-        return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {release} could not be restarted: {why}")
+        return make_decision(
+            step, Finish(Outcome.FAILED), f"{operation.fall_back}; {release} could not be restarted: {why}"
+        )
     if CommandKind.STOP in observation.of(name).sent and (ending := end(observation, step, name)) is not None:
         return ending
     if went and ways_back(operation) and not operation.has_done(step):
-        return say(step, RestoreVersions(), f"{release} goes back to its last batch")
+        return make_decision(step, RestoreVersions(), f"{release} goes back to its last batch")
     versions = _versions_back(observation) if went else {}
     decision = send_go(observation, step, name, release, Role.FALLBACK, versions) or _await(observation, name)
     if isinstance(decision.action, FallBack):
@@ -192,8 +207,8 @@ def _stays_with_candidate(observation: Observation) -> Decision:
         owners = [
             each for each in observation.state.instances_of(operation.operation, Role.CANDIDATE) if each.appointed
         ]
-        return say(step, Promote(owners[-1].instance), why)
-    return say(step, Finish(Outcome.FAILED), why)
+        return make_decision(step, Promote(owners[-1].instance), why)
+    return make_decision(step, Finish(Outcome.FAILED), why)
 
 
 def _promoted_instead(observation: Observation) -> bool:
@@ -209,10 +224,10 @@ def _served_again(observation: Observation, name: str) -> Decision:
         f"{observation.operation.fall_back}; {observation.state.serving_release}",
     )
     if seen.first_triggers_done:
-        return say(step, Finish(Outcome.FELL_BACK), f"{before} is running again ({name})")
+        return make_decision(step, Finish(Outcome.FELL_BACK), f"{before} is running again ({name})")
     error = seen.broken or seen.error
-    told = f"no trigger has completed yet{f': {error}' if error else ''}"
-    return say(step, Finish(Outcome.FAILED), f"{before} remains the current release ({name}): {told}")
+    reason = f"no trigger has completed yet{f': {error}' if error else ''}"
+    return make_decision(step, Finish(Outcome.FAILED), f"{before} remains the current release ({name}): {reason}")
 
 
 def _candidate_went(observation: Observation) -> bool:
@@ -226,12 +241,12 @@ def _blocked(operation: OperationState) -> str:
     """Return why the old release cannot take over from the candidate; empty if it can."""
     if not operation.transitions and operation.reverse is not Verdict.RESUME:
         return "its checkpoint has changed since that release ran"
-    told = [
+    reasons = [
         f"query {query}: {way.no_way_back or 'there is no rollback path'}"
         for query, way in sorted(operation.transitions.items())
         if way.way is not Transition.START and way.back is None
     ]
-    return "; ".join(told)
+    return "; ".join(reasons)
 
 
 def _versions_back(observation: Observation) -> dict[str, str]:
@@ -253,12 +268,12 @@ def ways_back(operation: OperationState) -> dict[str, QueryTransition]:
 def _await(observation: Observation, name: str) -> Decision:
     limit = observation.operation.request.first_commit_s
     if observation.of(name).first_triggers_done:
-        return say(Step.FALL_BACK, Promote(name), f"every query of {name} has completed a trigger")
+        return make_decision(Step.FALL_BACK, Promote(name), f"every query of {name} has completed a trigger")
     failure = failed_to_serve(observation, name, limit, "first trigger")
     seen = observation.of(name)
     if failure and seen.life is Life.ALIVE and (seen.state is DriverState.SERVING or seen.waits):
         # No other driver could continue once its source or its sink is reachable again.
-        return say(Step.FALL_BACK, Promote(name), f"{failure}; {name} remains the current driver")
+        return make_decision(Step.FALL_BACK, Promote(name), f"{failure}; {name} remains the current driver")
     if failure:
         return give_up(Step.FALL_BACK, failure)
-    return say(Step.FALL_BACK, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
+    return make_decision(Step.FALL_BACK, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")

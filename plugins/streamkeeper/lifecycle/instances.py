@@ -31,17 +31,17 @@ def kill_wait(instance: str) -> str:
     return f"{instance}: kill"
 
 
-def say(step: Step, action: Action, reason: str) -> Decision:
+def make_decision(step: Step, action: Action, reason: str) -> Decision:
     """Build a decision."""
     return Decision(step=step, action=action, reason=reason)
 
 
-def give_up(step: Step, reason: str, *, untouched: Outcome = Outcome.REFUSED) -> Decision:
+def give_up(step: Step, reason: str, *, outcome_if_untouched: Outcome = Outcome.REFUSED) -> Decision:
     """Return the decision that the candidate will not take over.
 
-    ``untouched``: the operation's outcome if neither the current driver nor a checkpoint was changed.
+    ``outcome_if_untouched``: the operation's outcome if neither the current driver nor a checkpoint was changed.
     """
-    return say(step, FallBack(untouched), reason)
+    return make_decision(step, FallBack(outcome_if_untouched), reason)
 
 
 def start(observation: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
@@ -56,12 +56,12 @@ def start(observation: Observation, step: Step, name: str, release: str, role: R
     ``role``: its role in the operation.
     """
     if name not in observation.state.instances:
-        return say(step, Plan(name, release, role), f"a {role.value} for {release} is needed")
+        return make_decision(step, Plan(name, release, role), f"a {role.value} for {release} is needed")
     if observation.of(name).life is Life.ABSENT and not observation.state.instances[name].ended:
         if observation.waited_s > observation.operation.request.standby_s:
             return give_up(step, f"{name} could not be started: {observation.of(name).liveness.why}")
         mode = LaunchMode.DESCRIBE if role is Role.DESCRIBER else LaunchMode.STANDBY
-        return say(step, Launch(name, mode), f"{name} is planned and not started yet")
+        return make_decision(step, Launch(name, mode), f"{name} is planned and not started yet")
     return None
 
 
@@ -81,7 +81,9 @@ def not_yet(observation: Observation, step: Step, name: str, what: str) -> Decis
     if observation.waited_s > limit:
         why = f": {seen.held_up_by}" if seen.held_up_by else ""
         return give_up(step, f"{name} did not reach {what} within {limit:g} s{why}")
-    return say(step, Wait(f"{name}: {what}", limit), f"{name} is {seen.state.value if seen.state else 'starting'}")
+    return make_decision(
+        step, Wait(f"{name}: {what}", limit), f"{name} is {seen.state.value if seen.state else 'starting'}"
+    )
 
 
 def send_go(
@@ -104,8 +106,8 @@ def send_go(
     if pending is not None:
         return pending
     if observation.state.appointed != name:
-        return say(step, Appoint(name, dict(versions)), f"{name} takes over {release}")
-    return say(step, Send(name, CommandKind.GO), f"{name} is appointed")
+        return make_decision(step, Appoint(name, dict(versions)), f"{name} takes over {release}")
+    return make_decision(step, Send(name, CommandKind.GO), f"{name} is appointed")
 
 
 def shadows(observation: Observation, name: str) -> bool:

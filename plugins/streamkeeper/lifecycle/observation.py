@@ -60,8 +60,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def broken(self) -> str:
         """The name and error of a query of the driver that fails repeatedly without progress; empty without one."""
-        told = self.status.queries.values() if self.status is not None else ()
-        return next((f"query {query.query}: {query.error}" for query in told if query.failures >= FAILURES), "")
+        queries = self.status.queries.values() if self.status is not None else ()
+        return next((f"query {query.query}: {query.error}" for query in queries if query.failures >= FAILURES), "")
 
     @property
     def waits(self) -> bool:
@@ -80,13 +80,13 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lag(self) -> dict[str, int]:
         """Query -> number of waiting records, for queries whose sources report that number."""
-        told = self.status.queries.values() if self.status is not None else ()
-        return {query.query: query.behind for query in told if query.behind is not None}
+        queries = self.status.queries.values() if self.status is not None else ()
+        return {query.query: query.behind for query in queries if query.behind is not None}
 
     def triggers_of(self, queries: frozenset[str]) -> int:
         """Return the smallest number of triggers that any of these queries has completed since the driver's start."""
-        told = self.status.queries if self.status is not None else {}
-        return min((told[name].triggers if name in told else 0 for name in queries), default=0)
+        statuses = self.status.queries if self.status is not None else {}
+        return min((statuses[name].triggers if name in statuses else 0 for name in queries), default=0)
 
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Queries whose output is a function, which stores no epoch."""
     versions: Mapping[str, str] = {}
     """Query -> the current version."""
-    gone: frozenset[str] = frozenset()
+    missing: frozenset[str] = frozenset()
     """Queries that the job no longer has; their checkpoints may be missing."""
     no_driver_elsewhere: bool = False
     """The person states that no driver runs where processes cannot be observed."""
@@ -49,7 +49,7 @@ class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The record; None if it must not be written."""
     refusals: tuple[str, ...] = ()
     """The reasons against it, each with its remedy."""
-    told: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     """The plan, one sentence per line."""
 
 
@@ -93,7 +93,7 @@ def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPla
         queries=queries,
         lost=tuple(_lost(seen, queries)),
     )
-    return RebuildPlan(job=seen.job, record=record, told=tuple(_tell(record)))
+    return RebuildPlan(job=seen.job, record=record, lines=tuple(_tell(record)))
 
 
 def decide_installation(wanted: frozenset[str], present: str, others: tuple[str, ...]) -> tuple[str, str]:
@@ -138,7 +138,7 @@ def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> Rebuil
     fence = _fence(seen, asked, query)
     there = {version.version: version for version in seen.checkpoints.get(query, ())}
     current = _current(seen, asked, query, fence, there)
-    if current and current not in there and query not in asked.gone:
+    if current and current not in there and query not in asked.missing:
         raise _Undecided(_told_gone(seen, query, fence, current))
     known = {*there, *(fence.versions if fence else ()), *([fence.version] if fence and fence.version else [])}
     if query in seen.snapshots:
@@ -258,8 +258,8 @@ def _parents(
     found: dict[str, dict[str, str | int | None]] = {}
     for before, after in zip(fence.serving, fence.serving[1:], strict=False):
         # A version without a write contains only the handed-over batch; its sink log starts with that one.
-        untouched = after.version == fence.version and fence.batch is None and after.version in there
-        number = there[after.version].committed if untouched else NO_BATCH
+        unchanged = after.version == fence.version and fence.batch is None and after.version in there
+        number = there[after.version].committed if unchanged else NO_BATCH
         found[after.version] = {"parent": before.version, "parent_batch": before.last, "batch": number}
     if current != fence.version and fence.version:
         # It keeps its parent's batch numbers, and the output's batches beyond its own are replayed.

@@ -12,8 +12,12 @@ def no_store(look: RecoveryLook) -> Rung | None:
     """Diagnose a store from which no record can be read; None if the store answers."""
     if not look.store:
         return None
-    told = f"the store does not answer, so the state of job {look.job} is unknown: {look.store}"
-    return Cause.STORE_OUT_OF_REACH, told, "make the store available; drivers wait for it and continue automatically"
+    evidence = f"the store does not answer, so the state of job {look.job} is unknown: {look.store}"
+    return (
+        Cause.STORE_OUT_OF_REACH,
+        evidence,
+        "make the store available; drivers wait for it and continue automatically",
+    )
 
 
 def journal_lost(look: RecoveryLook) -> Rung | None:

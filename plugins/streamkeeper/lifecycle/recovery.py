@@ -64,18 +64,18 @@ def _not_deployed(look: RecoveryLook) -> Rung | None:
 def _open(look: RecoveryLook) -> Rung | None:
     if not look.open_operation:
         return None
-    told = f"operation {look.open_operation} is open{' and waits for a person' if look.waits else ''}"
+    evidence = f"operation {look.open_operation} is open{' and waits for a person' if look.waits else ''}"
     carry = "answer its question" if look.waits else "clear its failed task, or continue it with `--on-open continue`"
-    return Cause.OPERATION_OPEN, told, f"{carry}. To abort the operation, use `--on-open abort`"
+    return Cause.OPERATION_OPEN, evidence, f"{carry}. To abort the operation, use `--on-open abort`"
 
 
 def _unreachable(look: RecoveryLook) -> Rung | None:
     if look.life is not Life.UNKNOWN:
         return None
-    told = f"driver {look.instance} cannot be observed from here, so its termination is not proven: {look.why}"
+    evidence = f"driver {look.instance} cannot be observed from here, so its termination is not proven: {look.why}"
     return (
         Cause.DRIVER_UNREACHABLE,
-        told,
+        evidence,
         "diagnose the job on the driver's machine, or boot that machine. If the machine is permanently lost, run"
         f" `streamkeeper state-dead {look.job} {look.instance} --reason …`, or trigger the DAG streaming_state_dead",
     )
@@ -87,56 +87,56 @@ def _full(look: RecoveryLook) -> Rung | None:
 
 
 def _lost(look: RecoveryLook) -> Rung | None:
-    told = [f"query {query.query}: {query.lost}" for query in look.queries if query.lost]
-    return (Cause.CHECKPOINT_LOST, "; ".join(told), "") if told else None
+    evidence = [f"query {query.query}: {query.lost}" for query in look.queries if query.lost]
+    return (Cause.CHECKPOINT_LOST, "; ".join(evidence), "") if evidence else None
 
 
 def _damaged(look: RecoveryLook) -> Rung | None:
-    told = [
+    evidence = [
         f"query {query.query}: its checkpoint {query.version} is damaged at {harm.where}"
         f" ({harm.shape}: {harm.evidence})"
         for query in look.queries
         for harm in query.harmed[:1]
     ]
-    return (Cause.CHECKPOINT_DAMAGED, "; ".join(told), "") if told else None
+    return (Cause.CHECKPOINT_DAMAGED, "; ".join(evidence), "") if evidence else None
 
 
 def _ahead(look: RecoveryLook) -> Rung | None:
-    told = [
+    evidence = [
         f"query {query.query}: {query.output} contains batch {query.holds} of {query.version}, but its checkpoint has"
         f" planned {'no batch' if query.planned is None else f'only up to {query.planned}'}: an older checkpoint"
         f" replaced it"
         for query in look.queries
         if query.ahead
     ]
-    return (Cause.SINK_AHEAD, "; ".join(told), "") if told else None
+    return (Cause.SINK_AHEAD, "; ".join(evidence), "") if evidence else None
 
 
 def _output_lost(look: RecoveryLook) -> Rung | None:
     lost = [query for query in look.queries if query.output_lost]
-    told = [f"query {each.query}: output {each.output} lacks committed batches: {each.output_lost}" for each in lost]
+    texts = [f"query {each.query}: output {each.output} lacks committed batches: {each.output_lost}" for each in lost]
     put_back = "restore the output to its last state, then restart. Otherwise rebuild it, or accept the missing batches"
-    return (Cause.OUTPUT_LOST, "; ".join(told), put_back) if told else None
+    return (Cause.OUTPUT_LOST, "; ".join(texts), put_back) if texts else None
 
 
 def _unproven(look: RecoveryLook) -> Rung | None:
-    told = [
+    evidence = [
         f"query {query.query}, version {query.version}: {_on_start(query)}" for query in look.queries if query.unproven
     ]
-    if not told or look.life is Life.ALIVE:
+    if not evidence or look.life is Life.ALIVE:
         return None
     copy = f"run `streamkeeper snapshot take {look.job}`, then restore that copy, which the old driver cannot write"
-    return Cause.OWNER_UNPROVEN, "; ".join(told), copy
+    return Cause.OWNER_UNPROVEN, "; ".join(evidence), copy
 
 
 def _input_gone(look: RecoveryLook) -> Rung | None:
-    told = [f"query {query.query}: {query.input_gone}" for query in look.queries if query.input_gone]
+    evidence = [f"query {query.query}: {query.input_gone}" for query in look.queries if query.input_gone]
     put_back = (
         "put the files back, then restart; without the files, Spark would run the batch and report no error. If they"
         f" were renamed or permanently deleted, run `streamkeeper snapshot take {look.job} --without-open-batch`, then"
         " restore"
     )
-    return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
+    return (Cause.INPUT_GONE, "; ".join(evidence), put_back) if evidence else None
 
 
 def _dropped(look: RecoveryLook) -> Rung | None:
@@ -148,10 +148,10 @@ def _dropped(look: RecoveryLook) -> Rung | None:
 
 
 def _sink_down(look: RecoveryLook) -> Rung | None:
-    told = [f"query {query.query}: {query.sink_unknown}" for query in look.queries if query.sink_down]
-    told += [f"driver {look.instance} waits: {look.away}"] if look.away and not look.frozen and not told else []
+    evidence = [f"query {query.query}: {query.sink_unknown}" for query in look.queries if query.sink_down]
+    evidence += [f"driver {look.instance} waits: {look.away}"] if look.away and not look.frozen and not evidence else []
     back = "make the output available; a running driver then continues automatically, an ended driver is restarted"
-    return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
+    return (Cause.SINK_DOWN, "; ".join(evidence), back) if evidence else None
 
 
 def _stopped(look: RecoveryLook) -> Rung | None:
@@ -189,10 +189,10 @@ def _alive(look: RecoveryLook) -> Rung | None:
             which = ", ".join(f"batch {query.open_batch} of {query.query}" for query in broke)
             return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {look.before}", _READ_THE_RECORD
         ended = look.error or look.before
-        told = f": its last run ended with {ended}" if ended else ""
+        last_end = f": its last run ended with {ended}" if ended else ""
         return (
             Cause.DRIVER_STARTING,
-            f"driver {look.instance} is starting and has not completed a batch yet{told}",
+            f"driver {look.instance} is starting and has not completed a batch yet{last_end}",
             "wait",
         )
     return Cause.NOTHING_WRONG, f"nothing is wrong: {look.instance} runs {look.release}", "nothing to do"
@@ -216,17 +216,14 @@ def _ended(look: RecoveryLook) -> Rung:
         return Cause.DRIVER_KILLED, f"driver {look.instance} was {look.error}, and no driver has run since", ""
     opened = [f"batch {query.open_batch} of {query.query}" for query in look.queries if query.open_batch is not None]
     if look.state is DriverState.FAILED and opened and look.error:
-        told = f"driver {look.instance} failed with {', '.join(opened)} open: {look.error}"
-        return Cause.BATCH_FAILS, told, _READ_THE_RECORD
+        evidence = f"driver {look.instance} failed with {', '.join(opened)} open: {look.error}"
+        return Cause.BATCH_FAILS, evidence, _READ_THE_RECORD
     if look.state is not None and look.state.terminal and look.state is not DriverState.FAILED:
         return Cause.DRIVER_KILLED, f"driver {look.instance} ended ({look.state.value}) and no driver has run since", ""
     if look.state is DriverState.FAILED and look.error:
         return Cause.DRIVER_FAILED, f"driver {look.instance} failed: {look.error}", ""
-    return (
-        Cause.DRIVER_KILLED,
-        f"driver {look.instance} ended without a report, as a killed process does: {look.why}",
-        "",
-    )
+    evidence = f"driver {look.instance} ended without a report, as a killed process does: {look.why}"
+    return Cause.DRIVER_KILLED, evidence, ""
 
 
 _READ_THE_RECORD = (
@@ -281,7 +278,7 @@ def _evidence(look: RecoveryLook) -> Iterator[str]:
         if query.replay is not None:
             known = "verified" if query.replay.verified else "not verified by a drill"
             yield f"query {query.query}: snapshot {query.replay.snapshot}, batch {query.replay.batch}, {known}"
-        yield from (f"query {query.query}: {told}" for told in (query.input_unchecked, *query.passed_over) if told)
+        yield from (f"query {query.query}: {text}" for text in (query.input_unchecked, *query.passed_over) if text)
 
 
 def _advice(cause: Cause, ranked: list[Option]) -> str:
@@ -301,7 +298,7 @@ def _restart(look: RecoveryLook, cause: Cause) -> Option:
         why_not = "the job is healthy"
     if not why_not and damaged:
         why_not = "; ".join(f"query {query.query}: {_on_start(query)}" for query in damaged)
-    gone = [
+    missing = [
         f"query {query.query}: its open batch would run without the missing files"
         for query in look.queries
         if query.input_gone
@@ -311,7 +308,7 @@ def _restart(look: RecoveryLook, cause: Cause) -> Option:
     return Option(
         action=RecoveryAction.RESTART,
         does=f"start {look.release} on the current checkpoint versions{unless}",
-        why_not=why_not or "; ".join(gone),
+        why_not=why_not or "; ".join(missing),
         prices=tuple(price_of_restart(query) for query in look.queries),
         stands_on=(look.release, *(f"{query.query}/{query.version}" for query in look.queries)),
     )
@@ -331,10 +328,10 @@ def _restore(look: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Optio
     none += [f"query {query.query}: {short}" for query in wanted if (short := too_short(query))]
     why_not = _against_any(look, cause) or _against_none(look, wanted, "restore") or "; ".join(none)
     taken = [(query, query.replay) for query in wanted if query.replay is not None]
-    told = ", ".join(f"{query.query} from {replay.snapshot} (batch {replay.batch})" for query, replay in taken)
+    text = ", ".join(f"{query.query} from {replay.snapshot} (batch {replay.batch})" for query, replay in taken)
     return Option(
         action=RecoveryAction.RESTORE,
-        does=f"restore {told} as the next checkpoint version, then start {look.release}" if told else "",
+        does=f"restore {text} as the next checkpoint version, then start {look.release}" if text else "",
         why_not=why_not,
         prices=tuple(price_of_replay(query, replay) for query, replay in taken),
         snapshots={query.query: replay.snapshot for query, replay in taken},

@@ -345,6 +345,6 @@ def told_inherited(request: DeployRequest) -> str:
         )
         if inherits and names
     ]
-    told = f" with the {' and the '.join(kept)} of {request.inherited_from}" if kept else ""
+    kept_text = f" with the {' and the '.join(kept)} of {request.inherited_from}" if kept else ""
     left = ", ".join(request.not_inherited)
-    return f"{told}; without {left}, which the code no longer declares" if left else told
+    return f"{kept_text}; without {left}, which the code no longer declares" if left else kept_text

@@ -49,10 +49,12 @@ def replan_option(look: RecoveryLook, *, against: str) -> Option:
         why_not = f"driver {look.instance} is running; stop the job first"
     why_not = why_not or "; ".join(cannot)
     planned = {query.query: query.replan for query in damaged if query.replan is not None}
-    told = ", ".join(f"{name} without the plan of batch {replan.batch}" for name, replan in planned.items())
+    replans_text = ", ".join(f"{name} without the plan of batch {replan.batch}" for name, replan in planned.items())
     return Option(
         action=RecoveryAction.REPLAN,
-        does=f"use a copy of {told} as the next checkpoint version, then start {look.release}" if planned else "",
+        does=f"use a copy of {replans_text} as the next checkpoint version, then start {look.release}"
+        if planned
+        else "",
         why_not=why_not,
         prices=tuple(_price_of_replan(query, query.replan) for query in damaged if query.replan is not None),
         replans={name: replan.batch for name, replan in planned.items()},

@@ -58,7 +58,7 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The current checkpoint version; empty for a new query."""
     next: str = "v0001"
     """The name of a new checkpoint version."""
-    gone: str = ""
+    missing_sources: str = ""
     """Why the query's sources cannot be read again from the recorded start; empty if they can."""
     kept: str = ""
     """For a rollback: the version on which the target release last ran; empty if it no longer exists."""
@@ -321,7 +321,7 @@ def _against_rebuild(request: DeployRequest, facts: QueryFacts) -> str:
     if other:
         return f"the end of the rebuild cannot be determined ({', '.join(other)})"
     history = [finding.evidence for finding in facts.judged.findings if concern_of(finding) is Concern.HISTORY]
-    return facts.gone or "; ".join(history)
+    return facts.missing_sources or "; ".join(history)
 
 
 def _sources(facts: QueryFacts) -> tuple[Source, ...]:

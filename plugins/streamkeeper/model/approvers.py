@@ -33,11 +33,11 @@ class Approver(msgspec.Struct, frozen=True, kw_only=True):
         return self.name == unicodedata.normalize("NFC", by) and (not self.id or not user_id or self.id == user_id)
 
 
-def check_approvers(where: str, given: object) -> tuple[str, ...]:
+def check_approvers(where: str, value: object) -> tuple[str, ...]:
     """Return the entries of a list, normalised; raises InvalidInput for an empty list and for an invalid name."""
-    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
         raise InvalidInput(f"{where} is not a list of names", hint=_EXAMPLE)
-    names = tuple(dict.fromkeys(_check(where, name) for name in given))
+    names = tuple(dict.fromkeys(_check(where, name) for name in value))
     if not names:
         raise InvalidInput(
             f"{where} is empty, so no answer could be accepted", hint=f"leave the list out, or {_EXAMPLE}"

@@ -58,18 +58,20 @@ class OutputComparison(msgspec.Struct, frozen=True, kw_only=True):
         """The result of the comparison as one line for a person."""
         if not self.comparable:
             return f"not compared: {self.why}"
-        told = f"{self.old_rows} rows and {self.new_rows}"
+        rows_text = f"{self.old_rows} rows and {self.new_rows}"
         expected = [f"{name} ({self.columns[name]})" for name in self.allowed if self.columns.get(name)]
         besides = f", apart from {', '.join(expected)}, which may differ" if expected else ""
         if not self.only_old and not self.only_new and not self.differing:
             counts = "the same"
         else:
             counts = f"{self.only_old} only old, {self.only_new} only new, {self.differing} differ{self._where()}"
-        return "; ".join(filter(None, (f"{told}: {counts}{besides}", self._left_out())))
+        return "; ".join(filter(None, (f"{rows_text}: {counts}{besides}", self._left_out())))
 
     def _left_out(self) -> str:
         return f"not compared: {', '.join(self.uncompared)}" if self.uncompared else ""
 
     def _where(self) -> str:
-        told = [f"{name} {count}" for name, count in sorted(self.columns.items()) if name not in self.allowed and count]
-        return f" ({', '.join(told)})" if told else ""
+        counts = [
+            f"{name} {count}" for name, count in sorted(self.columns.items()) if name not in self.allowed and count
+        ]
+        return f" ({', '.join(counts)})" if counts else ""

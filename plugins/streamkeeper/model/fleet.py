@@ -13,7 +13,7 @@ from streamkeeper.model.epoch_claim import KnownEpoch
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.incident import JobIncidents
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 
 FORMAT = 1
 PASS_OVERDUE_S = 180.0
@@ -202,7 +202,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     """The job's name."""
-    standing: Standing
+    standing: JobStatus
     """The job's status."""
     release: str
     """The current release."""

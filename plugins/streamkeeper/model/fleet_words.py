@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from streamkeeper.model.fleet import QueryRow
 from streamkeeper.model.quantities import least, most, tell_age
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 
 
-def tell_status(standing: Standing) -> str:
+def tell_status(standing: JobStatus) -> str:
     """Return a job's status in one word for users; JSON and URLs contain the stored value instead."""
-    return "running" if standing is Standing.SERVING else standing.value
+    return "running" if standing is JobStatus.SERVING else standing.value
 
 
 def tell_lag(queries: Iterable[QueryRow]) -> str:

@@ -387,10 +387,10 @@ def _progressed(
             changes = {"approval": before.approval or record}
         case ApprovalAnswered():
             changes = {"review": before.review or record}
-        case FallBackDecided(reason=reason, untouched=untouched):
+        case FallBackDecided(reason=reason, outcome_if_untouched=outcome_if_untouched):
             if before.fall_back:
                 return state
-            changes = {"fall_back": reason, "untouched": untouched}
+            changes = {"fall_back": reason, "outcome_if_untouched": outcome_if_untouched}
         case AbortRequested(reason=reason):
             changes = {"abort": before.abort or reason or "no reason given"}
         case OperationFinished(outcome=outcome, sentence=sentence, fault=fault):

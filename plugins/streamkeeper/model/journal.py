@@ -270,12 +270,13 @@ class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-
 class FallBackDecided(msgspec.Struct, frozen=True, kw_only=True, tag="fall-back-decided"):
     """The candidate is given up: the previous release keeps running, or is started again.
 
-    ``untouched``: the operation's outcome if no current driver or checkpoint had been changed before this decision.
+    ``outcome_if_untouched``: the operation's outcome if no current driver or checkpoint had been changed before this
+    decision.
     """
 
     operation: str
     reason: str
-    untouched: Outcome = Outcome.FAILED
+    outcome_if_untouched: Outcome = msgspec.field(default=Outcome.FAILED, name="untouched")
 
 
 class AbortRequested(msgspec.Struct, frozen=True, kw_only=True, tag="abort-requested"):

@@ -39,8 +39,8 @@ def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str,
     A handoff is recorded before the directory of the new version is created. Until that version has committed a batch
     of its own, the directory may be missing and can be created again.
     """
-    told = commits.get(commit_key(version.query, version.version))
-    committed = max((batch for batch in (version.committed, told) if batch is not None), default=None)
+    reported = commits.get(commit_key(version.query, version.version))
+    committed = max((batch for batch in (version.committed, reported) if batch is not None), default=None)
     seeded = version.batch is not None
     begun = committed is not None or (bool(version.query_id) and not seeded)
     if seeded and version.start_offsets is None and version.batch is not None:

@@ -57,7 +57,7 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     """The answer about a rebuilt output; None without one."""
     fall_back: str = ""
     """Why the candidate was given up; empty otherwise."""
-    untouched: Outcome = Outcome.FAILED
+    outcome_if_untouched: Outcome = msgspec.field(default=Outcome.FAILED, name="untouched")
     """The operation's outcome if no current driver or checkpoint had been changed when the candidate was given up."""
     abort: str = ""
     """Who requested to abort the operation, and why; empty otherwise."""

@@ -55,13 +55,13 @@ def check_declared(job: str, declared: Mapping[str, Param]) -> None:
             raise JobUnusable(f"job {job}: the default of param {name} is {default!r}, not a {param.type.__name__}")
 
 
-def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str = "") -> dict[str, ParamValue]:
-    """Return ``given`` with the defaults filled in; raises InvalidInput, which names every wrong param."""
-    faults = [_unknown(name, declared) for name in sorted(set(given) - set(declared))]
+def validate_params(declared: Mapping[str, Param], passed: ParamMap, *, job: str = "") -> dict[str, ParamValue]:
+    """Return ``passed`` with the defaults filled in; raises InvalidInput, which names every wrong param."""
+    faults = [_unknown(name, declared) for name in sorted(set(passed) - set(declared))]
     values: dict[str, ParamValue] = {}
     for name, param in declared.items():
-        if name in given:
-            value = given[name]
+        if name in passed:
+            value = passed[name]
         elif isinstance(param.default, _Required):
             faults.append(f"param {name} is missing ({param.type.__name__})")
             continue

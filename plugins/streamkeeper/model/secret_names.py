@@ -71,9 +71,9 @@ def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
             yield from secret_parts(value)
 
 
-def with_literals(secrets: Mapping[str, str], *given: Mapping[str, object]) -> dict[str, str]:
+def with_literals(secrets: Mapping[str, str], *mappings: Mapping[str, object]) -> dict[str, str]:
     """Return the secrets together with those that params and confs contain as plain values: all that must be masked."""
-    return {**secrets, **{literal: literal for values in given for literal in literal_secrets(values)}}
+    return {**secrets, **{literal: literal for values in mappings for literal in literal_secrets(values)}}
 
 
 def literals_of(releases: Iterable[Release]) -> dict[str, str]:

@@ -22,7 +22,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
     """The section of the reference page that lists the variable."""
     default: str
     """The value that applies if the variable is unset or empty, in words or as in the code."""
-    meaning: str
+    description: str
     """What the variable sets and which values it accepts, in Markdown."""
     airflow_only: bool = False
     """Whether only Airflow's tasks and DAG files read the variable, and commands do not."""
@@ -41,100 +41,103 @@ VARIABLES: tuple[Variable, ...] = (
         name="HOME",
         topic=_PLACES,
         default="required",
-        meaning="Absolute path of a local directory that survives reboots: logs, unpacked code and scratch space, and"
+        description="Absolute path of a local directory that survives reboots:"
+        " logs, unpacked code and scratch space, and"
         " the store and the checkpoints unless they are set below.",
     ),
     Variable(
         name="STORE",
         topic=_PLACES,
         default="`store` in the home",
-        meaning="Where journals, releases and driver records are kept: a directory or `s3://bucket/prefix`. Every"
+        description="Where journals, releases and driver records are kept: a directory or `s3://bucket/prefix`. Every"
         " machine that runs tasks, commands or drivers must be able to read and write it.",
     ),
     Variable(
         name="CHECKPOINTS",
         topic=_PLACES,
         default="`checkpoints` in the home",
-        meaning="Where new checkpoint versions are created: a local directory, `s3a://bucket/prefix` or"
+        description="Where new checkpoint versions are created: a local directory, `s3a://bucket/prefix` or"
         " `hdfs://namenode:port/path`. Existing versions stay where they were created.",
     ),
     Variable(
         name="JOBS",
         topic=_PLACES,
         default="`jobs` in the working directory",
-        meaning="Directory of the job files.",
+        description="Directory of the job files.",
     ),
     Variable(
         name="SNAPSHOTS",
         topic=_PLACES,
         default="the store",
-        meaning="Where snapshots are kept: a directory or `s3://bucket/prefix`.",
+        description="Where snapshots are kept: a directory or `s3://bucket/prefix`.",
     ),
     Variable(
         name="KEEP",
         topic=_BACKUPS,
         default="last=3,hourly=24,daily=7,weekly=4,monthly=6",
-        meaning="Which snapshots a prune keeps. A rule that is left out keeps its default; `last` is at least 1.",
+        description="Which snapshots a prune keeps. A rule that is left out keeps its default; `last` is at least 1.",
     ),
     Variable(
         name="BACKUP_OBJECTIVE_S",
         topic=_BACKUPS,
         default="86400",
-        meaning="How much older than a query's newest commit the query's newest snapshot may be, in seconds. If it is"
+        description="How much older than a query's newest commit the query's newest"
+        " snapshot may be, in seconds. If it is"
         " older, the run of `streaming_backup` fails and the rule `backup-late` reports the query.",
     ),
     Variable(
         name="RETIRED_DAYS",
         topic=_BACKUPS,
         default="7",
-        meaning="How long a prune keeps a checkpoint version that is no longer current, in days.",
+        description="How long a prune keeps a checkpoint version that is no longer current, in days.",
     ),
     Variable(
         name="JARS",
         topic=_DRIVERS,
         default="the directories that `make connectors` fills",
-        meaning="Directories, separated by `:`, whose jars every driver gets.",
+        description="Directories, separated by `:`, whose jars every driver gets.",
     ),
     Variable(
         name="BACKUP_SCHEDULE",
         topic=_BACKUPS,
         default="@hourly",
-        meaning="When `streaming_backup` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
+        description="When `streaming_backup` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
         airflow_only=True,
     ),
     Variable(
         name="DRILL_SCHEDULE",
         topic=_BACKUPS,
         default="20 2 * * *",
-        meaning="When `streaming_drill` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
+        description="When `streaming_drill` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
         airflow_only=True,
     ),
     Variable(
         name="PRUNE_SCHEDULE",
         topic=_BACKUPS,
         default="40 4 * * *",
-        meaning="When `streaming_prune` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
+        description="When `streaming_prune` runs: a cron expression in UTC, a preset such as `@daily`, or `never`.",
         airflow_only=True,
     ),
     Variable(
         name="WATCH_SCHEDULE",
         topic=_WATCH,
         default="* * * * *",
-        meaning="When `streaming_watch` runs: a cron expression in UTC, a preset such as `@hourly`, or `never`.",
+        description="When `streaming_watch` runs: a cron expression in UTC, a preset such as `@hourly`, or `never`.",
         airflow_only=True,
     ),
     Variable(
         name="WATCH_ACTS",
         topic=_WATCH,
         default="yes",
-        meaning="With `no`, Airflow's watch only reports; run `streamkeeper watch` elsewhere to restart drivers.",
+        description="With `no`, Airflow's watch only reports; run `streamkeeper watch` elsewhere to restart drivers.",
         airflow_only=True,
     ),
     Variable(
         name="NOTIFIERS",
         topic=_WATCH,
         default="none",
-        meaning="Who is notified of incidents and questions: a JSON list of Airflow notifiers, each a dotted path or"
+        description="Who is notified of incidents and questions: a JSON list of"
+        " Airflow notifiers, each a dotted path or"
         ' `{"notifier": path, "kwargs": {…}}`.',
         airflow_only=True,
     ),
@@ -142,7 +145,7 @@ VARIABLES: tuple[Variable, ...] = (
         name="DRIVER_METRICS",
         topic=_WATCH,
         default="none",
-        meaning="Ports on which drivers serve their own metrics, such as `9470-9569` or `0.0.0.0:9470-9569`; each"
+        description="Ports on which drivers serve their own metrics, such as `9470-9569` or `0.0.0.0:9470-9569`; each"
         " driver takes the first free port. Without an address only this machine can read the metrics. There is no"
         " password.",
     ),
@@ -150,60 +153,61 @@ VARIABLES: tuple[Variable, ...] = (
         name="CONFS",
         topic=_DRIVERS,
         default="none",
-        meaning="Spark confs that a release may set in addition to those that are always allowed: full names, or"
+        description="Spark confs that a release may set in addition to those that are always allowed: full names, or"
         " patterns such as `spark.hadoop.fs.s3a.*`, separated by commas.",
     ),
     Variable(
         name="ENDED_DAYS",
         topic=_BACKUPS,
         default="30",
-        meaning="How long a prune keeps the records and logs of a terminated driver, in days.",
+        description="How long a prune keeps the records and logs of a terminated driver, in days.",
     ),
     Variable(
         name="APPROVERS",
         topic=_PEOPLE,
         default="every user who may trigger the operation",
-        meaning="Who may answer an operation's questions, separated by commas: `ada` or `ada=3` (a user of Airflow,"
+        description="Who may answer an operation's questions, separated by commas: `ada` or `ada=3` (a user of Airflow,"
         " with the user's id), `cli:bob` (a user of the operating system).",
     ),
     Variable(
         name="FOUR_EYES",
         topic=_PEOPLE,
         default="no",
-        meaning="With `yes`, people cannot approve their own requests.",
+        description="With `yes`, people cannot approve their own requests.",
     ),
     Variable(
         name="MASTER",
         topic=_DRIVERS,
         default="tasks run in the driver",
-        meaning="The standalone cluster whose executors run the drivers' tasks: `spark://host:7077`, or"
+        description="The standalone cluster whose executors run the drivers' tasks: `spark://host:7077`, or"
         " `airflow://CONN_ID` for the master of an Airflow connection. Checkpoints must be on S3 or HDFS.",
     ),
     Variable(
         name="EXECUTOR_ENVIRONMENT",
         topic=_DRIVERS,
         default="executors have the drivers' environment at the same path",
-        meaning="Archive of a Python environment for executors (`.tar.gz`, `.tgz` or `.zip`). Only with"
+        description="Archive of a Python environment for executors (`.tar.gz`, `.tgz` or `.zip`). Only with"
         " `STREAMKEEPER_MASTER`, and not with drivers on YARN or Kubernetes.",
     ),
     Variable(
         name="DRIVERS",
         topic=_DRIVERS,
         default="local",
-        meaning="Where new drivers run: `local` (the machine of the task or command), `yarn` or `kubernetes`. `yarn`"
+        description="Where new drivers run: `local` (the machine of the task or"
+        " command), `yarn` or `kubernetes`. `yarn`"
         " and `kubernetes` need `STREAMKEEPER_STORE`, and checkpoints on S3 or HDFS.",
     ),
     Variable(
         name="QUEUE",
         topic=_DRIVERS,
         default="YARN's default",
-        meaning="YARN queue of new drivers, such as `root.streaming`. Only with `STREAMKEEPER_DRIVERS=yarn`.",
+        description="YARN queue of new drivers, such as `root.streaming`. Only with `STREAMKEEPER_DRIVERS=yarn`.",
     ),
     Variable(
         name="POD_TEMPLATE",
         topic=_DRIVERS,
         default="required with Kubernetes",
-        meaning="File with the template of driver pods. Only with `STREAMKEEPER_DRIVERS=kubernetes`. Start from"
+        description="File with the template of driver pods. Only with `STREAMKEEPER_DRIVERS=kubernetes`. Start from"
         " `deploy/kubernetes/driver-pod.yaml`.",
     ),
 )

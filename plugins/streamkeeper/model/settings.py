@@ -321,14 +321,16 @@ def _archive(variable: str, environ: Mapping[str, str]) -> str:
     return _directory(variable, environ, Path(), hint="name a file on this machine")
 
 
-def check_standalone(told: str, master: str) -> None:
+def check_standalone(subject: str, master: str) -> None:
     """Raise Unsupported or InvalidInput unless ``master`` is a standalone cluster's master.
 
-    The error starts with ``told``.
+    The error starts with ``subject``.
     """
     if not _STANDALONE.fullmatch(master):
         kind = Unsupported if master.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
-        raise kind(f"{told} is not a standalone master", hint="write spark://host:7077, or unset STREAMKEEPER_MASTER")
+        raise kind(
+            f"{subject} is not a standalone master", hint="write spark://host:7077, or unset STREAMKEEPER_MASTER"
+        )
 
 
 def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.restarts import Cause
 
 
-class Standing(Enum):
+class JobStatus(Enum):
     """The status of a job."""
 
     NOT_DEPLOYED = "not deployed"
@@ -38,51 +38,51 @@ class Standing(Enum):
 
 def find_standing(
     status: DriverStatus | None, exit: DriverExit | None, liveness: Liveness | None, *, stopped: bool = False
-) -> Standing:
+) -> JobStatus:
     """Return the job's status.
 
     ``status`` and ``exit``: the last report and the exit record of its driver, None if missing; ``liveness``: the
     runner's observation, None for a job that is not deployed; ``stopped``: whether a person has stopped the job.
     """
     if liveness is None:
-        return Standing.NOT_DEPLOYED
+        return JobStatus.NOT_DEPLOYED
     if stopped and (exit is not None or liveness.life in (Life.DEAD, Life.ABSENT)):
-        return Standing.STOPPED
+        return JobStatus.STOPPED
     if exit is not None:
-        return _ENDS.get(exit.state, Standing.ENDED)
+        return _ENDS.get(exit.state, JobStatus.ENDED)
     match liveness.life:
         case Life.UNKNOWN:
-            return Standing.UNKNOWN
+            return JobStatus.UNKNOWN
         case Life.DEAD | Life.ABSENT:
-            return Standing.FAILED
+            return JobStatus.FAILED
         case Life.ALIVE if stopped:
-            return Standing.DRAINING
+            return JobStatus.DRAINING
         case Life.ALIVE:
-            return _living(status) if status else Standing.STARTING
+            return _living(status) if status else JobStatus.STARTING
 
 
-def _living(status: DriverStatus) -> Standing:
+def _living(status: DriverStatus) -> JobStatus:
     """Return the status of a job whose driver has processes: the reported one, unless the driver has to recover."""
-    said = _LIVES.get(status.state, Standing.ENDED)
-    if said not in (Standing.SERVING, Standing.STARTING):
+    said = _LIVES.get(status.state, JobStatus.ENDED)
+    if said not in (JobStatus.SERVING, JobStatus.STARTING):
         return said
     if status.cause in (Cause.DEPENDENCY.value, Cause.CAPACITY.value):
-        return Standing.WAITING
+        return JobStatus.WAITING
     failed = status.generation > 1 or bool(status.cause) or any(query.failures for query in status.queries.values())
-    unproven = said is Standing.STARTING or any(
+    unproven = said is JobStatus.STARTING or any(
         query.failures or not query.triggers for query in status.queries.values() if not query.finished
     )
-    return Standing.RESTARTING if failed and unproven else said
+    return JobStatus.RESTARTING if failed and unproven else said
 
 
-_ENDS = {DriverState.FINISHED: Standing.FINISHED, DriverState.FAILED: Standing.FAILED}
+_ENDS = {DriverState.FINISHED: JobStatus.FINISHED, DriverState.FAILED: JobStatus.FAILED}
 
 _LIVES = {
-    DriverState.STARTING: Standing.STARTING,
-    DriverState.STANDBY: Standing.STARTING,
-    DriverState.SERVING: Standing.SERVING,
-    DriverState.DRAINING: Standing.DRAINING,
+    DriverState.STARTING: JobStatus.STARTING,
+    DriverState.STANDBY: JobStatus.STARTING,
+    DriverState.SERVING: JobStatus.SERVING,
+    DriverState.DRAINING: JobStatus.DRAINING,
     # A driver that still has processes reports its end shortly before; a failed driver may be restarted.
-    DriverState.FINISHED: Standing.FINISHED,
-    DriverState.FAILED: Standing.STARTING,
+    DriverState.FINISHED: JobStatus.FINISHED,
+    DriverState.FAILED: JobStatus.STARTING,
 }

@@ -98,7 +98,7 @@ class CutoverSnapshots(StepResult, frozen=True):
 
     @classmethod
     def read(cls, stored: Mapping[str, str]) -> Self:
-        failed = {query: told.removeprefix(_FAILED) for query, told in stored.items() if told.startswith(_FAILED)}
+        failed = {query: result.removeprefix(_FAILED) for query, result in stored.items() if result.startswith(_FAILED)}
         return cls({query: name for query, name in stored.items() if query not in failed}, failed)
 
 

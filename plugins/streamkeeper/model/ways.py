@@ -71,4 +71,4 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a rebuild has read all that the current release has read (``holds``), with evidence for a person."""
 
     holds: bool
-    told: str
+    text: str

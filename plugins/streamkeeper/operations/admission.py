@@ -26,7 +26,7 @@ from streamkeeper.operations.deploy_acts import release_before
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.repeated_requests import as_asked
-from streamkeeper.operations.whereabouts import must_be_here
+from streamkeeper.operations.whereabouts import check_placement
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import read_object
 
@@ -98,7 +98,7 @@ def admit(installation: Installation, state: JobState, request: DeployRequest) -
     - PermanentError: Java is missing or unsuitable.
     - WrongMachine: the job's drivers or its checkpoint are on another machine.
     """
-    must_be_here(installation, state)
+    check_placement(installation, state)
     if request.strategy is not Strategy.REBUILD:
         must_not_be_shared(installation, state)
     if request.release is not None:

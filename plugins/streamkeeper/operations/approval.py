@@ -94,8 +94,8 @@ def answer_approval(
     Raises OperationRefused if no question is open, the person may not answer, the question already has the opposite
     answer or is about another bundle, or the answer does not name which of two questions it is about.
     """
-    given = _Given(approved=approved, by=by, reason=reason, bundle=bundle, about=about, user_id=user_id)
-    return _record(installation, job, operation, given)
+    answer = _Given(approved=approved, by=by, reason=reason, bundle=bundle, about=about, user_id=user_id)
+    return _record(installation, job, operation, answer)
 
 
 def decline_for_silence(
@@ -106,8 +106,8 @@ def decline_for_silence(
     ``installation``, ``job`` and ``operation``: the operation that asked; ``reason``: why, for the record; ``bundle``:
     the sha256 that the question was about, empty if not named; ``about``: the question's subject, None if not named.
     """
-    given = _Given(approved=False, by=NOBODY, reason=reason, bundle=bundle, about=about, silence=True)
-    return _record(installation, job, operation, given)
+    answer = _Given(approved=False, by=NOBODY, reason=reason, bundle=bundle, about=about, silence=True)
+    return _record(installation, job, operation, answer)
 
 
 def right_of(installation: Installation, state: JobState, operation: OperationState) -> RightToAnswer:
@@ -134,8 +134,8 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this records a missing answer, which needs no right."""
 
 
-def _record(installation: Installation, job: str, operation: str, given: _Given) -> ApprovalAnswered:
-    about, bundle = given.about, given.bundle
+def _record(installation: Installation, job: str, operation: str, answer: _Given) -> ApprovalAnswered:
+    about, bundle = answer.about, answer.bundle
 
     def decide(state: JobState) -> Record | None:
         asked_in = state.operations.get(operation)
@@ -153,7 +153,9 @@ def _record(installation: Installation, job: str, operation: str, given: _Given)
                 f" {_WHAT[asked]}",
                 hint=f"run `streamkeeper question {job} {operation}`, then answer with `--about {asked.value}`",
             )
-        objection = "" if given.silence else right_of(installation, state, asked_in).objection(given.by, given.user_id)
+        objection = (
+            "" if answer.silence else right_of(installation, state, asked_in).objection(answer.by, answer.user_id)
+        )
         if objection:
             raise OperationRefused(
                 f"the answer to operation {operation} of job {job} does not count: {objection}",
@@ -161,7 +163,7 @@ def _record(installation: Installation, job: str, operation: str, given: _Given)
             )
         before = answer_about(asked_in, asked)
         if before is not None:
-            if before.approved == given.approved:
+            if before.approved == answer.approved:
                 return None
             said = "approved" if before.approved else "declined"
             raise OperationRefused(f"operation {operation} was already {said} by {before.by}")
@@ -174,15 +176,15 @@ def _record(installation: Installation, job: str, operation: str, given: _Given)
             )
         return ApprovalAnswered(
             operation=operation,
-            approved=given.approved,
-            by=given.by,
-            reason=given.reason,
+            approved=answer.approved,
+            by=answer.by,
+            reason=answer.reason,
             bundle=content.bundle,
             batches=_batches(installation, job, asked_in, asked),
             about=asked,
         )
 
-    opened = installation.journal(job, f"approval:{given.by}").append(decide).operations[operation]
+    opened = installation.journal(job, f"approval:{answer.by}").append(decide).operations[operation]
     answered = answer_about(opened, asked_about(opened) or About.STATE)
     assert answered is not None
     return answered

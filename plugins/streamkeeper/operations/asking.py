@@ -34,11 +34,11 @@ def ask_driver(
     """Yield one answer for each request. Raises DriverDied after the last answer of a process that ended early. Ends
     the process if the caller stops iterating."""
     command = [sys.executable, "-m", module, json.dumps(dict(conf))]
-    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as questions:
+    with tempfile.TemporaryFile() as stderr, tempfile.TemporaryFile() as questions:
         questions.writelines(request + b"\n" for request in requests)
         questions.seek(0)
         running = subprocess.Popen(
-            command, env=driver_environment(secrets), stdin=questions, stdout=subprocess.PIPE, stderr=told
+            command, env=driver_environment(secrets), stdin=questions, stdout=subprocess.PIPE, stderr=stderr
         )
         answered = 0
         try:
@@ -50,7 +50,7 @@ def ask_driver(
         finally:
             _end(running)
         if answered < len(requests):
-            words = _last_words(told, code)
+            words = _last_words(stderr, code)
             killed = code < 0 or words == KeyboardInterrupt.__name__
             raise DriverDied(words, refused=answered == 0 and code == ExitCode.REFUSED, killed=killed)
 
@@ -75,8 +75,8 @@ def _end(running: subprocess.Popen[Any]) -> None:
         running.stdout.close()
 
 
-def _last_words(told: IO[bytes], code: int) -> str:
-    told.seek(0)
-    lines = [line.strip() for line in told.read().decode(errors="replace").splitlines() if line.strip()]
+def _last_words(stderr: IO[bytes], code: int) -> str:
+    stderr.seek(0)
+    lines = [line.strip() for line in stderr.read().decode(errors="replace").splitlines() if line.strip()]
     errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
     return (errors or lines or [f"exit code {code}"])[-1]

@@ -236,7 +236,9 @@ def _facts(
         )
     rebuilt = request.strategy is Strategy.REBUILD or (recover is not None and query in recover.rebuilt)
     if facts.judged.verdict is Verdict.SWITCH or rebuilt:
-        return msgspec.structs.replace(facts, gone=gone_of_sources(installation, state, query, current.version))
+        return msgspec.structs.replace(
+            facts, missing_sources=gone_of_sources(installation, state, query, current.version)
+        )
     return facts
 
 
@@ -278,13 +280,13 @@ def gone_of_sources(installation: Installation, state: JobState, query: str, ver
     """Return why the input that this version of a query has read cannot be read again completely; empty if it can."""
     try:
         tree = installation.checkpoint(state, query, version).fresh()
-        gone, total = missing_files(tree, unseen=unseen_input(installation, state, query))
+        missing, total = missing_files(tree, unseen=unseen_input(installation, state, query))
     except (CheckpointDamaged, CheckpointChanged, Unsupported) as error:
         return f"the input read so far is unknown: {error}"
-    if not gone:
+    if not missing:
         return ""
-    until = f" to {gone[-1]}" if len(gone) > 1 else ""
-    return f"{len(gone)} of the {total} files that were read are missing: {gone[0]}{until}"
+    until = f" to {missing[-1]}" if len(missing) > 1 else ""
+    return f"{len(missing)} of the {total} files that were read are missing: {missing[0]}{until}"
 
 
 def _boundary_of(
@@ -346,7 +348,7 @@ def _sentence(
     if all(way.way in (Transition.RESUME, Transition.START) for way in transitions.values()):
         approve = [*_told_opaque(transitions)]
         return "; ".join([f"{word}: {release} continues the checkpoint of {state.predecessor}", *approve, *lacks])
-    told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(transitions.items()))
+    described = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(transitions.items()))
     replays = [
         told_replay(installation, state, query, way) for query, way in sorted(transitions.items()) if way.way.replays
     ]
@@ -355,7 +357,7 @@ def _sentence(
         f"query {query} {told_cost(installation, state, query, way, state.releases[release].content.conf)}"
         for query, way in rebuilt
     ]
-    return "; ".join([f"{word}: {told}", *_told_opaque(transitions), *replays, *takes, *lacks])
+    return "; ".join([f"{word}: {described}", *_told_opaque(transitions), *replays, *takes, *lacks])
 
 
 def _told_opaque(transitions: Mapping[str, QueryTransition]) -> Iterator[str]:

@@ -27,8 +27,10 @@ def told_replay(installation: Installation, state: JobState, query: str, way: Qu
         again = f"the input to read again cannot be counted ({error})"
     sink = stored_manifests(installation, state, state.serving_release)[query].sink
     beyond = _beyond_the_checkpoint(installation, state, query, way)
-    told = f"{again} into {sink.output}" if again else "" if beyond else f"no rows are written again into {sink.output}"
-    return f"query {query}: {'; '.join(filter(None, (told, beyond)))}; {takes_again(sink.kind)}"
+    replayed = (
+        f"{again} into {sink.output}" if again else "" if beyond else f"no rows are written again into {sink.output}"
+    )
+    return f"query {query}: {'; '.join(filter(None, (replayed, beyond)))}; {takes_again(sink.kind)}"
 
 
 def told_going_back(installation: Installation, record: OperationRecord) -> dict[str, str]:
@@ -44,10 +46,10 @@ def told_going_back(installation: Installation, record: OperationRecord) -> dict
     stands = all(way.version == served_on.get(query) for query, way in operation.transitions.items())
     if not (serves and stands and record.before):
         return {}
-    told = {
+    sentences = {
         query: _going_back(installation, record, query, way) for query, way in sorted(operation.transitions.items())
     }
-    return {query: sentence for query, sentence in told.items() if sentence}
+    return {query: sentence for query, sentence in sentences.items() if sentence}
 
 
 def _going_back(installation: Installation, record: OperationRecord, query: str, way: QueryTransition) -> str:

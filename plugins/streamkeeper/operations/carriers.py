@@ -76,8 +76,8 @@ def note_asking(store: Store, job: str, operation: str, about: About, *, dag: st
     """Record which task of a DAG run asks a question; nothing if another process or run carries the operation out."""
     carrier = read_carrier(store, job, operation)
     if carrier is not None and (carrier.dag, carrier.run) == (dag, run):
-        asking = {**carrier.asking, about.value: task}
-        note_carrier(store, job, operation, msgspec.structs.replace(carrier, asking=asking))
+        tasks = {**carrier.asking, about.value: task}
+        note_carrier(store, job, operation, msgspec.structs.replace(carrier, asking=tasks))
 
 
 def job_of(store: Store, operation: str) -> str:

@@ -26,10 +26,10 @@ def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
     try:
         reach = compare(position(old.fresh(), until), position(new.fresh()))
     except (CheckpointDamaged, CheckpointChanged) as error:
-        return Reached(holds=False, told=f"not measured: {error}")
+        return Reached(holds=False, text=f"not measured: {error}")
     left = None if reach.holds or not reach.comparable else _seconds_left(new, reach)
-    told = reach.sentence if left is None else f"{reach.sentence}; about {_duration(left)} left"
-    return Reached(holds=reach.comparable and reach.holds, told=told)
+    text = reach.sentence if left is None else f"{reach.sentence}; about {_duration(left)} left"
+    return Reached(holds=reach.comparable and reach.holds, text=text)
 
 
 def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | None) -> int | None:
@@ -45,11 +45,11 @@ def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | Non
     planned = last_planned(old.fresh())
     if epoch is None or status is None or status.state is not DriverState.DRAINED:
         return planned
-    told = status.queries.get(epoch.query)
+    reported = status.queries.get(epoch.query)
     last_claim = (status.instance, status.generation) == (epoch.instance, epoch.generation)
-    if not last_claim or told is None or (told.version, told.epoch) != (old.name, epoch.epoch):
+    if not last_claim or reported is None or (reported.version, reported.epoch) != (old.name, epoch.epoch):
         return planned
-    return planned if told.admitted is None else told.admitted
+    return planned if reported.admitted is None else reported.admitted
 
 
 def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:

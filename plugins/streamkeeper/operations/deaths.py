@@ -165,14 +165,14 @@ def make_unclaimable(installation: Installation, job: str, instance: str) -> boo
     return is_barred(bar(Control(installation.store, job, instance), instance, this_machine(), installation.id))
 
 
-def bury(installation: Installation, job: str, instance: str) -> None:
+def release_resources(installation: Installation, job: str, instance: str) -> None:
     """Free the resources that were kept to prove the end of an instance, now that its end is recorded.
 
     If these resources cannot be freed now, a prune frees them together with the instance's records.
     """
     crash_point("bury.before")
     with suppress(StreamkeeperError):
-        installation.runner.bury(job, instance)
+        installation.runner.release_resources(job, instance)
 
 
 def _record(installation: Installation, job: str, instance: InstanceState, proof: str, by: str) -> None:

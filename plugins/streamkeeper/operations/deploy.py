@@ -221,7 +221,7 @@ class Deploy:
                     kind=ProgressKind.FALLING_BACK,
                     step=decision.step,
                     sentence=observation.operation.fall_back,
-                    outcome=observation.operation.untouched,
+                    outcome=observation.operation.outcome_if_untouched,
                 )
             if decision.step > until:
                 return Progress(kind=ProgressKind.DONE, step=until, sentence=decision.reason)

@@ -70,7 +70,7 @@ from streamkeeper.model.ways import Transition
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
-from streamkeeper.operations.deaths import bury, give_up, make_unclaimable
+from streamkeeper.operations.deaths import give_up, make_unclaimable, release_resources
 from streamkeeper.operations.failed_by import fault_of_operation
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
@@ -151,8 +151,10 @@ class DeployActs:
                 self._done(decision.step, self._last_batches())
             case TakeCutoverSnapshots():
                 self._done(decision.step, self._take_cutover_snapshots(self._current().last_batches))
-            case FallBack(untouched=untouched):
-                self._record(FallBackDecided(operation=self._operation, reason=decision.reason, untouched=untouched))
+            case FallBack(outcome_if_untouched=outcome):
+                self._record(
+                    FallBackDecided(operation=self._operation, reason=decision.reason, outcome_if_untouched=outcome)
+                )
             case Finish(outcome=outcome):
                 self._finish(outcome, decision.reason)
             case Wait():
@@ -166,7 +168,7 @@ class DeployActs:
             operation=self._operation, instance=instance, proof=proof, exit=last, stated_by="", fault=fault
         )
         self._record(end)
-        bury(self._installation, self._job, instance)
+        release_resources(self._installation, self._job, instance)
 
     def _finish(self, outcome: Outcome, sentence: str) -> None:
         fault = fault_of_operation(self._installation, self._journal.state(), self._current(), outcome)
@@ -325,7 +327,7 @@ class DeployActs:
             may_differ = self._may_differ(state)
         control = Control(self._installation.store, self._job, instance)
         control.send(kind, self._operation, versions, may_differ=may_differ, output_losses=losses, other_topics=others)
-        self._installation.runner.nudge(self._job, instance)
+        self._installation.runner.notify(self._job, instance)
 
     def _may_differ(self, state: JobState) -> dict[str, tuple[str, ...]]:
         """Return query -> columns in which its rebuilt output may differ from the current output."""

@@ -106,7 +106,7 @@ def _look(
     status, exit_, liveness = control.read_status(), control.read_exit(), observe(installation, state, instance)
     error = (exit_.error if exit_ is not None else "") or (status.error if status is not None else "")
     recorded = exit_.fault if exit_ is not None and exit_.error else status.fault if status is not None else ""
-    told = _told(status, error, recorded)
+    errors = _told(status, error, recorded)
     last = exit_.state if exit_ is not None else status.state if status is not None else None
     wanted = frozenset(chosen)
     return msgspec.structs.replace(
@@ -118,8 +118,9 @@ def _look(
         state=last,
         away=_waiting(status, RestartCause.DEPENDENCY) if liveness.life is Life.ALIVE else "",
         before=_waiting(status, RestartCause.FAILURE),
-        dropped=_first(told, Fault.SOURCE_LOST) or _refused_for_its_source(state, liveness.life),
-        exhausted=_first(told, Fault.OUT_OF_MEMORY) or (liveness.why if liveness.fault is Fault.OUT_OF_MEMORY else ""),
+        dropped=_first(errors, Fault.SOURCE_LOST) or _refused_for_its_source(state, liveness.life),
+        exhausted=_first(errors, Fault.OUT_OF_MEMORY)
+        or (liveness.why if liveness.fault is Fault.OUT_OF_MEMORY else ""),
         error=error,
         by_signal=exit_ is not None and exit_.by_signal,
         broke=_broke(status, manifests),
@@ -175,7 +176,7 @@ def _look_at_query(
         holds=holds.batch,
         sink_unknown=holds.unknown,
         sink_down=holds.down,
-        input_gone=opened.gone,
+        input_gone=opened.missing,
         input_unchecked=opened.unchecked,
         failing=_failing(status, query),
         output_lost=_output_loss(state.output_history(query, version), committed, holds),
@@ -212,8 +213,8 @@ def _told(status: DriverStatus | None, error: str, recorded: str) -> list[tuple[
     return [*failing, (fault_of(recorded, error), error), (fault_of(of_status, waiting), waiting)]
 
 
-def _first(told: list[tuple[Fault | None, str]], fault: Fault) -> str:
-    return next((error for kind, error in told if kind is fault and error), "")
+def _first(errors: list[tuple[Fault | None, str]], fault: Fault) -> str:
+    return next((error for kind, error in errors if kind is fault and error), "")
 
 
 def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[str]:
@@ -240,10 +241,10 @@ def _waiting(status: DriverStatus | None, cause: RestartCause) -> str:
 
 def _failing(status: DriverStatus | None, query: str) -> str:
     """Return the error of a batch that fails repeatedly; after a restart one failure counts, as the last run failed."""
-    told = status.queries.get(query) if status is not None else None
-    if status is None or told is None:
+    reported = status.queries.get(query) if status is not None else None
+    if status is None or reported is None:
         return ""
-    return told.error if told.failures >= (FAILURES if status.generation == 1 else 1) else ""
+    return reported.error if reported.failures >= (FAILURES if status.generation == 1 else 1) else ""
 
 
 def _rebuild(installation: Installation, state: JobState, seen: QueryLook, manifest: Manifest) -> tuple[str, str]:
@@ -254,8 +255,8 @@ def _rebuild(installation: Installation, state: JobState, seen: QueryLook, manif
         return "", "an availableNow query ends before a cutover is possible"
     if seen.lost:
         return "", f"the end of the rebuild cannot be determined: {seen.lost}"
-    if gone := gone_of_sources(installation, state, seen.query, seen.version):
-        return "", gone
+    if missing := gone_of_sources(installation, state, seen.query, seen.version):
+        return "", missing
     directory = installation.checkpoint(state, seen.query, seen.version)
     try:
         lacking = compare(position(directory.fresh()), Position()).lacking

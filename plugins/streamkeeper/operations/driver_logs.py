@@ -49,14 +49,14 @@ def find_log(installation: Installation, job: str, instance: str = "") -> LogPla
     place = LogPlace(job=job, instance=wanted, path=str(path))
     if path.is_file():
         return place
-    if told := installation.runner.where_log_is(job, wanted):
-        return msgspec.structs.replace(place, elsewhere=told)
+    if elsewhere := installation.runner.where_log_is(job, wanted):
+        return msgspec.structs.replace(place, elsewhere=elsewhere)
     records = Control(installation.store, job, wanted).processes()
     if not records:
         return msgspec.structs.replace(place, elsewhere=f"no machine has recorded that it started {wanted}")
     hosts = ", ".join(sorted({record.host for record in records}))
-    told = f"the log of {wanted} is not here ({path}), but in logs/{job}/{path.name} of the home on {hosts}"
-    return msgspec.structs.replace(place, elsewhere=told)
+    elsewhere = f"the log of {wanted} is not here ({path}), but in logs/{job}/{path.name} of the home on {hosts}"
+    return msgspec.structs.replace(place, elsewhere=elsewhere)
 
 
 def tail_log(installation: Installation, job: str, instance: str = "", *, count: int = 20) -> list[str]:

@@ -150,7 +150,7 @@ def remove_ended(installation: Installation, drivers: Iterable[EndedDriver], unu
             continue
         try:
             if driver.keys:
-                installation.runner.bury(driver.job, driver.instance, with_log=True)
+                installation.runner.release_resources(driver.job, driver.instance, with_log=True)
         except StreamkeeperError as error:
             failed.append(f"driver {driver.instance} of {driver.job}: {error}")
             continue
@@ -160,8 +160,8 @@ def remove_ended(installation: Installation, drivers: Iterable[EndedDriver], unu
             records += 1
         folders += map(Path, driver.files)
         if driver.shared:
-            gone = tree_at(driver.shared).empty().values()
-            files, size = files + len(gone), size + sum(stamp.size for stamp in gone)
+            emptied = tree_at(driver.shared).empty().values()
+            files, size = files + len(emptied), size + sum(stamp.size for stamp in emptied)
     for path in (*folders, *_set_aside(installation, unused)):
         found = (
             [path.lstat().st_size]
@@ -180,7 +180,7 @@ def remove_ended(installation: Installation, drivers: Iterable[EndedDriver], unu
     return Removed(records=records, files=files, bytes=size, failed=tuple(failed))
 
 
-def bury_ended(installation: Installation, jobs: Iterable[str]) -> list[str]:
+def release_ended(installation: Installation, jobs: Iterable[str]) -> list[str]:
     """Free resources that were not freed when their instance ended, and return failures, one sentence each.
 
     Such resources are left if freeing them was interrupted, or had to wait for a proof of the end. This function covers
@@ -193,7 +193,7 @@ def bury_ended(installation: Installation, jobs: Iterable[str]) -> list[str]:
         for name in sorted(_needed(state) & state.instances.keys()):
             try:
                 if state.instances[name].ended:
-                    installation.runner.bury(job, name)
+                    installation.runner.release_resources(job, name)
             except StreamkeeperError as error:
                 failed.append(f"driver {name} of {job}: {error}")
     return failed
@@ -229,8 +229,8 @@ def _dead(installation: Installation, state: JobState) -> list[InstanceState]:
     """Return the instances whose end is recorded, and those whose end is proven now."""
     open_ends = [(state.job, instance.instance) for instance in state.instances.values() if not instance.ended]
     seen = installation.runner.observe_many(open_ends)
-    gone = {name for (_, name), liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
-    return [instance for instance in state.instances.values() if instance.ended or instance.instance in gone]
+    terminated = {name for (_, name), liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
+    return [instance for instance in state.instances.values() if instance.ended or instance.instance in terminated]
 
 
 def _last_sign(installation: Installation, state: JobState, instance: InstanceState) -> float:

@@ -64,12 +64,12 @@ def render_ending(ending: Ending) -> str:
         ("job", ending.job),
         ("release", ending.release),
         ("verdict", ending.decision),
-        *((f"query {query}", told) for query, told in ending.queries.items()),
-        *((f"output of {query}", told) for query, told in ending.compared.items()),
+        *((f"query {query}", text) for query, text in ending.queries.items()),
+        *((f"output of {query}", text) for query, text in ending.compared.items()),
         ("handover", "" if ending.handover_s is None else f"{ending.handover_s:.1f} s from drain to first commit"),
         ("operation", ending.operation),
     ]
-    table = [f"| {name} | {escaped(told)} |" for name, told in rows if told]
+    table = [f"| {name} | {escaped(text)} |" for name, text in rows if text]
     return "\n".join([f"## {ending.outcome}", "", escaped(ending.sentence), "", "| | |", "|---|---|", *table, ""])
 
 

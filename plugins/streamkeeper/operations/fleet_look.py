@@ -28,7 +28,7 @@ from streamkeeper.model.health import AskedPerson, CheckpointLook
 from streamkeeper.model.known_checkpoint import commits_of, known_checkpoint
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.signals import HistoryPoint
-from streamkeeper.model.standing import Standing, find_standing
+from streamkeeper.model.standing import JobStatus, find_standing
 from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_knows
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
@@ -98,7 +98,7 @@ class Seen:
         return self.facts.serving_instance if self.facts is not None else ""
 
     @contextmanager
-    def looking(self, part: str) -> Iterator[None]:
+    def reading(self, part: str) -> Iterator[None]:
         """Within this context, record an error of this part instead of raising it, so that the next part is observed
         too.
         """
@@ -110,10 +110,10 @@ class Seen:
             self.unlooked[part] = str(error)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> JobStatus:
         """The job's status."""
         if self.facts is None or self.lost or ("store" in self.unlooked and self.liveness is None):
-            return Standing.UNKNOWN
+            return JobStatus.UNKNOWN
         return find_standing(self.status, self.exit, self.liveness, stopped=bool(self.facts.stopped))
 
 
@@ -172,7 +172,7 @@ def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None
 
 
 def _read_records(installation: Installation, seen: Seen) -> None:
-    with seen.looking(RECORDS):
+    with seen.reading(RECORDS):
         facts = None if seen.lost else read_facts(installation, seen.job, seen.memory.facts)
         if facts is None or facts.number == 0:
             # Its folder may exist without a journal.
@@ -182,12 +182,12 @@ def _read_records(installation: Installation, seen: Seen) -> None:
         # The driver's state counts even if newer entries of the journal are unknown.
         seen.facts = seen.memory.facts
     if seen.instance:
-        with seen.looking("status"):
+        with seen.reading("status"):
             seen.status = Control(installation.store, seen.job, seen.instance).read_status()
 
 
 def _read_asked(installation: Installation, seen: Seen, now: float) -> None:
-    with seen.looking("questions"):
+    with seen.reading("questions"):
         seen.asked = asked_person(installation.store, seen.job, now=now)
 
 
@@ -205,7 +205,7 @@ def _observe(installation: Installation, fleet: list[Seen]) -> None:
 def _read_end(installation: Installation, seen: Seen) -> None:
     """Read the exit record of a driver that is not alive."""
     if seen.liveness is not None and seen.liveness.life is not Life.ALIVE:
-        with seen.looking("exit"):
+        with seen.reading("exit"):
             seen.exit = Control(installation.store, seen.job, seen.instance).read_exit()
 
 
@@ -216,15 +216,15 @@ def _look_deeper(installation: Installation, seen: Seen, now: float, run_is_over
     seen.outdated = facts.went_back
     if seen.liveness is None or seen.liveness.life is not Life.ALIVE:
         # A running driver checks the store itself, before each batch.
-        with seen.looking("claims of its epochs"):
+        with seen.reading("claims of its epochs"):
             seen.outdated = _find_outdated(installation, seen.job, facts) or facts.went_back
     if facts.operation is not None and not facts.operation.operation.startswith(OWN):
-        with seen.looking("operation"):
+        with seen.reading("operation"):
             seen.abandoned = is_abandoned(installation.store, seen.job, facts.operation.operation, run_is_over)
     statuses = {seen.instance: seen.status}
     for query, version in sorted(facts.versions.items()):
         location = checkpoint_location(version.root, seen.job, query, version.version)
-        with seen.looking(f"checkpoint of {query}"):
+        with seen.reading(f"checkpoint of {query}"):
             by = version.claimed_by
             if by and by not in statuses:
                 statuses[by] = Control(installation.store, seen.job, by).read_status()
@@ -234,24 +234,26 @@ def _look_deeper(installation: Installation, seen: Seen, now: float, run_is_over
                 seen.elsewhere = host
                 return
             lost = find_loss(directory, known)
-            gone = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
-            opened = find_open_input(directory, _unseen_input(installation, seen.job, query)) if gone else OpenInput()
+            terminated = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
+            opened = (
+                find_open_input(directory, _unseen_input(installation, seen.job, query)) if terminated else OpenInput()
+            )
             seen.checkpoints[query] = CheckpointLook(
                 version=version.version,
                 directory=directory.where(""),
                 lost=lost,
-                damaged=_damage(directory) if gone else "",
-                input_gone=opened.gone,
+                damaged=_damage(directory) if terminated else "",
+                input_gone=opened.missing,
                 input_unchecked=opened.unchecked,
-                unproven=_unproven(facts, query, directory) if gone else "",
+                unproven=_unproven(facts, query, directory) if terminated else "",
             )
             if not lost:
-                with seen.looking(f"snapshots of {query}"):
-                    told = look_at_snapshots(
+                with seen.reading(f"snapshots of {query}"):
+                    ages = look_at_snapshots(
                         installation, known, location, facts, query, seen.memory.snapshots.get(query), now
                     )
-                    seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: told})
-    with seen.looking("history"):
+                    seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: ages})
+    with seen.reading("history"):
         _read_history(installation, seen)
 
 
@@ -274,7 +276,7 @@ def _read_snapshots(store: Store, seen: Seen, now: float) -> None:
     if seen.facts is None or seen.facts.forgotten:
         return
     for query in seen.facts.versions:
-        with seen.looking(f"snapshots of {query}"):
+        with seen.reading(f"snapshots of {query}"):
             before = seen.memory.snapshots.get(query)
             found = replace(newest_snapshots(Catalogue(store, f"{seen.job}/{query}"), before), looked_at=now)
             seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: found})

@@ -16,7 +16,7 @@ from streamkeeper.metrics import Fleet, JobSample
 from streamkeeper.model.control import DriverStatus
 from streamkeeper.model.fleet import FleetIndex, JobRow, SnapshotFacts
 from streamkeeper.model.health import BackupLook
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import job_overview, recorded_jobs
 from streamkeeper.registry.control import Control
@@ -26,8 +26,8 @@ REFRESH_S = 30.0
 FRESH_S = 300.0
 """Age in seconds beyond which an index is used only for the time of the last pass."""
 _READERS = 8
-_SERVES = frozenset({Standing.SERVING, Standing.DRAINING})
-_NOT_KNOWN = frozenset({Standing.UNKNOWN, Standing.NOT_DEPLOYED})
+_SERVES = frozenset({JobStatus.SERVING, JobStatus.DRAINING})
+_NOT_KNOWN = frozenset({JobStatus.UNKNOWN, JobStatus.NOT_DEPLOYED})
 
 
 def look_at_fleet(installation: Installation, now: float) -> Fleet:
@@ -119,5 +119,5 @@ def _look(installation: Installation, job: str) -> JobSample:
         return JobSample(job=job)
 
 
-def _serves(standing: Standing) -> bool | None:
+def _serves(standing: JobStatus) -> bool | None:
     return None if standing in _NOT_KNOWN else standing in _SERVES

@@ -42,14 +42,14 @@ def told_forgotten(state: JobState) -> str:
     if state.forgotten is None:
         return ""
     why = f" ({state.forgotten.reason})" if state.forgotten.reason else ""
-    told = f"job {state.job} was forgotten by {state.forgotten.requested_by or 'an unknown user'}{why}"
+    text = f"job {state.job} was forgotten by {state.forgotten.requested_by or 'an unknown user'}{why}"
     left = []
     for query in sorted(state.versions):
         version = state.current_version(query)
         if version is not None:
             after = f" (batch {version.committed} or later)" if version.committed is not None else ""
             left.append(f"{query} {version.version}{after}")
-    return f"{told}; its old checkpoint still exists: {', '.join(left)}" if left else told
+    return f"{text}; its old checkpoint still exists: {', '.join(left)}" if left else text
 
 
 def forget_job(installation: Installation, job: str, *, requested_by: str, reason: str) -> list[str]:

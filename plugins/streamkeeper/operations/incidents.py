@@ -53,15 +53,15 @@ def add(
     only add the line.
     """
     record = decide(log.state()) if dry_run else None
-    told: list[IncidentRecord] = [] if record is None else [record]
+    added: list[IncidentRecord] = [] if record is None else [record]
 
     def deciding(state: JobIncidents) -> IncidentRecord | None:
-        told[:] = [decided for decided in [decide(state)] if decided is not None]
-        return told[0] if told else None
+        added[:] = [decided for decided in [decide(state)] if decided is not None]
+        return added[0] if added else None
 
     if not dry_run:
         log.append(deciding, now=now)
-    lines += [f"{'would be ' if dry_run else ''}{_render(decided)}" for decided in told]
+    lines += [f"{'would be ' if dry_run else ''}{_render(decided)}" for decided in added]
 
 
 def _raise_or_repeat(key: str, symptom: Symptom, now: float) -> Callable[[JobIncidents], IncidentRecord | None]:

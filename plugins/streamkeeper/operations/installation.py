@@ -67,18 +67,19 @@ class Installation:
         *,
         resolvers: Mapping[str, Resolver] | None = None,
         resolve_master: Resolver | None = None,
-        looking: bool = False,
+        read_only: bool = False,
     ) -> Installation:
         """Return the installation that the ``STREAMKEEPER_*`` variables describe.
 
         ``resolvers``: resolvers in addition to the built-in ones; ``resolve_master``: returns the master of an Airflow
-        connection id, called when a driver starts; ``looking``: whether the installation is only read.
+        connection id, called when a driver starts; ``read_only``: whether the installation is only read.
 
-        Raises InvalidInput or Unsupported, and OperationRefused for a copied or moved installation unless ``looking``.
+        Raises InvalidInput or Unsupported, and OperationRefused for a copied or moved installation unless
+        ``read_only``.
         """
         settings = read_settings(environ)
         store = open_store(settings.store)
-        record = read_installation(store) if looking else open_installation(store, settings.home)
+        record = read_installation(store) if read_only else open_installation(store, settings.home)
         every = {**built_in_resolvers(environ), **(resolvers or {})}
         return cls.of(settings, store, every, record, resolve_master=resolve_master)
 

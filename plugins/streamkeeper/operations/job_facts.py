@@ -44,8 +44,8 @@ def read_facts(installation: Installation, job: str, known: JobFacts | None) -> 
     # A rebuilt journal starts from the beginning, and an earlier pass may have remembered a higher number.
     if facts.number >= known.number or facts.rebuilt:
         return facts
-    told = f"the journal of job {job} ends at entry {facts.number}, but the watch has read its entry {known.number}"
-    return replace(facts, went_back=f"{told}: the store was replaced by an older copy")
+    reason = f"the journal of job {job} ends at entry {facts.number}, but the watch has read its entry {known.number}"
+    return replace(facts, went_back=f"{reason}: the store was replaced by an older copy")
 
 
 def make_facts(installation: Installation, state: JobState) -> JobFacts:

@@ -24,8 +24,8 @@ def compose_look(
     memory = _remember(seen, now)
     facts, liveness = seen.facts, seen.liveness
     if seen.lost:
-        told = {"journal": seen.lost}
-        return JobLook(job=seen.job, now=now, wanted=False, lost=seen.lost, unlooked=told), memory
+        unread = {"journal": seen.lost}
+        return JobLook(job=seen.job, now=now, wanted=False, lost=seen.lost, unlooked=unread), memory
     if facts is None or facts.forgotten:
         unlooked = dict(seen.unlooked) if facts is None or seen.unreadable else {}
         return JobLook(job=seen.job, now=now, wanted=False, unreadable=seen.unreadable, unlooked=unlooked), memory
@@ -81,14 +81,14 @@ def _remember(seen: Seen, now: float) -> JobMemory:
     acts = {
         act: tuple(moment for moment in moments if now - moment <= FORGET_S) for act, moments in before.acts.items()
     }
-    told = seen.status
+    status = seen.status
     beat, beat_at = before.beat, before.beat_at
-    if told is not None:
-        beat = (told.instance, told.generation, told.beat)
+    if status is not None:
+        beat = (status.instance, status.generation, status.beat)
         if beat != before.beat:
             beat_at = now
-        if told.instance == before.beat[0] and told.generation > before.beat[1]:
-            restarts += (now,) * (told.generation - before.beat[1])
+        if status.instance == before.beat[0] and status.generation > before.beat[1]:
+            restarts += (now,) * (status.generation - before.beat[1])
     elif seen.instance != before.beat[0]:
         beat, beat_at = (seen.instance, 0, 0), now
     facts = seen.facts if seen.facts is not None else before.facts

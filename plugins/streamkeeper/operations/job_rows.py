@@ -49,8 +49,8 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
 
 def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
     """Return the memory with facts that a driver reports only once: commit times and the driver's last error."""
-    told = {name: status.signals.last_commit for name, status in _statuses(seen).items()}
-    moments = {**memory.committed_at, **{name: moment for name, moment in told.items() if moment is not None}}
+    reported = {name: status.signals.last_commit for name, status in _statuses(seen).items()}
+    moments = {**memory.committed_at, **{name: moment for name, moment in reported.items() if moment is not None}}
     queries = _names(seen.facts, seen)
     kept = {name: moment for name, moment in moments.items() if name in queries}
     return replace(memory, committed_at=kept, error=_error(seen, memory.error, now))
@@ -78,8 +78,8 @@ def _told_error(seen: Seen) -> str:
 
 
 def _queries(seen: Seen, memory: JobMemory) -> dict[str, QueryRow]:
-    gone = seen.liveness is not None and seen.liveness.life in (Life.DEAD, Life.ABSENT)
-    statuses = {} if gone else _statuses(seen)
+    terminated = seen.liveness is not None and seen.liveness.life in (Life.DEAD, Life.ABSENT)
+    statuses = {} if terminated else _statuses(seen)
     return {
         name: _query(statuses.get(name), memory.committed_at.get(name), memory.snapshots.get(name))
         for name in _names(seen.facts, seen)

@@ -36,7 +36,7 @@ def find_lost_jobs(
         # It may have been deployed since the jobs were listed.
         if not has_journal(installation.store, job)
     }
-    return {job: told for job, told in found.items() if told}
+    return {job: reason for job, reason in found.items() if reason}
 
 
 def find_lost(installation: Installation, job: str) -> str:
@@ -50,8 +50,8 @@ def find_lost(installation: Installation, job: str) -> str:
 
 def must_not_be_lost(installation: Installation, job: str) -> None:
     """Raise JournalLost if a job's journal is lost: a deploy would ignore the job's data and start from scratch."""
-    if told := find_lost(installation, job):
-        raise JournalLost(told, hint=way_out(job))
+    if reason := find_lost(installation, job):
+        raise JournalLost(reason, hint=way_out(job))
 
 
 def way_out(job: str) -> str:

@@ -62,15 +62,15 @@ def plan_rebuild(
     job: str = "",
     outputs: Iterable[str] = (),
     unfenced: Iterable[str] = (),
-    gone: Iterable[str] = (),
+    missing: Iterable[str] = (),
     versions: Mapping[str, str] | None = None,
 ) -> Rebuild:
     """Inspect every place and return the plan for rebuilding the journals; nothing is changed.
 
     ``installation``: the installation; ``asked``: the person's statements; ``job``: the only job to plan, empty for
     all; ``outputs``: URLs of databases, references to such URLs, and directories; ``unfenced``: queries that write with
-    a user's function; ``gone``: queries that the job no longer has; ``versions``: query -> current version. Queries are
-    written ``<job>/<query>``.
+    a user's function; ``missing``: queries that the job no longer has; ``versions``: query -> current version. Queries
+    are written ``<job>/<query>``.
 
     Raises InvalidInput or NotFound for an invalid place, StoreUnavailable for a place that does not answer, and
     OperationRefused if the installation cannot be determined.
@@ -108,8 +108,8 @@ def plan_rebuild(
         if lost_job.journal and not job:
             known.append(f"{lost_job.job}: {lost_job.journal}")
             continue
-        plans.append(decide_rebuild(lost_job, _asked_of(asked, lost_job.job, unfenced, gone, versions or {}), id))
-    _must_be_known({*unfenced, *gone, *(versions or {})}, lost)
+        plans.append(decide_rebuild(lost_job, _asked_of(asked, lost_job.job, unfenced, missing, versions or {}), id))
+    _must_be_known({*unfenced, *missing, *(versions or {})}, lost)
     return Rebuild(installation=id, plans=tuple(plans), known=tuple(known))
 
 
@@ -125,13 +125,13 @@ def checkpoint_root(settings: Settings) -> Tree:
 def end_drivers(installation: Installation, jobs: Collection[str]) -> list[str]:
     """End every driver of these jobs on this machine. Return one line per ended driver. Raises OperationRefused for a
     driver that cannot be ended."""
-    told = []
+    lines = []
     for job in jobs:
         for leftover in find_leftovers(job, installation.settings):
-            told.append(f"driver {leftover.instance} of {job} was stopped ({leftover.sentence})")
+            lines.append(f"driver {leftover.instance} of {job} was stopped ({leftover.sentence})")
         if left := end_leftovers(job, installation.settings):
             raise OperationRefused(f"driver {left[0].instance} of {job} cannot be stopped: {left[0].sentence}")
-    return told
+    return lines
 
 
 def record_rebuild(installation: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
@@ -310,13 +310,13 @@ def _filled_in(installation: Installation, place: str) -> str:
 
 
 def _asked_of(
-    asked: Asked, job: str, unfenced: Iterable[str], gone: Iterable[str], versions: Mapping[str, str]
+    asked: Asked, job: str, unfenced: Iterable[str], missing: Iterable[str], versions: Mapping[str, str]
 ) -> Asked:
     mine = f"{job}/"
     return msgspec.structs.replace(
         asked,
         unfenced=frozenset(name.removeprefix(mine) for name in unfenced if name.startswith(mine)),
-        gone=frozenset(name.removeprefix(mine) for name in gone if name.startswith(mine)),
+        missing=frozenset(name.removeprefix(mine) for name in missing if name.startswith(mine)),
         versions={name.removeprefix(mine): version for name, version in versions.items() if name.startswith(mine)},
     )
 

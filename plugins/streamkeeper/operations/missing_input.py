@@ -40,28 +40,30 @@ _UNREADABLE = (CheckpointDamaged, CheckpointChanged, FormatTooNew, NotFound, Sna
 class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
     """Missing input, as two phrases.
 
-    ``gone``: the missing files among those that would be read again, followed by the files that could not be checked;
-    empty if no file is known to be missing.
-    ``unknown``: the files that could not be checked; empty if there is none or ``gone`` is not empty.
+    ``missing``: the missing files among those that would be read again, followed by the files that could not be
+    checked; empty if no file is known to be missing.
+    ``unknown``: the files that could not be checked; empty if there is none or ``missing`` is not empty.
     """
 
-    gone: str = ""
+    missing: str = ""
     unknown: str = ""
 
     @property
     def loss(self) -> str:
         """Return the loss as a predicate, such as ``loses rows: 2 of 3 files …``; empty if both phrases are empty."""
-        if self.gone:
-            return f"loses rows: {self.gone}"
+        if self.missing:
+            return f"loses rows: {self.missing}"
         return f"may lose rows: {self.unknown}" if self.unknown else ""
 
 
 def find_missing(now: Position, then: Position, *, unseen: Mapping[str, str]) -> MissingInput:
     """Find missing files among those read between two positions of a query; ``unseen``: as in ``look_for_files``."""
     files = missing_since(now, then, unseen=unseen)
-    gone, unchecked = (clause("files that were read since") for clause in (files.gone_clause, files.unchecked_clause))
+    missing, unchecked = (
+        clause("files that were read since") for clause in (files.gone_clause, files.unchecked_clause)
+    )
     return MissingInput(
-        gone="; ".join(filter(None, (gone, unchecked))) if gone else "", unknown="" if gone else unchecked
+        missing="; ".join(filter(None, (missing, unchecked))) if missing else "", unknown="" if missing else unchecked
     )
 
 
@@ -194,9 +196,9 @@ def must_still_be_there(installation: Installation, state: JobState, operation: 
     }
     manifests = stored_manifests(installation, state, operation.release) if back else {}
     for query, way in back.items():
-        if gone := missing_for_way(installation, state, query, way, manifests[query]).gone:
+        if missing := missing_for_way(installation, state, query, way, manifests[query]).missing:
             raise OperationRefused(
-                f"query {query} would lose rows, because files were deleted since this was checked: {gone}",
+                f"query {query} would lose rows, because files were deleted since this was checked: {missing}",
                 hint="put the files back, or request the operation again and accept the loss",
             )
 

@@ -20,8 +20,8 @@ from streamkeeper.operations.installation import Installation
 
 def must_not_be_outdated(installation: Installation, state: JobState) -> None:
     """Raise JournalOutdated if an epoch claim next to a checkpoint of the job is newer than the job's journal."""
-    if told := find_outdated(installation, state):
-        raise JournalOutdated(told, hint=way_out(installation.store.url, state.job))
+    if reason := find_outdated(installation, state):
+        raise JournalOutdated(reason, hint=way_out(installation.store.url, state.job))
 
 
 def must_not_be_outdated_as_far_as_seen(installation: Installation, state: JobState) -> None:

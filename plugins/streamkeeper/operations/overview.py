@@ -15,7 +15,7 @@ from streamkeeper.model.names import check_name
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.redaction import Structure, redact_value
 from streamkeeper.model.secret_names import literals_of
-from streamkeeper.model.standing import Standing, find_standing
+from streamkeeper.model.standing import JobStatus, find_standing
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.registry.control import Control
@@ -31,7 +31,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     """The job's name."""
     entry: int
     """The number of the journal's newest entry."""
-    standing: Standing
+    standing: JobStatus
     """The job's status."""
     release: Structure
     """The current release; empty without one."""

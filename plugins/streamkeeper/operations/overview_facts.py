@@ -58,8 +58,8 @@ def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
         yield Fact(name="waits for a person", text=f"{question.action}, {by}: {question.sentence}", tone=Tone.WARN)
     last = seen.last_operation
     if last is not None and last.outcome is not None:
-        told = f"{last.operation} {last.outcome.value}: {last.sentence}"
-        yield Fact(name="last operation", text=told, operation=last.operation)
+        text = f"{last.operation} {last.outcome.value}: {last.sentence}"
+        yield Fact(name="last operation", text=text, operation=last.operation)
 
 
 def told_progress(operation: OperationState) -> str:

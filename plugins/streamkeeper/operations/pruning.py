@@ -30,9 +30,9 @@ from streamkeeper.operations.ended_drivers import (
     EndedDriver,
     Removed,
     Unused,
-    bury_ended,
     plan_ended,
     plan_unused,
+    release_ended,
     remove_ended,
     sharing_instances,
     tell_ended,
@@ -215,7 +215,7 @@ def prune(store: Store, run: PruneRun, installation: Installation | None = None)
         failed += pruned.left if directory.extent is not Extent.LEFTOVERS else ()
     ended = remove_ended(installation, run.drivers, run.unused) if installation is not None else Removed()
     if installation is not None:
-        failed += bury_ended(installation, run.jobs)
+        failed += release_ended(installation, run.jobs)
     failed += ended.failed
     if run.everything:
         write_prune(store, PruneRecord(at=now.timestamp(), failed=tuple(failed)))
@@ -251,12 +251,12 @@ def tell_run(run: PruneRun) -> Iterator[str]:
 
 
 @contextmanager
-def _telling(told: list[str], about: str) -> Iterator[None]:
+def _telling(errors: list[str], about: str) -> Iterator[None]:
     """Turn an error into a sentence that starts with its subject."""
     try:
         yield
     except (StreamkeeperError, OSError) as error:
-        told.append(f"{about}: {error}")
+        errors.append(f"{about}: {error}")
 
 
 def _sink_logs(installation: Installation, state: JobState, query: str) -> Iterator[CheckpointGrowth]:

@@ -20,7 +20,7 @@ from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.health import Severity
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.markdown_text import escaped
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.job_versions import released_version
@@ -73,7 +73,7 @@ def render_question(
         *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
         "### Rollback cost",
         "",
-        *(f"- query `{query}`: {escaped(told)}" for query, told in _ways_back(state, operation)),
+        *(f"- query `{query}`: {escaped(text)}" for query, text in _ways_back(state, operation)),
         "",
         "### Code differences",
         "",
@@ -113,7 +113,7 @@ def compose_question(
         *why,
         "",
         "Rollback cost:",
-        *(f"- query {query}: {told}" for query, told in _ways_back(state, operation)),
+        *(f"- query {query}: {text}" for query, text in _ways_back(state, operation)),
         "",
         f"Code differences: {', '.join(files) or 'none'}.",
         "",
@@ -151,7 +151,7 @@ def _if_declined(installation: Installation, state: JobState) -> str:
         seen = overview_of(installation, state)
     except StreamkeeperError as error:
         return f"{state.serving_release} stays the current release; whether it is running is unknown: {error.message}"
-    if seen.standing is Standing.SERVING:
+    if seen.standing is JobStatus.SERVING:
         return f"{state.serving_release} keeps running"
     down = (
         "no driver is running now" if seen.life in (Life.DEAD, Life.ABSENT) else f"its driver is {seen.standing.value}"

@@ -77,9 +77,9 @@ def must_not_hold(installation: Installation, state: JobState, batches: Mapping[
         lacks = capabilities_of(sink.kind).knows_batches and not holds.unknown
         if not lacks or holds.batch is None or holds.batch >= batch:
             unproven = holds.unknown or ("the output records no batch" if holds.batch is None else "")
-            told = f"may contain this batch: {unproven}" if unproven else f"contains batch {holds.batch}"
+            contents = f"may contain this batch: {unproven}" if unproven else f"contains batch {holds.batch}"
             raise OperationRefused(
-                f"query {query}: batch {batch} must not be planned again, because output {sink.output} {told}",
+                f"query {query}: batch {batch} must not be planned again, because output {sink.output} {contents}",
                 hint=f"run `streamkeeper recover {state.job}` to see the remaining actions",
             )
 

@@ -88,8 +88,8 @@ def choose_replay(
         if other is not None and other is not chosen:
             known = "verified" if other.verified else "not verified by a drill"
             also = "is also available; use `--snapshot` to select it"
-            told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) {also}"
-            passed.insert(0, told)
+            text = f"snapshot {other.snapshot} (batch {other.batch}, {known}) {also}"
+            passed.insert(0, text)
     return chosen, "", tuple(passed)
 
 
@@ -156,6 +156,6 @@ def _replay(snapshot: Snapshot, left: Left, unseen: Mapping[str, str], *, verifi
         replay,
         batches=batches,
         reads=f"{lacking}{old}".removeprefix(" and "),
-        gone=missing.gone,
+        gone=missing.missing,
         unknown=missing.unknown,
     )

@@ -47,9 +47,9 @@ def render_record(record: Record) -> str:
         case JobForgotten(requested_by=who, reason=reason):
             return f"forgotten by {who or 'an unknown user'}" + (f": {reason}" if reason else "")
         case JobRebuilt(queries=queries):
-            told = ", ".join(f"{query} in {of.version}" for query, of in sorted(queries.items()) if of.version)
+            versions_text = ", ".join(f"{query} in {of.version}" for query, of in sorted(queries.items()) if of.version)
             lost = "".join(f"; {what}" for what in record.lost)
-            return f"{record.sentence}: {told}; epochs from {record.epoch + 1} on; {record.proof}{lost}"
+            return f"{record.sentence}: {versions_text}; epochs from {record.epoch + 1} on; {record.proof}{lost}"
         case ReleaseRegistered() | ReleaseDescribed() | ReleasePromoted():
             return _render_release(record)
         case InstancePlanned() | InstanceAppointed() | ShadowAppointed() | InstanceEnded() | EpochClaimed():
@@ -67,8 +67,8 @@ def _render_instance(
         case InstancePlanned(instance=instance, release=release, role=role):
             return f"{instance} is planned as {role.value} for {release}"
         case InstanceAppointed(instance=instance, versions=versions):
-            told = ", ".join(f"{query} in {version}" for query, version in sorted(versions.items()))
-            return f"only {instance} may claim epochs from now on" + (f": {told}" if told else "")
+            versions_text = ", ".join(f"{query} in {version}" for query, version in sorted(versions.items()))
+            return f"only {instance} may claim epochs from now on" + (f": {versions_text}" if versions_text else "")
         case ShadowAppointed(instance=instance):
             return f"{instance} may fill new checkpoint versions, hidden from readers"
         case InstanceEnded(instance=instance, proof=proof, exit=exit):
@@ -98,8 +98,8 @@ def _render_progress(record: OperationStarted | StepBegun | StepDone | Assessed 
         case StepBegun(operation=operation, step=step):
             return f"{operation} started step {label_of(step)}"
         case StepDone(operation=operation, step=step, result=result):
-            told = ", ".join(f"{key}={value}" for key, value in result.items())
-            return f"{operation} completed step {label_of(step)}" + (f" ({told})" if told else "")
+            result_text = ", ".join(f"{key}={value}" for key, value in result.items())
+            return f"{operation} completed step {label_of(step)}" + (f" ({result_text})" if result_text else "")
         case Assessed(operation=operation, verdict=verdict, sentence=sentence):
             return f"{operation} assessed: {verdict.name}, {sentence}"
         case ApprovalAnswered(operation=operation, approved=approved, by=by, reason=reason):

@@ -23,7 +23,7 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import observe, on_record
 from streamkeeper.operations.registered import must_know_commits
-from streamkeeper.operations.whereabouts import must_be_here
+from streamkeeper.operations.whereabouts import check_placement
 from streamkeeper.registry.control import Control
 
 FIRST_COMMIT_S = 1800.0
@@ -59,7 +59,7 @@ def open_start(
     if other is not None and other.request.start and on_open is OnOpen.CONTINUE:
         return Deploy.load(installation, job, other.operation)
     _must_be_possible(state, unless_stopped=unless_stopped)
-    must_be_here(installation, state)
+    check_placement(installation, state)
     must_not_be_shared(installation, state)
     must_not_be_outdated_as_far_as_seen(installation, state)
     if state.stopped is None and _serves(installation, state):

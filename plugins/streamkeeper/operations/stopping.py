@@ -22,7 +22,7 @@ from streamkeeper.model.journal import DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_seconds
-from streamkeeper.operations.deaths import bury, make_unclaimable
+from streamkeeper.operations.deaths import make_unclaimable, release_resources
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import on_record
 from streamkeeper.registry.control import Control
@@ -51,12 +51,12 @@ def stop_job(
     reason: str,
     operation: str,
     drain_s: float = DRAIN_S,
-    say: Callable[[str], None] | None = None,
+    log: Callable[[str], None] | None = None,
 ) -> StopEnd:
     """Stop a job until a person starts it again. Idempotent; an interrupted stop is continued.
 
     ``installation`` and ``job``: the job to stop; ``requested_by`` and ``reason``: of the request; ``operation``: an id
-    for the record; ``drain_s``: seconds after which a driver is killed; ``say``: called with progress lines.
+    for the record; ``drain_s``: seconds after which a driver is killed; ``log``: called with progress lines.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
     never had a current release. Raises OperationRefused also if the termination of the driver cannot be proven from
@@ -74,7 +74,7 @@ def stop_job(
     assert state.stopped is not None
     if before.stopped is not None and not state.owners:
         return StopEnd(sentence=told_stopped(job, before.stopped), already=True, instance=state.serving_instance)
-    return _Stop(installation, journal, job, state.stopped.operation, drain_s, say or (lambda line: None)).run()
+    return _Stop(installation, journal, job, state.stopped.operation, drain_s, log or (lambda line: None)).run()
 
 
 def told_stopped(job: str, stopped: DesiredChanged) -> str:
@@ -108,21 +108,21 @@ class _Stop:
         job: str,
         stop: str,
         drain_s: float,
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         self._installation, self._journal, self._job, self._stop = installation, journal, job, stop
-        self._drain_s, self._say = drain_s, say
+        self._drain_s, self._log = drain_s, log
         self._on, self._since = "", clock.monotonic()
 
     def run(self) -> StopEnd:
         """Run until no driver is left; every wait has a deadline."""
-        told = ""
+        logged = ""
         while True:
             view = self._look()
             decision = decide_stop(view)
-            if decision.reason != told:
-                told = decision.reason
-                self._say(told)
+            if decision.reason != logged:
+                logged = decision.reason
+                self._log(logged)
             match decision.action:
                 case Stopped():
                     instance = view.state.serving_instance
@@ -147,7 +147,7 @@ class _Stop:
         match act:
             case Send(instance=instance, kind=kind):
                 Control(self._installation.store, self._job, instance).send(kind, self._stop)
-                self._installation.runner.nudge(self._job, instance)
+                self._installation.runner.notify(self._job, instance)
             case Kill(instance=instance):
                 self._installation.runner.kill(self._job, instance)
                 self._wait(kill_wait(instance))
@@ -166,7 +166,7 @@ class _Stop:
             )
 
         self._journal.append(still_owns)
-        bury(self._installation, self._job, instance)
+        release_resources(self._installation, self._job, instance)
 
     def _look(self) -> StopView:
         state = self._journal.state()

@@ -57,8 +57,10 @@ def begin(installation: Installation, job: str, facts: JobFacts, planned: Planne
     match planned.act:
         case Act.START:
             operation = start_again(installation, job, facts, reason=planned.reason)
-            told = f"restarts {facts.serving_release} as {operation}" if operation else "found the job already running"
-            return Begun(sentence=told, operation=operation)
+            sentence = (
+                f"restarts {facts.serving_release} as {operation}" if operation else "found the job already running"
+            )
+            return Begun(sentence=sentence, operation=operation)
         case Act.BACK_UP:
             return Begun(
                 sentence=back_up(installation.snapshots, query_target(installation, job, planned.query)).sentence

@@ -210,8 +210,8 @@ def _judge(
 
 def _tell_left(jobs: list[_Job]) -> list[str]:
     hosts = Counter(job.seen.elsewhere for job in jobs if job.left)
-    told = {host: "1 job is" if count == 1 else f"{count} jobs are" for host, count in hosts.items()}
-    return [f"{jobs_are} left to the watch on {host}" for host, jobs_are in sorted(told.items())]
+    left = {host: "1 job is" if count == 1 else f"{count} jobs are" for host, count in hosts.items()}
+    return [f"{jobs_are} left to the watch on {host}" for host, jobs_are in sorted(left.items())]
 
 
 def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
@@ -250,8 +250,8 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
             failed.append(f"{job.look.job}: no action was possible: {error}")
     if watch.dry_run or not carried:
         return
-    after, told = carry_on(watch.installation, carried, now=watch.now, until=deadline)
-    failed += told
+    after, failures = carry_on(watch.installation, carried, now=watch.now, until=deadline)
+    failed += failures
     by_job = {job.look.job: job for job in jobs}
     for operation in after:
         if operation.sentence:

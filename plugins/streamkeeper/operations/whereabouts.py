@@ -19,7 +19,7 @@ from streamkeeper.registry.control import Control
 from streamkeeper.runners.machine import this_machine
 
 
-def must_be_here(installation: Installation, state: JobState) -> None:
+def check_placement(installation: Installation, state: JobState) -> None:
     """Raise WrongMachine if another machine has a driver without a proven termination, or if a query's current
     checkpoint version is on another machine's disk.
     """

@@ -56,15 +56,15 @@ class BackupOperator(SeriesTask):
 class Pace:
     """Reports the progress of a capture at most every five seconds. A shorter capture reports none."""
 
-    def __init__(self, say: Callable[[str], None], now: Callable[[], float] = clock.monotonic) -> None:
-        self._say, self._now = say, now
+    def __init__(self, log: Callable[[str], None], now: Callable[[], float] = clock.monotonic) -> None:
+        self._log, self._now = log, now
         self._quiet_until = now() + SAY_EVERY_S
 
     def __call__(self, progress: CaptureProgress) -> None:
         if self._now() < self._quiet_until:
             return
         self._quiet_until = self._now() + SAY_EVERY_S
-        self._say(
+        self._log(
             f"batch {progress.batch}: {progress.files:,} of {progress.of_files:,} files,"
             f" {progress.bytes:,} of {progress.of_bytes:,} bytes read,"
             f" {progress.added:,} bytes stored"
@@ -94,10 +94,10 @@ class ObjectiveOperator(AskedTask):
         return sentence
 
 
-def missed_objectives(installation: Installation, series: list[str], say: Callable[[str], None]) -> Iterator[str]:
+def missed_objectives(installation: Installation, series: list[str], log: Callable[[str], None]) -> Iterator[str]:
     """Yield one sentence for each query whose backup is late, or whose checkpoint cannot be read.
 
-    A checkpoint on the disk of another machine is only reported with ``say``, because the watch on that machine checks
+    A checkpoint on the disk of another machine is only reported with ``log``, because the watch on that machine checks
     that checkpoint every minute.
     """
     from streamkeeper.operations.backup import lateness_of
@@ -109,7 +109,7 @@ def missed_objectives(installation: Installation, series: list[str], say: Callab
             yield f"{one_series}: {error}"
             continue
         except WrongMachine as error:
-            say(f"{one_series}: {error.message}")
+            log(f"{one_series}: {error.message}")
             continue
         sentence = lateness.exceeds(installation.settings.objective_s) if lateness is not None else ""
         if sentence:

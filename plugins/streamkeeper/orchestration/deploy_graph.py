@@ -15,7 +15,7 @@ from streamkeeper.model.step import Step
 from streamkeeper.orchestration.approvals import AnswerOperator, ApproveOperator, RestOperator, answer_form
 from streamkeeper.orchestration.dual_runs import CatchUpOperator, CompareOperator, ShadowOperator
 from streamkeeper.orchestration.operators import (
-    SECONDS_S,
+    SHORT_WAIT_S,
     AnnounceFailureOperator,
     AssessOperator,
     BundleOperator,
@@ -147,7 +147,7 @@ def _from_release_on(opened: OpeningTask, finish: FinishOperator) -> None:
 
 
 def _assessed(carried_on: Mapping[str, Any]) -> tuple[StepOperator, AssessOperator]:
-    standby = StepOperator(task_id="standby", step=Step.STANDBY, patience_s=SECONDS_S, **carried_on)
+    standby = StepOperator(task_id="standby", step=Step.STANDBY, patience_s=SHORT_WAIT_S, **carried_on)
     return standby, AssessOperator(task_id="assess", **carried_on)
 
 
@@ -173,7 +173,7 @@ def dual_run(carried_on: Mapping[str, Any]) -> None:
     """
     shadow = ShadowOperator(task_id="shadow", step=Step.SHADOW, trigger_rule=GO_ON, **carried_on)
     catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, **carried_on)
-    compare = CompareOperator(task_id="compare", step=Step.COMPARE, patience_s=SECONDS_S, **carried_on)
+    compare = CompareOperator(task_id="compare", step=Step.COMPARE, patience_s=SHORT_WAIT_S, **carried_on)
     review = ApproveOperator(task_id="review", step=Step.REVIEW, params=answer_form(), **carried_on)
     answer = AnswerOperator(task_id="answer", step=Step.REVIEW, **carried_on)
     chain(shadow, catch_up, compare, review, answer)
@@ -183,9 +183,9 @@ def dual_run(carried_on: Mapping[str, Any]) -> None:
 def takeover(carried_on: Mapping[str, Any]) -> None:
     """Create the tasks that drain the current driver, start the candidate, wait for its probation, and promote it."""
     handover = HandoverOperator(task_id="handover", trigger_rule=GO_ON, **carried_on)
-    first_commit = StepOperator(task_id="first_commit", step=Step.FIRST_COMMIT, patience_s=SECONDS_S, **carried_on)
+    first_commit = StepOperator(task_id="first_commit", step=Step.FIRST_COMMIT, patience_s=SHORT_WAIT_S, **carried_on)
     snapshot = StepOperator(task_id="snapshot", step=Step.SNAPSHOT, **carried_on)
-    probation = StepOperator(task_id="probation", step=Step.PROBATION, patience_s=SECONDS_S, **carried_on)
+    probation = StepOperator(task_id="probation", step=Step.PROBATION, patience_s=SHORT_WAIT_S, **carried_on)
     promote = StepOperator(task_id="promote", step=Step.PROMOTE, **carried_on)
     chain(handover, first_commit, snapshot, probation, promote)
 

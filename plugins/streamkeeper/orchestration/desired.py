@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from streamkeeper.errors import DeployFailed
 from streamkeeper.model.step import Step
 from streamkeeper.orchestration.form import start_form, stop_form
-from streamkeeper.orchestration.operators import SECONDS_S, StepOperator
+from streamkeeper.orchestration.operators import SHORT_WAIT_S, StepOperator
 from streamkeeper.orchestration.people import triggered_by
 from streamkeeper.orchestration.tasks import AskedTask, OpeningTask, StreamkeeperTask, load_installation
 
@@ -44,7 +44,7 @@ class StopOperator(AskedTask):
             reason=params["reason"],
             operation=self.own_operation(context),
             drain_s=float(params["drain_s"]),
-            say=lambda line: self.log.info("%s", line),
+            log=lambda line: self.log.info("%s", line),
         )
         show_log(self, installation, params["job"], ended.instance)
         if ended.already:
@@ -59,7 +59,7 @@ class StartOperator(OpeningTask, StepOperator):
     form = staticmethod(start_form)
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(step=Step.FALL_BACK, patience_s=SECONDS_S, job="", operation="", **kwargs)
+        super().__init__(step=Step.FALL_BACK, patience_s=SHORT_WAIT_S, job="", operation="", **kwargs)
 
     def work(self, context: Context) -> str:
         """Return one sentence; skipped if the job is running. Raises DeployFailed if the job cannot be started."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.model.approvers import NOBODY
 from streamkeeper.model.step import Step
-from streamkeeper.orchestration.operators import SECONDS_S, StepOperator
+from streamkeeper.orchestration.operators import SHORT_WAIT_S, StepOperator
 from streamkeeper.orchestration.watch import NEAR, Sight
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class ShadowOperator(StepOperator):
     for a person does not count.
     """
 
-    def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
+    def _advance(self, context: Context, *, on: str, waited_s: float, logged: str) -> str:
         from streamkeeper.operations.deploy import Progress, ProgressKind
         from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
 
@@ -35,7 +35,7 @@ class ShadowOperator(StepOperator):
         waited_here_s = waited_s if on == TURN else 0.0
         limit_s = deploy.state.operations[deploy.operation].request.catch_up_s
         if before is not None and waited_here_s <= limit_s:
-            line = self._tell(f"waiting for {TURN} to end: {before.sentence}", told)
+            line = self._tell(f"waiting for {TURN} to end: {before.sentence}", logged)
             turn = Progress(
                 kind=ProgressKind.WAITING,
                 step=Step.SHADOW,
@@ -49,7 +49,7 @@ class ShadowOperator(StepOperator):
             deploy.abort(requested_by=NOBODY, reason=never_came(before, limit_s))
         if on == TURN:
             on, waited_s = "", 0.0
-        return super()._advance(context, on=on, waited_s=waited_s, told=told)
+        return super()._advance(context, on=on, waited_s=waited_s, logged=logged)
 
 
 class CatchUpOperator(StepOperator):
@@ -62,7 +62,7 @@ class CatchUpOperator(StepOperator):
 
     def _patience_s(self, sight: Sight, waited_s: float) -> float:
         near = any(mark.endswith(NEAR) for mark in sight)
-        return max(SECONDS_S if near else self.patience_s, _FIRST_S - waited_s)
+        return max(SHORT_WAIT_S if near else self.patience_s, _FIRST_S - waited_s)
 
     def asleep_s(self, progress: Progress) -> float:
         """Return the longest deferral in seconds: as for any step, but at most max(3 s, the time waited so far).

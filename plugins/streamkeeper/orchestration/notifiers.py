@@ -56,8 +56,8 @@ def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
     if not text:
         return {}
     try:
-        given = json.loads(text) if text[0] in '[{"' else [text]
-        entries = given if isinstance(given, list) else [given]
+        parsed = json.loads(text) if text[0] in '[{"' else [text]
+        entries = parsed if isinstance(parsed, list) else [parsed]
         found = [NamedNotifier(notifier=entry) if isinstance(entry, str) else _entry(entry) for entry in entries]
     except (json.JSONDecodeError, msgspec.ValidationError) as error:
         raise InvalidInput(f"{VARIABLE} cannot be read: {error}", hint=_EXAMPLE) from None
@@ -83,8 +83,8 @@ def tell_all(context: Context, message: Message) -> list[str]:
     return send_message(bound_senders(make_senders(os.environ, context)), message)[1]
 
 
-def _entry(given: object) -> NamedNotifier:
-    return msgspec.convert(given, NamedNotifier)
+def _entry(entry: object) -> NamedNotifier:
+    return msgspec.convert(entry, NamedNotifier)
 
 
 def _failing(error: InvalidInput) -> Sender:
@@ -100,11 +100,11 @@ def _sender(named: NamedNotifier, context: Context) -> Sender:
         from streamkeeper.operations.notices import SendFailed
 
         kind = _load(named.notifier)
-        told: Any = {**context, "incident": msgspec.structs.asdict(_with_page(message))}
+        notice: Any = {**context, "incident": msgspec.structs.asdict(_with_page(message))}
         notifier = None
         try:
             notifier = kind(**_with_usual(kind, named.kwargs))
-            notifier(told)
+            notifier(notice)
         except Exception as error:
             rendered = [getattr(notifier, name, None) for name in named.kwargs]
             hidden = {text: text for text in _private([named.kwargs, rendered])}
@@ -113,20 +113,20 @@ def _sender(named: NamedNotifier, context: Context) -> Sender:
     return send
 
 
-def _private(given: Any) -> Iterator[str]:
+def _private(value: Any) -> Iterator[str]:
     """Yield the texts of a notifier's arguments that must not be shown; of a URL, also its path and long parts of
     it."""
-    match given:
-        case str() if len(given) >= SHORTEST:
-            yield given
-            _, separator, behind = given.partition("://")
-            _, slash, path = (behind if separator else given).partition("/")
+    match value:
+        case str() if len(value) >= SHORTEST:
+            yield value
+            _, separator, behind = value.partition("://")
+            _, slash, path = (behind if separator else value).partition("/")
             if slash:
                 yield from (part for part in (f"/{path}", *_BETWEEN.split(path)) if len(part) >= _LONG)
         case Mapping():
-            yield from _private([*given.values()])
+            yield from _private([*value.values()])
         case list() | tuple():
-            for each in given:
+            for each in value:
                 yield from _private(each)
 
 
@@ -153,7 +153,7 @@ def _load(path: str) -> Callable[..., Any]:
     return found
 
 
-def _with_usual(kind: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _with_usual(kind: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments, with texts of the incident for those that the notifier takes and the setting leaves out."""
     takes = inspect.signature(kind).parameters
-    return {**{name: text for name, text in _USUAL.items() if name in takes}, **given}
+    return {**{name: text for name, text in _USUAL.items() if name in takes}, **arguments}

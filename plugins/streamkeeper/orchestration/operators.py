@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 2.0
 """Seconds that a task waits before it defers, because a deferral takes longer than that."""
-SECONDS_S = 10.0
+SHORT_WAIT_S = 10.0
 """The same for steps that a healthy driver finishes within seconds: resuming takes as long, and may cost a retry."""
 LOOK_AGAIN_S = 20.0
 """Seconds between checks of the driver's processes, because a driver may die without a report in the store."""
@@ -64,8 +64,8 @@ class BundleOperator(OpeningTask):
         if nowhere := leaves_nothing(installation, request):
             installation = place_of(installation, operation)
             context["ti"].xcom_push(key="tried_out", value=place_name(operation))
-        if told := told_forgotten(installation.journal(request.job, "reader").state()):
-            self.log.info("%s", told)
+        if warning := told_forgotten(installation.journal(request.job, "reader").state()):
+            self.log.info("%s", warning)
         deploy = open_deploy(installation, operation, request, on_open=on_open)
         self._opened(context, deploy, deploy.plan())
         if nowhere:
@@ -99,16 +99,16 @@ class StepOperator(OperationTask):
 
     def work(self, context: Context) -> str:
         """Return a sentence about the progress; raises DeployFailed if the operation cannot continue."""
-        return self._advance(context, on="", waited_s=0.0, told="")
+        return self._advance(context, on="", waited_s=0.0, logged="")
 
     def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
         """Continue after the trigger has fired. ``on``: what the operation waits for; ``waited_s``: for how long so
         far, seconds; ``told``: the line that was logged last."""
         # On SQLite a trigger can get the id of an ended one, and its late event: the state is read, not the event.
         waited_s += float(event.get("waited_s", 0.0))
-        return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s, told=told)))
+        return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s, logged=told)))
 
-    def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
+    def _advance(self, context: Context, *, on: str, waited_s: float, logged: str) -> str:
         from streamkeeper.operations.deploy import POLL_S, ProgressKind
 
         deploy = self.load(on=on, waited_s=waited_s)
@@ -124,16 +124,16 @@ class StepOperator(OperationTask):
                 if progress.kind is ProgressKind.FALLING_BACK:
                     _go_ahead(deploy, Step.FALL_BACK)
                 return self._accept(progress)
-            told = self._tell(f"waiting for {progress.on}: {progress.sentence}", told)
+            logged = self._tell(f"waiting for {progress.on}: {progress.sentence}", logged)
             if clock.monotonic() - began > self._patience_s(sight, waited_s):
                 break
             clock.sleep(self.look_s or POLL_S)
-        self._defer(deploy, progress, sight, told)
+        self._defer(deploy, progress, sight, logged)
         return ""
 
-    def _tell(self, line: str, told: str) -> str:
-        """Log the line unless it equals ``told``, the last logged line; return it."""
-        if line != told:
+    def _tell(self, line: str, logged: str) -> str:
+        """Log the line unless it equals ``logged``, the last logged line; return it."""
+        if line != logged:
             self.log.info("%s", line)
         return line
 
@@ -164,7 +164,7 @@ class StepOperator(OperationTask):
         journal = deploy.installation.journal(deploy.job, f"task:{deploy.operation}")
         return Watch(deploy.installation.store, journal, deploy.job, deploy.operation, self.step)
 
-    def _defer(self, deploy: Deploy, progress: Progress, sight: Sight, told: str) -> None:
+    def _defer(self, deploy: Deploy, progress: Progress, sight: Sight, logged: str) -> None:
         at_most_s = self.asleep_s(progress)
         trigger = StepTrigger(
             job=deploy.job,
@@ -177,7 +177,7 @@ class StepOperator(OperationTask):
         self.defer(
             trigger=trigger,
             method_name="look_again",
-            kwargs={"on": progress.on, "waited_s": progress.waited_s, "told": told},
+            kwargs={"on": progress.on, "waited_s": progress.waited_s, "told": logged},
             timeout=timedelta(seconds=at_most_s * 3 + 60),
         )
 
@@ -315,9 +315,9 @@ class FinishOperator(StepOperator):
             )
         return super().work(context)
 
-    def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
+    def _advance(self, context: Context, *, on: str, waited_s: float, logged: str) -> str:
         try:
-            sentence = super()._advance(context, on=on, waited_s=waited_s, told=told)
+            sentence = super()._advance(context, on=on, waited_s=waited_s, logged=logged)
         except DeployFailed:
             tell_end(context, self.load())
             self._clear_place()
@@ -363,16 +363,16 @@ def tell_end(context: Context, deploy: Deploy) -> None:
     from streamkeeper.operations.endings import read_ending, render_ending
 
     ending = read_ending(deploy.installation.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
-    told = msgspec.to_builtins(ending)
+    encoded = msgspec.to_builtins(ending)
     context["ti"].xcom_push(key="report", value=render_ending(ending))
-    context["ti"].xcom_push(key="ending", value=told)
-    update_asset(context, told)
+    context["ti"].xcom_push(key="ending", value=encoded)
+    update_asset(context, encoded)
 
 
-def update_asset(context: Context, told: Mapping[str, Any]) -> None:
-    """Attach ``told`` to the asset event that Airflow makes if the task succeeds."""
+def update_asset(context: Context, extra: Mapping[str, Any]) -> None:
+    """Attach ``extra`` to the asset event that Airflow makes if the task succeeds."""
     if "outlet_events" in context:
-        context["outlet_events"][OPERATIONS].extra = dict(told)
+        context["outlet_events"][OPERATIONS].extra = dict(extra)
 
 
 def begin(deploy: Deploy) -> str:

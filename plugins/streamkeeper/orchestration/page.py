@@ -114,6 +114,6 @@ def _opened() -> Installation:
     from streamkeeper.operations.installation import Installation
 
     try:
-        return Installation.from_environment(os.environ, looking=True)
+        return Installation.from_environment(os.environ, read_only=True)
     except InvalidInput as error:
         raise HTTPException(503, f"the API server's settings are wrong: {error}") from None

@@ -125,8 +125,8 @@ class SeriesTask(StreamkeeperTask):
             if of_kind and len(failed) == 1:
                 raise of_kind[0]
             if of_kind:
-                told = "; ".join(error.message for error in failed)
-                raise kind(f"{len(failed)} of {len(self.series.split())} queries failed: {told}")
+                messages = "; ".join(error.message for error in failed)
+                raise kind(f"{len(failed)} of {len(self.series.split())} queries failed: {messages}")
 
 
 def find_series(installation: Installation, choice: Choice) -> list[str]:

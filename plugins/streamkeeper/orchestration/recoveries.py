@@ -72,8 +72,8 @@ class _RecoveryTask(OpeningTask):
 
         announced = tuple(self.found(context, "announced") or ())
         asked = {**self.asked(context), **more.pop("fields", {})}
-        asking = read_asked(asked, requested_by=triggered_by(context), announced=announced, **more)
-        deploy = open_recovery(load_installation(), self.own_operation(context), asking)
+        request = read_asked(asked, requested_by=triggered_by(context), announced=announced, **more)
+        deploy = open_recovery(load_installation(), self.own_operation(context), request)
         self._opened(context, deploy, deploy.plan())
         return deploy
 
@@ -144,7 +144,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
 
     def work(self, context: Context) -> Any:
         """Wait for an answer and return it, with ``chosen_options``, ``params_input`` and ``responded_by_user``."""
-        told, params = self.found(context, "announced") or [], self.asked(context)
+        announced, params = self.found(context, "announced") or [], self.asked(context)
         report = self.found(context, "report") or ""
         installation, until = load_installation(), utcnow() + timedelta(seconds=float(params["approve_s"]))
         right = right_to_answer(
@@ -156,10 +156,10 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
             f"Without an answer by {until:%Y-%m-%d %H:%M} UTC, the question counts as declined. May answer:"
             f" {right.sentence}."
         )
-        self.body = "\n".join([escaped(by), "", *(f"- {escaped(line)}" for line in told), "", report])
+        self.body = "\n".join([escaped(by), "", *(f"- {escaped(line)}" for line in announced), "", report])
         self.response_timeout = timedelta(seconds=float(params["approve_s"]))
-        self._note(context, told, until.timestamp(), right.sentence)
-        self._tell_approvers(context, [by, "", *(f"- {line}" for line in told)])
+        self._note(context, announced, until.timestamp(), right.sentence)
+        self._tell_approvers(context, [by, "", *(f"- {line}" for line in announced)])
         return HITLOperator.execute(self, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
@@ -170,7 +170,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         answer = super().execute_complete(context, event)
         return self._told(context, lambda: self._take(context, answer))
 
-    def _note(self, context: Context, told: Sequence[str], until: float, may: str) -> None:
+    def _note(self, context: Context, announced: Sequence[str], until: float, may: str) -> None:
         """Store the question, so that the watch, ``streamkeeper status`` and the page show it."""
         from streamkeeper.registry.pending_questions import PendingQuestion, note_question
 
@@ -178,7 +178,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         question = PendingQuestion(
             operation=self.own_operation(context),
             action=params["action"],
-            sentence="; ".join(told),
+            sentence="; ".join(announced),
             asked_by=triggered_by(context),
             asked_at=utcnow().timestamp(),
             until=until,
@@ -239,8 +239,8 @@ class RecoveredOperator(_RecoveryTask, FinishOperator):
         """Return the result as a sentence; raises DeployFailed unless the recovery, or the diagnosis, succeeded."""
         if not self.only_looks(context):
             return super().work(context)
-        told = self.found(context)
-        if not told:
+        sentence = self.found(context)
+        if not sentence:
             raise DeployFailed(self.found(context, "error") or "the diagnosis left no result")
-        update_asset(context, {"job": self.asked(context)["job"], "outcome": "diagnosed", "sentence": str(told)})
-        return str(told)
+        update_asset(context, {"job": self.asked(context)["job"], "outcome": "diagnosed", "sentence": str(sentence)})
+        return str(sentence)

@@ -136,9 +136,9 @@ def read_prune(params: Mapping[str, Any]) -> PruneRequest:
 
 
 def _read(params: Mapping[str, Any], kind: type[msgspec.Struct]) -> Any:
-    given = {name: params[name] for name in kind.__struct_fields__ if params.get(name) is not None}
+    values = {name: params[name] for name in kind.__struct_fields__ if params.get(name) is not None}
     try:
-        return msgspec.convert(given, kind)
+        return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"the form is wrong: {error}") from error
 

@@ -69,9 +69,9 @@ class CopyForkOperator(AskedTask):
         job = self.asked(context)["job"]
         for line in snapshot_fork(load_installation(), job):
             self.log.info("%s", line)
-        told = (
+        report = (
             "copied. Next, run the DAG streaming_recover with the action restore, or run"
             f" `streamkeeper recover {job} --action restore`"
         )
-        self.log.info("%s", told)
-        return told
+        self.log.info("%s", report)
+        return report

@@ -115,8 +115,8 @@ class StreamkeeperTask(BaseOperator):
 
         If this task is in no group, all tasks of the run count.
         """
-        told = context["ti"].xcom_pull(task_ids=self._tasks_beside(), key="error") or []
-        return next((str(error) for error in told if error), "")
+        errors = context["ti"].xcom_pull(task_ids=self._tasks_beside(), key="error") or []
+        return next((str(error) for error in errors if error), "")
 
     def count_failed(self, context: Context, task_ids: Collection[str]) -> int:
         """Return how many of these tasks of the run failed, or could not run because another task failed."""
@@ -158,10 +158,10 @@ class StreamkeeperTask(BaseOperator):
 
         After the last chance the task continues here, because part of its work is possible on any machine.
         """
-        from streamkeeper.operations.whereabouts import must_be_here
+        from streamkeeper.operations.whereabouts import check_placement
 
         if self.has_chances():
-            must_be_here(installation, installation.journal(job, "reader").state())
+            check_placement(installation, installation.journal(job, "reader").state())
 
     def _put_back(self, error: WrongMachine) -> None:
         """Queue the task again for any worker, to continue where it was last resumed; raises TaskDeferred."""
@@ -288,10 +288,10 @@ class OperationTask(StreamkeeperTask):
         return place_of(load_installation(), self.tried_out) if self.tried_out else load_installation()
 
 
-def fill_form(form: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, Any]:
+def fill_form(form: Mapping[str, Param], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return every field of a form, with defaults for missing fields; raises InvalidInput, naming the field."""
-    refuse_unknown("field", given, form)
-    filled = dict(given)
+    refuse_unknown("field", values, form)
+    filled = dict(values)
     for name, field in form.items():
         if name not in filled:
             try:

@@ -50,8 +50,8 @@ class Watch:
             return ""
         if seen.state.terminal:
             return f"{instance} {seen.state.value}"
-        told = "broken" if seen.broken else self._told(state, operation, seen)
-        return f"{instance} {told}" if told else ""
+        state_text = "broken" if seen.broken else self._told(state, operation, seen)
+        return f"{instance} {state_text}" if state_text else ""
 
     def _told(self, state: JobState, operation: OperationState, seen: Seen) -> str:
         """Return what a live driver has reached that the waiting step waits for; empty if it has not."""

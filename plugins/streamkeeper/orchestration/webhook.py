@@ -48,8 +48,8 @@ class WebhookNotifier(BaseNotifier):
         """
         if not self.url.startswith(("http://", "https://")):
             raise InvalidInput("the webhook's url is not an http or https URL", hint="write it like https://…")
-        told: Any = context
-        data = json.dumps(told["incident"]).encode()
+        notice: Any = context
+        data = json.dumps(notice["incident"]).encode()
         headers = {"Content-Type": "application/json", **self.headers}
         request = urllib.request.Request(self.url, data=data, headers=headers, method="POST")
         try:

@@ -61,8 +61,8 @@ def _refused(request: Request, error: Exception) -> Response:
 def _not_understood(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     said = {str(each["loc"][1]): str(each["msg"]) for each in error.errors()}
-    told = "; ".join(f"{name}: {message}" for name, message in said.items())
-    return render_error(request, HTTPStatus.BAD_REQUEST, f"this address cannot be read: {told}")
+    errors = "; ".join(f"{name}: {message}" for name, message in said.items())
+    return render_error(request, HTTPStatus.BAD_REQUEST, f"this address cannot be read: {errors}")
 
 
 def _told(request: Request, error: Exception) -> Response:

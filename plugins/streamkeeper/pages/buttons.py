@@ -60,12 +60,12 @@ class Asking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Buttons(msgspec.Struct, frozen=True, kw_only=True):
-    """The buttons of a job. ``asking``: the question that waits for a person, None if there is none; ``may_restore``:
+    """The buttons of a job. ``question``: the question that waits for a person, None if there is none; ``may_restore``:
     whether the viewer may restore the job's snapshots.
     """
 
     row: tuple[Button, ...] = ()
-    asking: Asking | None = None
+    question: Asking | None = None
     may_restore: bool = False
 
 
@@ -80,10 +80,10 @@ def read_buttons(
     ``runs``: whether the driver is running or may be running; only a job without a driver can be started.
     ``rules``: rules of the symptoms that the watch found.
     """
-    asking = read_asking(installation, state, who)
+    question = read_asking(installation, state, who)
     answer = (
         [Button(label="Approve or decline", path=f"jobs/{state.job}/dialogs/answer", main=True)]
-        if asking is not None and not asking.objection
+        if question is not None and not question.objection
         else []
     )
     row = [
@@ -92,7 +92,7 @@ def read_buttons(
     ]
     return Buttons(
         row=(*answer, *row),
-        asking=asking,
+        question=question,
         may_restore=bool(state.serving_release) and state.forgotten is None and who.may("run", RECOVER),
     )
 

@@ -21,7 +21,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     label: Structure
     values: tuple[float | None, ...]
 
-    def told(self, number: int) -> str:
+    def text(self, number: int) -> str:
         """Return the value at the index ``number`` as text for a table, such as 1,234.5; "-" for None."""
         value = self.values[number]
         return "-" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")
@@ -122,8 +122,8 @@ def _lines(points: Sequence[HistoryPoint | None], drawing: _Drawing) -> tuple[Li
         Line(label=label, values=tuple(None if point is None else _number(read(point)) for point in points))
         for label, read in drawing.lines
     ]
-    told = tuple(line for line in lines if any(value is not None for value in line.values))
-    return () if drawing.of_state and not any(value for line in told for value in line.values) else told
+    with_values = tuple(line for line in lines if any(value is not None for value in line.values))
+    return () if drawing.of_state and not any(value for line in with_values for value in line.values) else with_values
 
 
 def _number(value: float | None) -> float | None:

@@ -37,12 +37,12 @@ def router_of(open_installation: Callable[[], Installation], viewer: Callable[..
     @router.get("/jobs/{job}/dialogs/answer")
     def answer(request: Request, job: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
         here = open_installation()
-        asking = read_asking(here, read_job(here, check_name("job", job)), who)
-        if asking is None:
+        question = read_asking(here, read_job(here, check_name("job", job)), who)
+        if question is None:
             raise NotFound(f"no operation of job {job} has an open question")
-        if asking.objection:
-            raise HTTPException(403, asking.objection)
-        return render(request, who, "answer_dialog.html", {"asking": asking})
+        if question.objection:
+            raise HTTPException(403, question.objection)
+        return render(request, who, "answer_dialog.html", {"question": question})
 
     @router.get("/jobs/{job}/dialogs/recover")
     def recover(

@@ -230,7 +230,7 @@ def _dialog(
     suggested: Mapping[str, Iterable[str]] | None = None,
     same: tuple[str, ...] = (),
     always: tuple[str, ...] = (),
-    **told: Any,
+    **options: Any,
 ) -> Dialog:
     inputs: list[Input] = []
     folds: dict[str, list[Input]] = {}
@@ -242,7 +242,7 @@ def _dialog(
             made, same=name in same and name in filled, default="" if name in always else made.default
         )
         folds.setdefault(field["section"], []).append(made) if "section" in field else inputs.append(made)
-    return Dialog(inputs=tuple(inputs), folds=tuple((title, tuple(each)) for title, each in folds.items()), **told)
+    return Dialog(inputs=tuple(inputs), folds=tuple((title, tuple(each)) for title, each in folds.items()), **options)
 
 
 def _input(name: str, field: Field, filled: str | None, suggestions: tuple[str, ...]) -> Input:
@@ -299,5 +299,5 @@ def _shown_values(values: Mapping[str, ParamValue], secrets: set[str]) -> str:
         hidden = any(secret in value for secret in secrets) or not is_shown_whole(name, value)
         return MASK if hidden else value
 
-    told = {name: shown(name, value) for name, value in sorted(values.items())}
-    return json.dumps(told, indent=2, ensure_ascii=False)
+    shown_values = {name: shown(name, value) for name, value in sorted(values.items())}
+    return json.dumps(shown_values, indent=2, ensure_ascii=False)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from streamkeeper import clock
 from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
 from streamkeeper.model.fleet_words import tell_status
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.installation import Installation
 from streamkeeper.pages.fleet_view import (
     COLUMNS,
@@ -30,7 +30,7 @@ from streamkeeper.registry.fleet import open_index
 _REFRESH_S = 5
 _FIELDS = {
     "health": {"wrong": "any problem", "page": "page", "ticket": "ticket", "info": "info", "well": "healthy"},
-    "standing": {standing.value: tell_status(standing) for standing in Standing},
+    "standing": {standing.value: tell_status(standing) for standing in JobStatus},
     "under_way": {"open": "any operation", "waits": "waits for a person"},
 }
 """Filter -> its values in the address and their labels."""
@@ -66,7 +66,7 @@ def router_of(open_installation: Callable[[], Installation], viewer: Callable[..
 
 def _chosen(
     search: Annotated[str, Query(max_length=200)] = "",
-    standing: Standing | Literal[""] = "",
+    standing: JobStatus | Literal[""] = "",
     health: Health = "",
     under_way: UnderWay = "",
     owner: Annotated[str, Query(max_length=200)] = "",

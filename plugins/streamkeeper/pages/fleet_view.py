@@ -20,7 +20,7 @@ from streamkeeper.model.fleet_words import (
 from streamkeeper.model.health import Severity
 from streamkeeper.model.names import shorten
 from streamkeeper.model.quantities import least, most, tell_age, total
-from streamkeeper.model.standing import Standing
+from streamkeeper.model.standing import JobStatus
 from streamkeeper.model.step import label_of
 
 ROWS = 100
@@ -51,17 +51,17 @@ LARGEST_FIRST: frozenset[Column] = frozenset({"lag", "batch", "rows"})
 NUMBERS: frozenset[Column] = frozenset({"lag", "batch", "rows", "commit", "verified"})
 
 TONES = {
-    Standing.NOT_DEPLOYED: "",
-    Standing.STARTING: "warn",
-    Standing.SERVING: "good",
-    Standing.RESTARTING: "warn",
-    Standing.WAITING: "warn",
-    Standing.DRAINING: "warn",
-    Standing.FINISHED: "good",
-    Standing.FAILED: "bad",
-    Standing.ENDED: "warn",
-    Standing.STOPPED: "",
-    Standing.UNKNOWN: "warn",
+    JobStatus.NOT_DEPLOYED: "",
+    JobStatus.STARTING: "warn",
+    JobStatus.SERVING: "good",
+    JobStatus.RESTARTING: "warn",
+    JobStatus.WAITING: "warn",
+    JobStatus.DRAINING: "warn",
+    JobStatus.FINISHED: "good",
+    JobStatus.FAILED: "bad",
+    JobStatus.ENDED: "warn",
+    JobStatus.STOPPED: "",
+    JobStatus.UNKNOWN: "warn",
 }
 """Status -> its CSS class in ``page.css``: good, warn, bad, or none."""
 SEVERITY_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: ""}
@@ -75,7 +75,7 @@ class FleetFilter:
 
     search: str = ""
     """Part of a job's name, owner, release, or of a cause."""
-    standing: Standing | Literal[""] = ""
+    standing: JobStatus | Literal[""] = ""
     """Only jobs with this status."""
     health: Health = ""
     """Only jobs with this health."""
@@ -94,8 +94,8 @@ class FleetFilter:
         """Return the query string of this filter after ``changes`` to its fields, such as ``?search=orders&sort=lag``;
         ``?`` if all values are defaults."""
         changed = replace(self, **changes)
-        given = {field.name: getattr(changed, field.name) for field in fields(self)}
-        said = {name: each for name, each in given.items() if each != _DEFAULTS[name]}
+        values = {field.name: getattr(changed, field.name) for field in fields(self)}
+        said = {name: each for name, each in values.items() if each != _DEFAULTS[name]}
         return "?" + urlencode({name: _in_address(each) for name, each in said.items()})
 
 
@@ -222,8 +222,8 @@ def _is_chosen(row: JobRow, chosen: FleetFilter) -> bool:
     if not words:
         return True
     causes = (text for symptom in row.symptoms for text in (symptom.rule, symptom.cause))
-    told = "\n".join((row.job, row.owner, row.release, row.operation, *causes)).casefold()
-    return all(word in told for word in words)
+    searched = "\n".join((row.job, row.owner, row.release, row.operation, *causes)).casefold()
+    return all(word in searched for word in words)
 
 
 def _has_health(row: JobRow, health: Health) -> bool:
@@ -279,7 +279,7 @@ def _rows_per_s(row: JobRow) -> float | None:
     return total(query.rows_per_s for query in row.queries.values())
 
 
-_STANDINGS = list(Standing)
+_STANDINGS = list(JobStatus)
 _KEYS: dict[Column, Callable[[JobRow], Any]] = {
     "health": _health_order,
     "job": lambda row: row.job,
@@ -337,7 +337,7 @@ def _told_health(row: JobRow) -> tuple[str, str]:
         return row.worst.value, SEVERITY_TONES[row.worst]
     if row.unlooked:
         return "not checked", "warn"
-    return ("-", "") if row.standing in (Standing.NOT_DEPLOYED, Standing.STOPPED) else ("healthy", "good")
+    return ("-", "") if row.standing in (JobStatus.NOT_DEPLOYED, JobStatus.STOPPED) else ("healthy", "good")
 
 
 def _told_step(row: JobRow, now: float) -> str:
@@ -349,7 +349,7 @@ def _told_step(row: JobRow, now: float) -> str:
 
 def _in_address(value: object) -> str:
     match value:
-        case Standing():
+        case JobStatus():
             return value.value
         case bool():
             return "1" if value else ""

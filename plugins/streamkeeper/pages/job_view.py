@@ -165,18 +165,18 @@ def view_standing(seen: JobOverview) -> StandingView:
 
 def _query_standing(name: str, query: QueryStatus) -> QueryStanding:
     signals = query.signals
-    told = signals.last_trigger is not None
+    measured = signals.last_trigger is not None
     return QueryStanding(
         query=name,
         version=query.version,
         epoch=query.epoch,
         batch="" if query.committed is None else f"{query.committed:,}",
-        took=f"{signals.batch_s:.1f} s" if told else "",
-        due=f"every {signals.trigger_s:g} s" if signals.trigger_s else "as soon as possible" if told else "",
-        rates=f"{signals.input_rows_per_s:,.0f} in, {signals.processed_rows_per_s:,.0f} processed" if told else "",
+        took=f"{signals.batch_s:.1f} s" if measured else "",
+        due=f"every {signals.trigger_s:g} s" if signals.trigger_s else "as soon as possible" if measured else "",
+        rates=f"{signals.input_rows_per_s:,.0f} in, {signals.processed_rows_per_s:,.0f} processed" if measured else "",
         behind=tell_span(signals.lag_s) if signals.lag_s is not None else "",
         state_rows=query.state_rows,
-        checkpoint=f"{signals.checkpoint_share:.0%}" if told else "",
+        checkpoint=f"{signals.checkpoint_share:.0%}" if measured else "",
         dropped=signals.dropped_rows,
         error=query.error,
     )

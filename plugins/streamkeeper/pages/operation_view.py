@@ -198,7 +198,7 @@ def view_operation(record: OperationRecord) -> OperationView:
 def _view(record: OperationRecord) -> OperationView:
     operation, request = record.operation, record.operation.request
     moments = find_moments(record.entries, operation.operation)
-    dry = operation.untouched is Outcome.DRY_RUN
+    dry = operation.outcome_if_untouched is Outcome.DRY_RUN
     return OperationView(
         job=record.state.job,
         operation=operation.operation,

@@ -26,7 +26,7 @@ class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     """Its number and kind."""
-    told: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     """Its options and columns."""
     offset: str = ""
     """End of the last committed batch, as Spark wrote it; empty if unknown."""
@@ -38,7 +38,7 @@ class OperatorLine(msgspec.Struct, frozen=True, kw_only=True):
     """One stateful operator and its state."""
 
     title: str
-    told: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
 
 
 class VersionLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,10 +127,10 @@ def _sources(manifest: Manifest, status: QueryStatus | None) -> Iterator[SourceL
     offsets = status.offsets if status is not None else ()
     signals = status.signals.sources if status is not None else ()
     for number, source in enumerate(manifest.sources):
-        title, *told = map(masked_code, source_lines(number, source))
+        title, *details = map(masked_code, source_lines(number, source))
         yield SourceLine(
             title=title,
-            told=tuple(line.strip() for line in told),
+            details=tuple(line.strip() for line in details),
             offset=masked_code(offsets[number]) if number < len(offsets) else "",
             lag=tell_lag(signals[number]) if number < len(signals) else "",
         )
@@ -163,16 +163,16 @@ def tell_lag(source: SourceSignals) -> str:
         waits.append(f"lag {tell_span(source.lag_s)}")
     if source.too_old_files:
         waits.append(f"{source.too_old_files:,} never read (too old, or not UTF-8)")
-    told = ", ".join(waits)
+    lags = ", ".join(waits)
     if source.runway_s is None:
-        return told
-    return "; ".join(filter(None, (told, f"the source drops unread input in {tell_span(source.runway_s)}")))
+        return lags
+    return "; ".join(filter(None, (lags, f"the source drops unread input in {tell_span(source.runway_s)}")))
 
 
 def _operators(manifest: Manifest) -> Iterator[OperatorLine]:
     for number, operator in enumerate(manifest.operators):
-        title, *told = masked_code("\n".join(operator_lines(number, operator))).split("\n")
-        yield OperatorLine(title=title, told=tuple(line.strip() for line in told))
+        title, *details = masked_code("\n".join(operator_lines(number, operator))).split("\n")
+        yield OperatorLine(title=title, details=tuple(line.strip() for line in details))
 
 
 def _versions(state: JobState, query: str, root: str) -> Iterator[VersionLine]:

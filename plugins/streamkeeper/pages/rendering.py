@@ -57,11 +57,11 @@ def render(
 
 def render_error(request: Request, status: int, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as a page, or as plain text if a script sent the request."""
-    told = {**HEADERS, **(headers or {})}
+    all_headers = {**HEADERS, **(headers or {})}
     if request.headers.get("HX-Request"):
-        return PlainTextResponse(sentence, status, told)
+        return PlainTextResponse(sentence, status, all_headers)
     context = {"status": status, "phrase": HTTPStatus(status).phrase, "sentence": sentence, **_shared(request, None)}
-    return HTMLResponse(_TEMPLATES.get_template("error.html").render(context), status, told)
+    return HTMLResponse(_TEMPLATES.get_template("error.html").render(context), status, all_headers)
 
 
 def _shared(request: Request, who: Viewer | None) -> dict[str, Any]:

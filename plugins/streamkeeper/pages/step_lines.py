@@ -56,7 +56,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     """How long it may take, seconds."""
     otherwise: str = ""
     """The consequence of missing the deadline."""
-    told: str = ""
+    result: str = ""
     """Its result."""
 
     @property
@@ -117,7 +117,7 @@ def step_lines(record: OperationRecord, moments: Moments) -> tuple[StepLine, ...
             continue
         lines.append(_line(operation, planned, moments.begun.get(step.tag, began), moments))
         began = moments.done.get(step.tag, began)
-    if operation.fall_back and operation.untouched is not Outcome.DRY_RUN:
+    if operation.fall_back and operation.outcome_if_untouched is not Outcome.DRY_RUN:
         lines.append(_way_back(record, moments))
     return tuple(lines)
 
@@ -135,7 +135,7 @@ def _line(operation: OperationState, planned: PlannedStep, began: float | None, 
         due=began + planned.deadline_s if live and began is not None else None,
         deadline_s=planned.deadline_s,
         otherwise=planned.otherwise,
-        told=_left(operation, planned.step) if mark is Mark.DONE else "",
+        result=_left(operation, planned.step) if mark is Mark.DONE else "",
     )
 
 
@@ -155,7 +155,7 @@ def _mark(operation: OperationState, step: Step) -> Mark:
 
 def _is_looked_at(operation: OperationState) -> bool:
     """Whether a dry run has finished its assessment, which is not recorded as a step."""
-    return operation.verdict is not None and operation.untouched is Outcome.DRY_RUN
+    return operation.verdict is not None and operation.outcome_if_untouched is Outcome.DRY_RUN
 
 
 def _is_settled(operation: OperationState, step: Step) -> bool:
@@ -206,4 +206,4 @@ def _told_snapshots(snapshots: CutoverSnapshots) -> str:
 
 
 def _named(of_query: dict[str, str]) -> str:
-    return ", ".join(f"{query}: {told}" for query, told in sorted(of_query.items()))
+    return ", ".join(f"{query}: {text}" for query, text in sorted(of_query.items()))

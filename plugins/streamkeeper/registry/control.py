@@ -151,8 +151,8 @@ class Control:
             raise RegistryDamaged(error.message, hint=_UNREADABLE_STATUS) from error
         if status is None:
             return None
-        told = (status.error, status.waiting, *(query.error for query in status.queries.values()))
-        return self._without_literals(status) if any(told) else status
+        errors = (status.error, status.waiting, *(query.error for query in status.queries.values()))
+        return self._without_literals(status) if any(errors) else status
 
     def write_history(self, history: History) -> None:
         """Replace the driver's stored measurements of the last hours."""
@@ -254,19 +254,19 @@ class Control:
         end = self._read(self._key("exit.json"), DriverExit)
         return self._without_literals(end) if end is not None and end.error else end
 
-    def _without_literals(self, told: T) -> T:
+    def _without_literals(self, record: T) -> T:
         """Redact secrets that are written in the params, because drivers of earlier versions did not mask them."""
         place = (self._store.url, self._job, self._instance)
         if place not in _literals:
             try:
                 launch = self.read_launch()
             except (FormatTooNew, RegistryDamaged):
-                return told
+                return record
             if len(_literals) >= _MOST_KEPT:
                 _literals.clear()
             # An instance with records was launched before.
             _literals[place] = with_literals({}, launch.params, launch.conf) if launch is not None else {}
-        return redact_value(told, _literals[place])
+        return redact_value(record, _literals[place])
 
     def _key(self, *parts: str) -> str:
         return control_key(self._job, self._instance, *parts)

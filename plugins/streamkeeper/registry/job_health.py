@@ -21,14 +21,15 @@ def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, f
     The threshold of a rule that is switched off is None. ``where``: the file, for messages. Raises JobUnusable with
     file and line for a value that is not a literal, and InvalidInput for an unknown rule or value.
     """
-    for given in _given(ast.parse(source), job):
+    for declared in _given(ast.parse(source), job):
         try:
-            found = ast.literal_eval(given)
+            found = ast.literal_eval(declared)
         except ValueError:
             found = None
         if not isinstance(found, dict):
             raise JobUnusable(
-                f"{where}:{given.lineno}: the health thresholds of job {job} cannot be read without running its code",
+                f"{where}:{declared.lineno}: the health thresholds of job {job}"
+                " cannot be read without running its code",
                 hint=_HINT,
             )
         return check_thresholds(job, found)
@@ -45,6 +46,6 @@ def declares_job(source: bytes, job: str) -> bool:
 
 def _given(tree: ast.Module, job: str) -> Iterator[ast.expr]:
     """Yield the argument ``health`` of this job's declarations."""
-    for given in declarations(tree, job):
-        if "health" in given:
-            yield given["health"]
+    for declared in declarations(tree, job):
+        if "health" in declared:
+            yield declared["health"]

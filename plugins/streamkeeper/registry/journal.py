@@ -278,9 +278,9 @@ class Journal:
             if frame is None or (frame.record.type in _KNOWN and not frame.may_pass):
                 raise
             if not (self._passing and frame.may_pass):
-                told = f"{key} contains a {frame.record.type} record that this version does not understand"
+                reason = f"{key} contains a {frame.record.type} record that this version does not understand"
                 hint = f"{_NEWER}; running drivers continue" if frame.may_pass else _NEWER
-                raise FormatTooNew(told, hint=hint) from error
+                raise FormatTooNew(reason, hint=hint) from error
             self._passed = True
             return PassedEntry(number=frame.number, at=frame.at, by=frame.by, kind=frame.record.type)
 

@@ -61,7 +61,7 @@ class LaunchedRunner(Runner):
                 others.setdefault(name, []).append(pair)
         others.pop(LOCAL, None)
         for name, pairs in others.items():
-            seen |= {pair: _better(seen[pair], told) for pair, told in self._observe_by(name, pairs).items()}
+            seen |= {pair: _better(seen[pair], observed) for pair, observed in self._observe_by(name, pairs).items()}
         return seen
 
     def _observe_by(self, name: str, pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
@@ -69,17 +69,17 @@ class LaunchedRunner(Runner):
             return self._runner(name).observe_many(pairs)
         return dict.fromkeys(pairs, Liveness(life=Life.UNKNOWN, why=_not_known(name)))
 
-    def nudge(self, job: str, instance: str) -> None:
-        """Implement ``Runner.nudge``."""
-        self._of(job, instance).nudge(job, instance)
+    def notify(self, job: str, instance: str) -> None:
+        """Implement ``Runner.notify``."""
+        self._of(job, instance).notify(job, instance)
 
     def kill(self, job: str, instance: str) -> None:
         """Implement ``Runner.kill``."""
         self._of(job, instance).kill(job, instance)
 
-    def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
-        """Implement ``Runner.bury``."""
-        self._of(job, instance).bury(job, instance, with_log=with_log)
+    def release_resources(self, job: str, instance: str, *, with_log: bool = False) -> None:
+        """Implement ``Runner.release_resources``."""
+        self._of(job, instance).release_resources(job, instance, with_log=with_log)
 
     def where_log_is(self, job: str, instance: str) -> str:
         """Implement ``Runner.where_log_is``."""
@@ -109,8 +109,8 @@ class LaunchedRunner(Runner):
         return spec.runner
 
 
-def _better(here: Liveness, told: Liveness) -> Liveness:
-    return here if told.life is Life.UNKNOWN and here.life is Life.DEAD else told
+def _better(here: Liveness, observed: Liveness) -> Liveness:
+    return here if observed.life is Life.UNKNOWN and here.life is Life.DEAD else observed
 
 
 def _not_known(name: str) -> str:

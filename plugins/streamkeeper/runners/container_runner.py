@@ -100,8 +100,8 @@ class ContainerRunner(Runner, Generic[P]):
         except StreamkeeperError as error:
             return Liveness(life=Life.UNKNOWN, why=f"{self._named(place)} cannot be inspected: {error}")
 
-    def nudge(self, job: str, instance: str) -> None:
-        """Implement ``Runner.nudge`` without effect, because signals do not reach the driver. The driver reads its
+    def notify(self, job: str, instance: str) -> None:
+        """Implement ``Runner.notify`` without effect, because signals do not reach the driver. The driver reads its
         commands at every trigger and once a second.
         """
 

@@ -44,10 +44,10 @@ class Runner(ABC):
         return {instance: self.observe(*instance) for instance in instances}
 
     @abstractmethod
-    def nudge(self, job: str, instance: str) -> None:
+    def notify(self, job: str, instance: str) -> None:
         """Make the driver check for commands now; a lost nudge costs time, never correctness."""
 
-    def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
+    def release_resources(self, job: str, instance: str, *, with_log: bool = False) -> None:
         """Release the resources that a cluster keeps to prove an instance's end, once that end is recorded.
 
         Repeated calls are harmless, and an instance that may be alive is never touched. ``with_log``: also release the

@@ -62,7 +62,7 @@ class DriverLog:
         if self._rest:
             self.feed(b"\n")
 
-    def say(self, sentence: str) -> None:
+    def write_line(self, sentence: str) -> None:
         """Write a line of the supervisor itself."""
         self.flush()
         # Redact only the sentence, not the whole line: time and job in it are never secret.

@@ -117,7 +117,7 @@ class DriverProcess:
         """
         return self._wait(None, clock.monotonic() + seconds)
 
-    def nudge(self) -> None:
+    def notify(self) -> None:
         """Send SIGUSR1, if the driver has a handler for it."""
         process = read_process(self.pid)
         if process is not None and catches(self.pid, signal.SIGUSR1):
@@ -160,7 +160,7 @@ class DriverProcess:
         The supervisor's ancestors are not killed either. One of them may be a NodeManager's shell, which represents the
         container and has the instance's mark too.
         """
-        began = told = clock.monotonic()
+        began = logged_at = clock.monotonic()
         spared = {supervisor.pid, *read_above(supervisor.pid)}
         while left := [process for process in find_tree(marked, [supervisor]) if process.pid not in spared]:
             for process in left:
@@ -168,10 +168,10 @@ class DriverProcess:
             wait_gone(left, seconds=_LOOK_AGAIN_S)
             self._reap()
             self._read_on()
-            if clock.monotonic() - told > _STUCK_S:
-                told = clock.monotonic()
-                self._log.say(
-                    f"waited {told - began:.0f} s for the exit of {sorted({process.pid for process in left})}"
+            if clock.monotonic() - logged_at > _STUCK_S:
+                logged_at = clock.monotonic()
+                self._log.write_line(
+                    f"waited {logged_at - began:.0f} s for the exit of {sorted({process.pid for process in left})}"
                 )
         self._reap()
         self._read_on()

@@ -143,8 +143,8 @@ def _is_silent(found: PodReport) -> bool:
     """Whether a controller has withdrawn the report that the pod runs or is ready, although the kubelet's last report
     still contains it. Kubernetes does that for a silent or missing node.
     """
-    told = found.status.container_statuses
-    serves = bool(told) and all(each.state.running is not None and each.ready for each in told)
+    statuses = found.status.container_statuses
+    serves = bool(statuses) and all(each.state.running is not None and each.ready for each in statuses)
     not_ready = any(each.type == "Ready" and each.status != "True" for each in found.status.conditions)
     return serves and (not_ready or found.status.phase in _OVER)
 
@@ -153,8 +153,8 @@ def _doing(found: PodReport) -> str:
     """Return the pod's present activity by its status, as a phrase."""
     waits = [_waiting(each) for each in (*found.status.init_container_statuses, *found.status.container_statuses)]
     if found.status.phase in _OVER:
-        told = ": ".join(filter(None, (found.status.reason, found.status.message)))
-        return f"is {_in_a_line(f'{found.status.phase}: {told}')}, and its driver did not run"
+        reason = ": ".join(filter(None, (found.status.reason, found.status.message)))
+        return f"is {_in_a_line(f'{found.status.phase}: {reason}')}, and its driver did not run"
     if reasons := [each for each in waits if each]:
         return f"does not run yet: {reasons[0]}"
     if found.metadata.deletion_timestamp:

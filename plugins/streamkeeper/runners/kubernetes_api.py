@@ -234,14 +234,14 @@ class KubernetesApi:
         raise self._refused(answer.status_code, answer.text)
 
     def _refused(self, status: int, text: str) -> Exception:
-        told = _first_line(text) or f"HTTP {status}"
-        why = f"{self._who} refuses: {told}"
+        message = _first_line(text) or f"HTTP {status}"
+        why = f"{self._who} refuses: {message}"
         match status:
             case HTTPStatus.NOT_FOUND:
-                return NotFound(f"{self._who}: {told}")
+                return NotFound(f"{self._who}: {message}")
             case HTTPStatus.CONFLICT:
-                return AlreadyThere(told)
-            case HTTPStatus.FORBIDDEN if _NO_ROOM in told:
+                return AlreadyThere(message)
+            case HTTPStatus.FORBIDDEN if _NO_ROOM in message:
                 return TemporaryError(
                     f"the namespace has no room: {why}", hint="raise the namespace's quota, or remove unused objects"
                 )

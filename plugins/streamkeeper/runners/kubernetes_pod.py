@@ -79,10 +79,10 @@ class KubernetesRunner(ContainerRunner[Pod]):
         with suppress(NotFound):
             self._api.delete_secret(template.namespace, _TRIED, trying=True)
 
-    def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
-        """Implement ``Runner.bury``; removes the finalizer and the Secret. Also deletes the pod, and thereby its log,
-        in three cases: ``with_log`` is set, the instance is barred (no claim names a process), or other containers of
-        the pod still run.
+    def release_resources(self, job: str, instance: str, *, with_log: bool = False) -> None:
+        """Implement ``Runner.release_resources``; removes the finalizer and the Secret. Also deletes the pod, and
+        thereby its log, in three cases: ``with_log`` is set, the instance is barred (no claim names a process), or
+        other containers of the pod still run.
         """
         control = Control(self._store, job, instance)
         recorded, pod = control.processes(), control.read_pod()
@@ -237,5 +237,5 @@ def _has_more_running(found: PodReport) -> bool:
 
 def _is_the_pod(found: PodReport, pod: Pod, job: str) -> bool:
     """Whether a found pod is the recorded one, and not a foreign pod of the same name."""
-    told = {JOB: job, INSTANCE: pod.instance, INSTALLATION: pod.installation}
-    return {key: found.metadata.annotations.get(key) for key in told} == told
+    expected = {JOB: job, INSTANCE: pod.instance, INSTALLATION: pod.installation}
+    return {key: found.metadata.annotations.get(key) for key in expected} == expected

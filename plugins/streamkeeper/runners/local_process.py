@@ -181,7 +181,7 @@ class LocalProcessRunner(Runner):
             return Liveness(life=Life.UNKNOWN, why=blind[0], elsewhere=blind[1])
         return Liveness(life=Life.DEAD, why=_proof(records, sights), rebooted=sights[-1][0] is Sight.OVER)
 
-    def nudge(self, job: str, instance: str) -> None:
+    def notify(self, job: str, instance: str) -> None:
         """Send SIGUSR1 to a driver process that has a handler for it; the driver's JVM and supervisor get no signal."""
         found = process_tree.find_tree(self._mark(job, instance))
         supervisors = {process.pid for process in found if process_tree.generation_of(process.pid) is None}
@@ -258,8 +258,8 @@ class LocalProcessRunner(Runner):
         for launcher in claims.launchers:
             sight, why = self._here().look_at(launcher.machine, launcher.host)
             if sight is Sight.ELSEWHERE:
-                told = f"the instance was launched, but not seen since: {why}"
-                return Liveness(life=Life.UNKNOWN, why=told, elsewhere=launcher.host)
+                reason = f"the instance was launched, but not seen since: {why}"
+                return Liveness(life=Life.UNKNOWN, why=reason, elsewhere=launcher.host)
         if found := table.find(claims.mark):
             return self._seen(found)
         return Liveness(

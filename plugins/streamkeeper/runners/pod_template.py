@@ -58,8 +58,8 @@ def read_template(file: str) -> PodTemplate:
     except OSError as error:
         raise NotFound(f"STREAMKEEPER_POD_TEMPLATE={file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        told = " ".join(str(error).split())
-        raise InvalidInput(f"STREAMKEEPER_POD_TEMPLATE={file} is not YAML: {told}") from error
+        message = " ".join(str(error).split())
+        raise InvalidInput(f"STREAMKEEPER_POD_TEMPLATE={file} is not YAML: {message}") from error
     return check_template(file, found)
 
 
@@ -80,9 +80,9 @@ def check_template(file: str, pod: Any) -> PodTemplate:
     drivers = [each for each in containers if each.get("name") == CONTAINER]
     if len(drivers) != 1 or not drivers[0].get("image"):
         raise wrong(f"spec.containers needs exactly one container named {CONTAINER}, with an image")
-    if given := [name for name in _RUNNERS_OWN if name in drivers[0]]:
+    if reserved := [name for name in _RUNNERS_OWN if name in drivers[0]]:
         raise wrong(
-            f"the {CONTAINER} container must not set {' or '.join(given)}, because Streamkeeper sets the command"
+            f"the {CONTAINER} container must not set {' or '.join(reserved)}, because Streamkeeper sets the command"
         )
     if spec.get("restartPolicy", "Never") != "Never":
         raise wrong(f"restartPolicy is {spec['restartPolicy']}; leave it out, because Streamkeeper restarts drivers")
@@ -147,7 +147,7 @@ def driver_pod(
     return pod
 
 
-def _env(given: Sequence[Any], variables: Mapping[str, str], grace_s: int, secret: str) -> list[dict[str, Any]]:
+def _env(entries: Sequence[Any], variables: Mapping[str, str], grace_s: int, secret: str) -> list[dict[str, Any]]:
     def of_the_pod(name: str, field: str) -> dict[str, Any]:
         return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}}
 
@@ -159,21 +159,21 @@ def _env(given: Sequence[Any], variables: Mapping[str, str], grace_s: int, secre
     if secret:
         ours.append({"name": SECRETS, "valueFrom": {"secretKeyRef": {"name": secret, "key": SECRETS}}})
     names = {each["name"] for each in ours} - {"SPARK_LOCAL_IP"}
-    kept = [each for each in given if each.get("name") not in names]
-    told = {each.get("name") for each in kept}
-    return [*kept, *(each for each in ours if each["name"] not in told)]
+    kept = [each for each in entries if each.get("name") not in names]
+    kept_names = {each.get("name") for each in kept}
+    return [*kept, *(each for each in ours if each["name"] not in kept_names)]
 
 
-def _resources(given: Mapping[str, Any], conf: Mapping[str, str], *, own_tasks: bool) -> dict[str, Any]:
+def _resources(resources: Mapping[str, Any], conf: Mapping[str, str], *, own_tasks: bool) -> dict[str, Any]:
     """Keep the template's memory and cores, and take those that the template leaves open from the release."""
-    requests, limits = dict(given.get("requests") or {}), dict(given.get("limits") or {})
+    requests, limits = dict(resources.get("requests") or {}), dict(resources.get("limits") or {})
     if "memory" in requests or "memory" in limits:
         _must_fit(limits.get("memory"), conf)
     else:
         requests["memory"] = limits["memory"] = f"{container_mib(conf, own_tasks=own_tasks)}Mi"
     if "cpu" not in requests and "cpu" not in limits:
         requests["cpu"] = str(container_cores(conf))
-    return {**given, **({"requests": requests} if requests else {}), **({"limits": limits} if limits else {})}
+    return {**resources, **({"requests": requests} if requests else {}), **({"limits": limits} if limits else {})}
 
 
 def _must_fit(limit: object, conf: Mapping[str, str]) -> None:

@@ -36,17 +36,17 @@ def container_mib(conf: Mapping[str, str], *, own_tasks: bool = True) -> int:
     ``own_tasks``: whether tasks run in the driver.
     """
     heap = _heap_mib(conf)
-    given = _given_overhead_mib(conf)
-    if given is not None:
-        return heap + given + _extra_mib(conf)
+    overhead = _given_overhead_mib(conf)
+    if overhead is not None:
+        return heap + overhead + _extra_mib(conf)
     beside = max(_BESIDE_MIB, int(heap * _factor(conf, _FACTOR)))
     return heap + beside + _extra_mib(conf) + (_of_tasks_mib(conf) if own_tasks else 0)
 
 
 def least_mib(conf: Mapping[str, str]) -> int:
     """Return the least memory, in MiB, with which Spark's own JVM fits in a container."""
-    heap, given = _heap_mib(conf), _given_overhead_mib(conf)
-    overhead = max(_LEAST_OVERHEAD_MIB, int(heap * _factor(conf, _LEAST_FACTOR))) if given is None else given
+    heap, declared = _heap_mib(conf), _given_overhead_mib(conf)
+    overhead = max(_LEAST_OVERHEAD_MIB, int(heap * _factor(conf, _LEAST_FACTOR))) if declared is None else declared
     return heap + overhead + _extra_mib(conf)
 
 

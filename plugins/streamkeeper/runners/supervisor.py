@@ -123,8 +123,8 @@ class Supervisor:
             if number := self._signals.received():
                 in_order = ", between two batches" if code == ExitCode.DRAINED else ""
                 return self._exit(DriverState.FAILED, code, _Word(f"{TERMINATED} {number}{in_order}"), signal=number)
-            if gone := why_gone(os.environ):
-                return self._exit(DriverState.FAILED, code, _Word(gone))
+            if reason_ended := why_gone(os.environ):
+                return self._exit(DriverState.FAILED, code, _Word(reason_ended))
             now = clock.monotonic()
             decision = decide(
                 code,
@@ -135,10 +135,10 @@ class Supervisor:
                 policy=self._spec.restarts,
             )
             self._spent = decision.spent
-            self._log.say(f"generation {generation}: {decision.reason}")
+            self._log.write_line(f"generation {generation}: {decision.reason}")
             if decision.next is Next.END:
-                told = self._last_error(generation, code, decision, error)
-                return self._exit(decision.state, code, told, cause=decision.cause)
+                last_error = self._last_error(generation, code, decision, error)
+                return self._exit(decision.state, code, last_error, cause=decision.cause)
             self._tell(generation, code, decision, error)
             self._signals.sleep(decision.pause_s)
             verdict = self._await_leave()
@@ -146,7 +146,7 @@ class Supervisor:
                 return self._exit(DriverState.FAILED, code, _Word(f"{TERMINATED} {number}"), signal=number)
             if not verdict.goes_on:
                 failed = verdict.state is DriverState.FAILED
-                self._log.say(verdict.reason)
+                self._log.write_line(verdict.reason)
                 return self._exit(
                     verdict.state,
                     code,
@@ -198,7 +198,7 @@ class Supervisor:
             crash_point("supervisor.tell.before")
             self._stored(lambda: self._control.write_status(after), patience_s=_TELL_S)
         except StreamkeeperError as failed:
-            self._log.say(f"the waiting status could not be written: {failed}")
+            self._log.write_line(f"the waiting status could not be written: {failed}")
 
     def _nothing_told(self, generation: int) -> DriverStatus:
         """Return the status of a driver that ended before its first status."""
@@ -244,7 +244,7 @@ class Supervisor:
             driver = DriverProcess([*self._command, str(generation)], environ, self._log)
         except StreamkeeperError as error:
             return code_without_start(error), str(error)
-        self._log.say(f"generation {generation}: driver has pid {driver.pid}")
+        self._log.write_line(f"generation {generation}: driver has pid {driver.pid}")
         crash_point("supervisor.started")
         code = driver.wait(self._signals)
         if code is None:
@@ -259,13 +259,15 @@ class Supervisor:
         grace_s = float(os.environ.get(GRACE, "0")) - _KILLED_WITHIN_S
         if grace_s <= 0:
             return None
-        self._log.say(f"signal {self._signals.received()}: the driver has {grace_s:g} s to end between two batches")
+        self._log.write_line(
+            f"signal {self._signals.received()}: the driver has {grace_s:g} s to end between two batches"
+        )
 
         def tell() -> None:
             # A hanging store takes part of the driver's time, but does not block its output.
             with suppress(StreamkeeperError):
                 self._control.send(CommandKind.DRAIN, f"signal-{self._signals.received()}")
-                driver.nudge()
+                driver.notify()
 
         Thread(target=tell, name="drain", daemon=True).start()
         return driver.wait_at_most(self._signals.received_at + grace_s - clock.monotonic())
@@ -315,13 +317,13 @@ class Supervisor:
             signal=signal,
             failed_query=word.query,
         )
-        self._log.say(f"the instance has ended: {state.value}" + (f": {error}" if error else ""))
+        self._log.write_line(f"the instance has ended: {state.value}" + (f": {error}" if error else ""))
         crash_point("supervisor.exit.before")
         try:
             self._stored(self._must_have_the_claim)
             self._stored(lambda: self._control.write_exit(end))
         except (KeyExists, StreamkeeperError) as error_:
-            self._log.say(f"the end could not be recorded: {error_}")
+            self._log.write_line(f"the end could not be recorded: {error_}")
         crash_point("supervisor.exit.after")
         return end
 
@@ -357,7 +359,7 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     path = None if os.environ.get(POD_UID) else settings.log(job, instance)
     path = container_log(os.environ) if contained else path
     log = DriverLog(path, with_literals(secrets, spec.params, spec.conf), job=job, instance=instance)
-    with application_master(os.environ, log.say) if contained else nullcontext():
+    with application_master(os.environ, log.write_line) if contained else nullcontext():
         Supervisor(control, journal, spec, command, log).run()
 
 

@@ -39,13 +39,13 @@ def named_master(settings: Settings, resolve_master: Callable[[str], str] | None
 
     ``resolve_master``: returns the master of a connection. If it is None, a named connection raises InvalidInput.
     """
-    told = settings.master
-    name = told.removeprefix(CONNECTION)
-    if name == told:
-        return told
+    master = settings.master
+    name = master.removeprefix(CONNECTION)
+    if name == master:
+        return master
     if resolve_master is None:
         raise InvalidInput(
-            f"STREAMKEEPER_MASTER={told} names an Airflow connection, which only Airflow's tasks can read",
+            f"STREAMKEEPER_MASTER={master} names an Airflow connection, which only Airflow's tasks can read",
             hint="trigger the DAG, or set STREAMKEEPER_MASTER=spark://host:port for this command",
         )
     return resolve_master(name)
@@ -63,11 +63,11 @@ def _locale(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the caller's locale with UTF-8 for file names: with another encoding a JVM does not see files that it
     cannot name.
     """
-    given = {key: environ[key] for key in ("LANG", "LC_CTYPE", "LC_ALL") if environ.get(key)}
-    encoding = (given.get("LC_ALL") or given.get("LC_CTYPE") or given.get("LANG") or "").lower()
+    variables = {key: environ[key] for key in ("LANG", "LC_CTYPE", "LC_ALL") if environ.get(key)}
+    encoding = (variables.get("LC_ALL") or variables.get("LC_CTYPE") or variables.get("LANG") or "").lower()
     if encoding.endswith(("utf-8", "utf8")):
-        return given
-    language = given.get("LC_ALL") or given.get("LANG")
+        return variables
+    language = variables.get("LC_ALL") or variables.get("LANG")
     return ({"LANG": language} if language else {}) | {"LC_CTYPE": _UTF_8}
 
 

@@ -136,10 +136,10 @@ class YarnRunner(ContainerRunner[Application]):
         attempts: Sequence[Attempt],
         recorded: Sequence[ProcessRecord],
     ) -> Liveness:
-        told = _EXIT_CODE.match(report.diagnostics)
-        of_it = [attempt for attempt in attempts if told and attempt.app_attempt_id == told[1]]
-        code = int(told[2]) if told is not None else None
-        if told is None or code is None or not _tells_an_end(code) or len(attempts) != 1 or not of_it:
+        matched = _EXIT_CODE.match(report.diagnostics)
+        of_it = [attempt for attempt in attempts if matched and attempt.app_attempt_id == matched[1]]
+        code = int(matched[2]) if matched is not None else None
+        if matched is None or code is None or not _tells_an_end(code) or len(attempts) != 1 or not of_it:
             if len(attempts) == 1 and _has_outlived(manager, attempts[0]):
                 why = f"container {attempts[0].container_id} of {_supervisor(recorded)} is no longer listed by its"
                 return Liveness(
@@ -154,7 +154,7 @@ class YarnRunner(ContainerRunner[Application]):
         told_s = manager.now() - report.finished_time / 1000
         if (container is not None and container.state != _CLEANED_UP) or told_s < _ENDED_FOR_S:
             return Liveness(life=Life.ALIVE, why=f"container {of_it[0].container_id} is being terminated")
-        why = f"container {of_it[0].container_id} of {_supervisor(recorded)} has exited with code {told[2]}, and its"
+        why = f"container {of_it[0].container_id} of {_supervisor(recorded)} has exited with code {matched[2]}, and its"
         why = f"{why} NodeManager has terminated all remaining processes in it"
         reason, fault = _why_killed(report.diagnostics, code)
         why = f"{why} ({reason})" if reason else why
@@ -168,8 +168,8 @@ class YarnRunner(ContainerRunner[Application]):
             report = self._manager(place.cluster).find(place.id)
         except StreamkeeperError:
             return "", None
-        told = _EXIT_CODE.match(report.diagnostics) if report is not None else None
-        return _why_killed(report.diagnostics, int(told[2])) if report is not None and told else ("", None)
+        matched = _EXIT_CODE.match(report.diagnostics) if report is not None else None
+        return _why_killed(report.diagnostics, int(matched[2])) if report is not None and matched else ("", None)
 
     def _context(self, application: str, spec: LaunchSpec) -> dict[str, object]:
         """Return the submission; no text of a release's author reaches the NodeManager's shell."""
@@ -223,8 +223,8 @@ def _why_killed(diagnostics: str, code: int) -> tuple[str, Fault | None]:
         (line.strip() for line in diagnostics.splitlines() if "running beyond" in line or "beyond the" in line), ""
     )
     found = _LIMIT.search(line)
-    told = f": {found[0]}" if found else ""
-    return f"the NodeManager killed the container for exceeding its memory limit{told}", Fault.OUT_OF_MEMORY
+    detail = f": {found[0]}" if found else ""
+    return f"the NodeManager killed the container for exceeding its memory limit{detail}", Fault.OUT_OF_MEMORY
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
@@ -266,5 +266,5 @@ def _first_line(text: str) -> str:
 def _last_line(text: str) -> str:
     """Return the program's own last line from a NodeManager's excerpt of its error output."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("For more detailed output", ". Failing", "[", "Last "))]
-    return told[-1] if told else "no reason given"
+    shown = [line for line in lines if not line.startswith(("For more detailed output", ". Failing", "[", "Last "))]
+    return shown[-1] if shown else "no reason given"

@@ -43,7 +43,7 @@ def why_gone(environ: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -> Iterator[None]:
+def application_master(environ: Mapping[str, str], log: Callable[[str], None]) -> Iterator[None]:
     """Report to the ResourceManager that the application lives, while the body of the ``with`` statement runs.
 
     A separate process outside any driver's tree sends the reports, and always ends with this process. If the reporting
@@ -61,7 +61,7 @@ def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -
     def watch() -> None:
         code = telling.wait()
         if not done.is_set():
-            say(f"YARN's ResourceManager has dropped this application, or its reports have stopped (code {code})")
+            log(f"YARN's ResourceManager has dropped this application, or its reports have stopped (code {code})")
             os.kill(os.getpid(), signal.SIGTERM)
 
     Thread(target=watch, name="application-master", daemon=True).start()

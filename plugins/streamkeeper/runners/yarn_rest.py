@@ -142,9 +142,9 @@ class ResourceManager:
 
     def now(self) -> float:
         """Return the time of the ResourceManager's clock in epoch seconds, cut to whole seconds."""
-        told = self._ask("GET", "info").headers.get("Date", "")
+        date = self._ask("GET", "info").headers.get("Date", "")
         try:
-            return parsedate_to_datetime(told).timestamp()
+            return parsedate_to_datetime(date).timestamp()
         except ValueError as error:
             raise TemporaryError(f"ResourceManager {self.url} does not report a valid time", hint=_HINT) from error
 

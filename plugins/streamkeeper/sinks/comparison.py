@@ -142,8 +142,8 @@ def _sample_tables(
     for row in connection.execute(sa.select(*both).select_from(pairs).where(differ).limit(SAMPLED)):
         values = row[len(key) :]
         changed = zip(others, values[::2], values[1::2], strict=True)
-        told = named_row(key, row)
-        sample += [(told, name, _text(was), _text(now)) for name, was, now in changed if was != now]
+        row_name = named_row(key, row)
+        sample += [(row_name, name, _text(was), _text(now)) for name, was, now in changed if was != now]
     for table, condition, sides in ((old, only_old, ("there", "missing")), (new, only_new, ("missing", "there"))):
         rows = connection.execute(sa.select(*(table.c[name] for name in key)).where(condition).limit(SAMPLED))
         sample += [(named_row(key, row), "", *sides) for row in rows]

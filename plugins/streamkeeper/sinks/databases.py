@@ -79,16 +79,16 @@ def server_of(url: URL) -> str:
     """
     if url.get_backend_name() == "sqlite":
         return ""
-    told = _parameters(url)
+    parameters = _parameters(url)
     plain = {"host": url.host, "port": url.port and str(url.port), "dbname": url.database}
-    found = {name: told[name] for name in _PLACE if name in told and told[name] != plain.get(name)}
-    if "dbname" not in told:
-        found["user"] = told.get("user", "")
+    found = {name: parameters[name] for name in _PLACE if name in parameters and parameters[name] != plain.get(name)}
+    if "dbname" not in parameters:
+        found["user"] = parameters.get("user", "")
     # PostgreSQL accepts a setting's name in any case and with ``-`` for ``_``; the last one wins.
-    for name, value in _SCHEMA.findall(told.get("options", "")):
+    for name, value in _SCHEMA.findall(parameters.get("options", "")):
         found[name.lower().replace("-", "_")] = value
-    if "service" in told and not _service(told["service"]):
-        found["service"] = told["service"]
+    if "service" in parameters and not _service(parameters["service"]):
+        found["service"] = parameters["service"]
     return urlencode(sorted(found.items()), quote_via=quote, safe="/:,$")
 
 
@@ -98,16 +98,16 @@ def resolved(text: str) -> str:
     url = parse_url(text)
     if url.get_backend_name() == "sqlite" or "service" not in url.query:
         return text
-    told = _parameters(url)
-    plain = url.difference_update_query(["service"]) if _service(told.pop("service")) else url
-    return plain.update_query_dict(told).render_as_string(hide_password=False)
+    parameters = _parameters(url)
+    plain = url.difference_update_query(["service"]) if _service(parameters.pop("service")) else url
+    return plain.update_query_dict(parameters).render_as_string(hide_password=False)
 
 
 def _parameters(url: URL) -> dict[str, str]:
     """Return libpq's parameters from a URL and its service, without those of the environment."""
     _, arguments = url.get_dialect()().create_connect_args(url)
-    told = {name: str(value) for name, value in arguments.items() if value not in (None, "")}
-    return {**_service(told["service"]), **told} if "service" in told else told
+    parameters = {name: str(value) for name, value in arguments.items() if value not in (None, "")}
+    return {**_service(parameters["service"]), **parameters} if "service" in parameters else parameters
 
 
 def _service(name: str) -> dict[str, str]:
@@ -123,11 +123,13 @@ def _service(name: str) -> dict[str, str]:
 def _connect_arguments(url: URL) -> dict[str, str]:
     """Return connection arguments that make the URL's server explicit, whatever the environment sets, and add
     options."""
-    told = _parameters(url)
-    place = {name: told[name] for name in _PLACE if name in told}
-    if any(os.environ.get(name) for name in _ENVIRONMENT) and ("service" not in told or _service(told["service"])):
+    parameters = _parameters(url)
+    place = {name: parameters[name] for name in _PLACE if name in parameters}
+    if any(os.environ.get(name) for name in _ENVIRONMENT) and (
+        "service" not in parameters or _service(parameters["service"])
+    ):
         place = dict.fromkeys(_PLACE, "") | place
-    options = f"-c lock_timeout={BUSY_TIMEOUT_S * 1000} {told.get('options', '')}"
+    options = f"-c lock_timeout={BUSY_TIMEOUT_S * 1000} {parameters.get('options', '')}"
     return {**place, "options": options.strip()}
 
 

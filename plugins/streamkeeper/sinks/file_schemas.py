@@ -86,8 +86,8 @@ def written_schema(
     folders: list[_Field] = []
     for field in schema.jsonValue()["fields"]:
         kept = {key: value for key, value in field["metadata"].items() if key != _WATERMARK}
-        told = {**field, "type": _with_nulls(field["type"]), "nullable": True, "metadata": kept}
-        (folders if field["name"] in partition_by else held).append(told)
+        column = {**field, "type": _with_nulls(field["type"]), "nullable": True, "metadata": kept}
+        (folders if field["name"] in partition_by else held).append(column)
     parts = [msgspec.json.encode({"type": "struct", "fields": fields}).decode() for fields in (held, folders)]
     return FileSchema(batch=batch, epoch=epoch, schema=parts[0], partitions=parts[1], time_zone=time_zone)
 

@@ -38,8 +38,8 @@ def answer(question: OutputQuestion) -> OutputAnswer:
         with engine.connect() as connection:
             if not sa.inspect(connection).has_table(outputs.name):
                 return OutputAnswer(record=record)
-            told = sa.select(outputs.c.owner, outputs.c.version, outputs.c.batch_id)
-            row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
+            query = sa.select(outputs.c.owner, outputs.c.version, outputs.c.batch_id)
+            row = connection.execute(query.where(outputs.c.output == table)).one_or_none()
     except sa.exc.SQLAlchemyError as error:
         # The error's text may name the user and the host, and the driver's own may contain more.
         return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}", down=True)

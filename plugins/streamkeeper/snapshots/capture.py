@@ -123,9 +123,9 @@ def capture(
                 anchor = again
         snapshot = run.finish(_describe(tree, catalogue.series, anchor, origin or Origin(), files))
     if run.reused:
-        gone = {pack.name for pack in snapshot.packs} - catalogue.pack_names()
-        if gone:
-            raise SnapshotsChanged(f"pack {min(gone)} of series {catalogue.series} is missing: a prune deleted it")
+        missing = {pack.name for pack in snapshot.packs} - catalogue.pack_names()
+        if missing:
+            raise SnapshotsChanged(f"pack {min(missing)} of series {catalogue.series} is missing: a prune deleted it")
     if clock.monotonic() - started > LONGEST_S:
         raise SnapshotsChanged(f"the snapshot took longer than {LONGEST_S:.0f} s: its packs may have been pruned")
     published = catalogue.publish(snapshot, newest)

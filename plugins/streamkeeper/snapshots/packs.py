@@ -104,8 +104,12 @@ def check_snapshot(snapshot: Snapshot, *, where: str) -> None:
 def check_chunk(chunk: Chunk, pack_bytes: int, *, where: str) -> None:
     """Raise SnapshotDamaged for a chunk that is impossible in a pack of this size."""
     if not 0 < chunk.stored <= chunk.size <= CHUNK_BYTES or not 0 <= chunk.at <= pack_bytes - chunk.stored:
-        told = f"{chunk.size:,} bytes, stored as {chunk.stored:,} bytes at offset {chunk.at:,} of pack {chunk.pack}"
-        raise SnapshotDamaged(f"{where} is not what was stored: it lists an impossible chunk ({told})", hint=HINT)
+        description = (
+            f"{chunk.size:,} bytes, stored as {chunk.stored:,} bytes at offset {chunk.at:,} of pack {chunk.pack}"
+        )
+        raise SnapshotDamaged(
+            f"{where} is not what was stored: it lists an impossible chunk ({description})", hint=HINT
+        )
 
 
 def open_chunk(stored: bytes | memoryview, chunk: Chunk, *, where: str) -> bytes:

@@ -71,9 +71,10 @@ def unpacked(frame: bytes, most: int, *, where: str) -> bytes:
         size = zstandard.frame_content_size(frame)
         # Every frame that Streamkeeper writes states its size, and zstd enforces it.
         if size < 0 or size > most:
-            told = f"{size:,} bytes" if size >= 0 else "unknown"
+            size_text = f"{size:,} bytes" if size >= 0 else "unknown"
             raise SnapshotDamaged(
-                f"{where} is not what was stored: its unpacked size is {told}, but at most {most:,} bytes are expected",
+                f"{where} is not what was stored: its unpacked size is {size_text},"
+                f" but at most {most:,} bytes are expected",
                 hint=HINT,
             )
         return zstandard.ZstdDecompressor().decompress(frame)

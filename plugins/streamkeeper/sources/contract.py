@@ -64,7 +64,7 @@ class PlaceChange(Enum):
 class Gap(msgspec.Struct, frozen=True):
     """A range of input that a query needs and that a source no longer has, such as records of one partition."""
 
-    told: str
+    sentence: str
     """The missing input, as a phrase for a sentence."""
     dropped: bool = False
     """Whether the oldest input was dropped, as retention does."""
@@ -104,7 +104,7 @@ class SourceReach(msgspec.Struct, frozen=True, kw_only=True):
     """How much the new checkpoint has read beyond the old one."""
     total: int
     """How much the old checkpoint has read."""
-    told: str
+    text: str
     """The comparison in one line."""
 
 
@@ -171,7 +171,7 @@ class NothingRead(SourcePosition, frozen=True, tag="nothing"):
     def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
         """Nothing is missing."""
         return SourceReach(
-            source=source, unit="files", missing=0, ahead=0, total=0, told=f"source {source}: 0 of 0 files"
+            source=source, unit="files", missing=0, ahead=0, total=0, text=f"source {source}: 0 of 0 files"
         )
 
 
@@ -189,7 +189,7 @@ class ReadOther(SourcePosition, frozen=True, tag="other"):
         """Only equal offsets can be compared."""
         if self != new:
             return None
-        return SourceReach(source=source, unit="offsets", missing=0, ahead=0, total=1, told=f"source {source}: equal")
+        return SourceReach(source=source, unit="offsets", missing=0, ahead=0, total=1, text=f"source {source}: equal")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -261,9 +261,9 @@ class SourceKind:
         """Return a source's options under their main names, without options that only repeat a default."""
         form = source.options.get("format", "")
         main, defaults = self.main_names(form), self.defaults(form)
-        given = {main[key]: value for key, value in source.options.items() if key in main}
-        given |= {key: value for key, value in source.options.items() if key not in main}
-        return {key: value for key, value in given.items() if not _is(value, defaults.get(key))}
+        options = {main[key]: value for key, value in source.options.items() if key in main}
+        options |= {key: value for key, value in source.options.items() if key not in main}
+        return {key: value for key, value in options.items() if not _is(value, defaults.get(key))}
 
     def location(self, options: Mapping[str, str]) -> str:
         """Return the location of a source from all options of its reader: the path, without a scheme if it is local."""

@@ -67,9 +67,9 @@ class ReadFiles(SourcePosition, frozen=True, tag="files"):
     def compare(self, source: str, new: SourcePosition) -> SourceReach | None:
         """Compare the files that were read."""
         missing, total = len(self.files - new.listed), len(self.files)
-        told = f"source {source}: {total - missing:,} of {count(total, 'files')}"
+        text = f"source {source}: {total - missing:,} of {count(total, 'files')}"
         ahead = len(new.listed - self.files)
-        return SourceReach(source=source, unit="files", missing=missing, ahead=ahead, total=total, told=told)
+        return SourceReach(source=source, unit="files", missing=missing, ahead=ahead, total=total, text=text)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,8 +135,8 @@ FILES = Files(
 def log_offset(end: str) -> int | None:
     """Decode a file source's offset, a number in its log; None for another kind of source, or for a missing offset."""
     found = json_object(end)
-    told = found.get("logOffset") if found else None
-    return told if isinstance(told, int) else None
+    recorded = found.get("logOffset") if found else None
+    return recorded if isinstance(recorded, int) else None
 
 
 def max_file_age_ms(options: Mapping[str, str]) -> int | None:

@@ -75,7 +75,7 @@ class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
         """Compare the offsets of each partition."""
         assert isinstance(new, ReadTopics)
         missing = ahead = total = 0
-        told = []
+        texts = []
         for topic, partitions in self.offsets.items():
             to_go = reached = 0
             for partition, end in partitions.items():
@@ -87,12 +87,12 @@ class ReadTopics(SourcePosition, frozen=True, tag="kafka"):
                 reached += offset >= end
             missing += to_go
             rest = f", {count(to_go, 'records')} to go" if to_go else ""
-            told.append(f"topic {topic}: {reached} of {count(len(partitions), 'partitions')}{rest}")
+            texts.append(f"topic {topic}: {reached} of {count(len(partitions), 'partitions')}{rest}")
         for topic, partitions in new.offsets.items():
             fresh = partitions.keys() - self.offsets.get(topic, {}).keys()
             ahead += sum(max(0, partitions[partition] - _at(new.starts, topic, partition, 0)) for partition in fresh)
-        line = "; ".join(told) or f"source {source}: no offsets were read"
-        return SourceReach(source=source, unit="records", missing=missing, ahead=ahead, total=total, told=line)
+        line = "; ".join(texts) or f"source {source}: no offsets were read"
+        return SourceReach(source=source, unit="records", missing=missing, ahead=ahead, total=total, text=line)
 
     def before(self, end: SourcePosition) -> SourcePosition:
         """Return the first offset of each partition of which a batch reads a record."""

@@ -93,12 +93,12 @@ def reasons_against(manifest: Manifest) -> dict[str, str]:
     return found
 
 
-def describe_source(name: str, options: Mapping[str, str], schema: str, given: str | None) -> Source:
+def describe_source(name: str, options: Mapping[str, str], schema: str, declared: str | None) -> Source:
     """Return a source from its format and options. Its ``options`` contain no locations, limits or secrets.
 
     ``name``: the name or class of the format.
     ``schema``: the columns, one per line.
-    ``given``: the name of a named source; None otherwise.
+    ``declared``: the name of a named source; None otherwise.
     """
     lowered = {key.lower(): value for key, value in options.items() if value or key.lower() not in _ANY_PLACES}
     form = name.rpartition(".")[2].lower() if name.startswith("org.apache.spark.") else name.lower()
@@ -108,7 +108,7 @@ def describe_source(name: str, options: Mapping[str, str], schema: str, given: s
     limits = {key: value for key, value in lowered.items() if key in _ANY_LIMITS}
     rest = {key: value for key, value in lowered.items() if key not in _ANY_LIMITS | _ANY_PLACES and not is_secret(key)}
     return Source(
-        kind=kind.name, location=kind.location(lowered), options=rest, limits=limits, schema=schema, name=given
+        kind=kind.name, location=kind.location(lowered), options=rest, limits=limits, schema=schema, name=declared
     )
 
 
@@ -240,5 +240,5 @@ def lag_of(end: bytes, newest: bytes) -> int | None:
 
 def reported_lag(metrics: Mapping[str, str]) -> float | None:
     """Return how many items a source had beyond a batch, from the source's own metrics; None if they do not tell."""
-    told = (float(metrics[kind.lag_metric]) for kind in REPLAYED if kind.lag_metric in metrics)
-    return next(told, None)
+    lags = (float(metrics[kind.lag_metric]) for kind in REPLAYED if kind.lag_metric in metrics)
+    return next(lags, None)

@@ -157,8 +157,8 @@ class _PastTheEnd(Exception):
 
 def _status(error: ClientError) -> tuple[int, int]:
     """Return an error's HTTP status, and the number of retries that the client made before it."""
-    told = error.response.get("ResponseMetadata", {})
-    return int(told.get("HTTPStatusCode", 0)), int(told.get("RetryAttempts", 0))
+    metadata = error.response.get("ResponseMetadata", {})
+    return int(metadata.get("HTTPStatusCode", 0)), int(metadata.get("RetryAttempts", 0))
 
 
 def connect(what: str) -> Any:
