@@ -40,8 +40,8 @@ from streamkeeper.model.fleet import (
     SnapshotFacts,
 )
 from streamkeeper.model.health import Severity, Symptom
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.installation import Installation
 from streamkeeper.pages.app import make_app
 from streamkeeper.pages.viewer import Viewer

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.places import ROOT
+from streamkeeper.inspection.canonical_expressions import Session
 from streamkeeper.inspection.lineage import Lineage
-from streamkeeper.inspection.meaning import Session
 from streamkeeper.inspection.plan_walker import PlanWalker
 
 if TYPE_CHECKING:

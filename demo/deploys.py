@@ -18,7 +18,7 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Entry, EpochClaimed, InstanceEnded, Outcome, StepDone
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.registry.journal import Journal
 
 

@@ -16,7 +16,7 @@ from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
 from streamkeeper.model.health import Severity
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.snapshot import series_of_query
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.snapshots.catalogue import Catalogue

@@ -10,7 +10,7 @@ from streamkeeper.errors import DeployFailed
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 
 _PROBATION = 20
 """The triggers of the probation: enough for the first refund to arrive."""

@@ -18,7 +18,7 @@ from harness.ledger import Account
 from harness.places import Places
 from harness.topic_ledger import counts_so_far, read_counts, read_sums, read_table, table_so_far
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 
 
 def run_kafka_demo(places: Places, screen: Screen) -> bool:

@@ -331,7 +331,7 @@ BUGS = (
         (
             Change("lifecycle.steps", "_must_be_approved", " or way.other_topics", ""),
             Change(
-                "lifecycle.ways",
+                "lifecycle.transition_choice",
                 "_handoff",
                 "any(is_carried_over(finding, keeps_state=_keeps_state(facts)) for finding in facts.judged.findings)",
                 "False",

@@ -39,8 +39,8 @@ from streamkeeper.driver import (
     queries,
     serving,
     source_looks,
-    spans,
     taking_over,
+    timings,
     wakeups,
     warm_up,
 )
@@ -54,8 +54,8 @@ from streamkeeper.operations import (
     fleet_look,
     input_access,
     journal_entries,
+    placement,
     stopping,
-    whereabouts,
 )
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
@@ -330,7 +330,7 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(kafka_topics, "topic_ids", lambda *_, **__: stage.world.input.ask_ids())
     for module in (capture, downstream, fleet_look, input_files, journal_entries, publishing):
         put(module, "ThreadPoolExecutor", InTurn)
-    put(spans, "time", SimpleNamespace(thread_time=lambda: 0.0))
+    put(timings, "time", SimpleNamespace(thread_time=lambda: 0.0))
     put(drills, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
     put(drills, "unpack_job", lambda *_: Path("/simulated/bundle"))
     put(drills, "ask_driver", lambda module, given, *_: [clones.resume_once(stage.world, given[0])].__iter__())
@@ -370,7 +370,7 @@ def _place_machines(put: Put, stage: _Stage) -> None:
     put(supervisor, "os", _ContainerOs(stage))
     put(supervisor, "Signals", lambda: _Signals(stage.scheduler))
     put(supervisor, "Thread", Threading(lambda: stage.scheduler).Thread)
-    for module in (input_access, whereabouts):
+    for module in (input_access, placement):
         put(module, "this_machine", lambda: SimpleNamespace(host=stage.world.here, shares_disk=lambda *_: True))
     put(supervisor, "why_gone", lambda _: stage.why_no_driver())
     put(yarn_application, "manager_url", lambda _: MANAGER)

@@ -22,19 +22,19 @@ from streamkeeper.cli.main import app
 from streamkeeper.compatibility import assess
 from streamkeeper.compatibility.rule import breaking
 from streamkeeper.errors import Unsupported
-from streamkeeper.lifecycle.ways import choose_transitions
+from streamkeeper.lifecycle.transition_choice import choose_transitions
 from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.finding import Finding, Verdict
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.sink_capabilities import SinkCapabilities
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from streamkeeper.sources import known_sources
 from streamkeeper.sources.contract import SourceKind, SourcePosition, SourcePromise, SourceReach
 from tests.compatibility.manifests import STATEFUL, changed
-from tests.lifecycle.test_ways import facts, finding
+from tests.lifecycle.test_transition_choice import facts, finding
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDES = (ROOT / "docs/internals/extending.md").read_text()

@@ -14,7 +14,7 @@ from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 
 
 def test_the_step_at_work_is_the_first_that_is_not_done() -> None:

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamkeeper.checkpoints.checksums import differs_from_checksum, is_cut_short
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.gaps import MOST_NAMED, find_gaps
 from streamkeeper.checkpoints.layout import commit_in, offsets_in
 from streamkeeper.checkpoints.log_codec import Trouble, log_names
 from streamkeeper.checkpoints.state_files import files_named_in
-from streamkeeper.checkpoints.wholeness import differs_from_checksum, is_cut_short
 from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.sinks.sink_log import SINK_LOG, listed_files
 from tests.checkpoints.tree_kinds import at

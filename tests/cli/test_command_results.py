@@ -17,7 +17,7 @@ from streamkeeper.model.finding import Assessment, QueryAssessment, Verdict
 from streamkeeper.model.journal import Assessed, OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
 from streamkeeper.registry.objects import put_object
 from tests.operations.registered_job import JOB, QUERY, Registered

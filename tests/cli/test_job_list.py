@@ -12,7 +12,7 @@ from streamkeeper.cli.job_list import HEADERS, show_jobs
 from streamkeeper.model.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
 from streamkeeper.model.fleet_words import tell_lag
 from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.standing import JobStatus
+from streamkeeper.model.job_status import JobStatus
 
 AT = 1_800_000_000.0
 CLEAR = QueryRow(lag_s=12.0, committed_at=AT - 240, snapshots_known=True, verified_at=AT - 7200)

@@ -17,7 +17,7 @@ from streamkeeper.model.finding import Assessment, QueryAssessment, Verdict
 from streamkeeper.model.journal import Assessed, OperationFinished, Outcome
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
 from streamkeeper.operations.recovering import Asked, open_recovery
 from streamkeeper.registry.objects import put_object

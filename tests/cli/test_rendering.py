@@ -7,17 +7,17 @@ import typing
 import pytest
 
 from streamkeeper.cli.deploying import new_operation
-from streamkeeper.cli.looking import BeatWatch
 from streamkeeper.cli.operation_end import render_plan
+from streamkeeper.cli.status_commands import BeatWatch
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model import journal
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.journal import Outcome, Role
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.overview import JobOverview
 from streamkeeper.operations.sentences import render_record
 

@@ -9,7 +9,7 @@ from streamkeeper.compatibility.report import render_markdown, render_text, sent
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Verdict
 from streamkeeper.model.manifest import StateColumn
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from tests.compatibility.manifests import STATEFUL, changed, with_operator
 
 

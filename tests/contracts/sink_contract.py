@@ -10,10 +10,10 @@ import pytest
 from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.sink_capabilities import Numbering, Reconciliation, SinkCapabilities
-from streamkeeper.sinks.asking import ask_output, reconcile
 from streamkeeper.sinks.contract import ComparedVersions, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.sinks.output_lookup import ask_output, reconcile
 
 SCHEMA = "customer string, total long"
 FIRST, SECOND, LATE = ("a", 1), ("b", 2), ("z", 9)

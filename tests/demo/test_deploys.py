@@ -11,7 +11,7 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 
 ASKED = Asked(name="a step", form={"job": "a_job"}, verdict=Verdict.SWITCH, way=Transition.REBUILD)
 

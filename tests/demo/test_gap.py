@@ -26,7 +26,7 @@ from streamkeeper.model.journal import (
     Role,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 

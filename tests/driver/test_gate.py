@@ -21,7 +21,7 @@ from streamkeeper.driver.gate import Gate, GateClosed
 from streamkeeper.driver.lease import Heartbeat, Lease
 from streamkeeper.driver.measuring import QueryProgress
 from streamkeeper.driver.progress import StatusReporter
-from streamkeeper.driver.spans import Timings
+from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import CheckpointLost, Fenced, InputGone
 from streamkeeper.model.comparison import OutputComparison

@@ -29,7 +29,7 @@ from streamkeeper.model.journal import (
     Role,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.stores.counting import CountingStore

@@ -19,7 +19,7 @@ from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Assessed, OperationStarted
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.sinks.file_serving import serving_files
 from tests.driver.driver_house import DriverHouse
 

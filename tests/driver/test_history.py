@@ -10,7 +10,7 @@ from harness.fault_store import FaultStore, unavailable
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.measuring import QueryProgress
 from streamkeeper.driver.progress import StatusReporter
-from streamkeeper.driver.spans import Timings
+from streamkeeper.driver.timings import Timings
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.control import QueryStatus
 from streamkeeper.model.signals import History

@@ -12,7 +12,7 @@ import pytest
 from harness.checkpoint_files import Tree
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.definition import Query
-from streamkeeper.driver.gathering import Subject, gather_evidence
+from streamkeeper.driver.evidence_collection import Subject, gather_evidence
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.preflight import look_at_owner, look_at_sources
 from streamkeeper.inspection import input_look

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.waiting import wait_for
-from streamkeeper.health.of_drivers import faults
+from streamkeeper.health.driver_rules import faults
 from streamkeeper.health.rules import find_symptoms
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.faults import Fault

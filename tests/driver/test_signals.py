@@ -24,7 +24,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.progress import EventListener, StatusReporter
 from streamkeeper.driver.source_looks import SourceLooks
-from streamkeeper.driver.spans import Timings
+from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.inspection.kafka_topics import HeldTopics, kafka_readings
 from streamkeeper.model.control import DriverState, QueryStatus

@@ -15,9 +15,9 @@ from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.definition import JobDefinition
 from streamkeeper.errors import JobUnusable
 from streamkeeper.inspection import describe as describing
+from streamkeeper.inspection.canonical_expressions import Session
 from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.lineage import Lineage
-from streamkeeper.inspection.meaning import Session
 from streamkeeper.inspection.nesting import Nesting
 from streamkeeper.inspection.normalised import normalised
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, structure_digest

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bench.walk import RESULTS, FunctionWalk, line_of, variants
+from streamkeeper.inspection.canonical_expressions import Meanings, Session
 from streamkeeper.inspection.lineage import Lineage
-from streamkeeper.inspection.meaning import Meanings, Session
 from streamkeeper.inspection.plan_tree import structure_digest
 from streamkeeper.inspection.plan_walker import PlanWalker
 

@@ -27,7 +27,7 @@ from streamkeeper.model.journal import Outcome
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.request import DeployRequest, Strategy
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.installation import Installation
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House

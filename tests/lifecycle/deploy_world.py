@@ -72,7 +72,7 @@ from streamkeeper.model.step_results import (
     VersionsRestored,
     step_done,
 )
-from streamkeeper.model.ways import QueryTransition, Reached, Transition
+from streamkeeper.model.transitions import QueryTransition, Reached, Transition
 
 OP = "op"
 

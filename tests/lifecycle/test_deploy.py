@@ -31,7 +31,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest, Handover
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import CutoverSnapshots
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from tests.lifecycle.deploy_world import OP, Instance, World
 
 

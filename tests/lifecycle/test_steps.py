@@ -9,7 +9,7 @@ from streamkeeper.lifecycle.steps import STEPS, current_step, deadline_s, path, 
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 
 EVERYTHING = DeployRequest(job="j")
 

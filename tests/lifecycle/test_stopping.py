@@ -10,7 +10,7 @@ from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprov
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.journal import DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.liveness import Life, Liveness
-from tests.lifecycle.test_going_on import STOP, second, state_of
+from tests.lifecycle.test_continuation import STOP, second, state_of
 
 TOLD = frozenset({CommandKind.GO, CommandKind.DRAIN})
 

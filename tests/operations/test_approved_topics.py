@@ -14,7 +14,7 @@ from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Sev
 from streamkeeper.model.journal import ApprovalAnswered, Assessed, InstanceAppointed, ReleasePromoted, StepDone
 from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations import assessing
 from streamkeeper.operations.approval import check_drift
 from streamkeeper.operations.assessing import assess_candidate, find_transitions

@@ -19,7 +19,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import StateKept
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.approval import back_up_state
 from streamkeeper.operations.assessing import assess_candidate, told_cost
 from streamkeeper.operations.deploy import Deploy

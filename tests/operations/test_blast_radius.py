@@ -23,7 +23,7 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.blast_radius import told_going_back
 from streamkeeper.operations.operation_record import read_operation
 from tests.operations.registered_job import JOB, QUERY, Registered

@@ -32,7 +32,7 @@ from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import Bundled, step_done
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations import deploy as deploying
 from streamkeeper.operations import deploy_acts
 from streamkeeper.operations.assessing import assess_candidate

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, JobRow
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations import downstream
 from streamkeeper.operations.downstream import Readers, find_readers
 from streamkeeper.registry.control import Control

@@ -21,7 +21,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.dual_runs import dual_run_before
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal

@@ -19,7 +19,7 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.endings import read_ending, render_ending
 from tests.operations.registered_job import JOB, QUERY, Registered
 

@@ -11,9 +11,9 @@ from streamkeeper.metrics import Fleet, render_metrics
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow, SnapshotFacts
 from streamkeeper.model.health import Severity, Symptom
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.journal import InstanceAppointed, InstancePlanned, ReleasePromoted, Role
 from streamkeeper.model.settings import Settings
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.fleet_metrics import FRESH_S, RecentFleet, look_at_fleet
 from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.fleet import JobRow
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.journal import DesiredChanged, JobForgotten, OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import QuerySignals, SourceSignals
 from streamkeeper.model.snapshot import DrillResult
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.job_rows import LONGEST_ERROR, REMEMBERED_S
 from streamkeeper.operations.watching import Watch, look_now, run_pass

@@ -32,7 +32,7 @@ from streamkeeper.model.journal import (
 from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations import assessing, restoring
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy

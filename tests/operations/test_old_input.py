@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from streamkeeper.cli.main import app
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations import old_input
 from streamkeeper.operations.assessing import told_cost
 from streamkeeper.operations.diagnosing import diagnose_job

@@ -17,7 +17,7 @@ from streamkeeper.model.journal import Assessed, ReleaseRegistered
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations import questions
 from streamkeeper.operations.questions import compose_question, render_assessment, render_question
 from streamkeeper.registry.bundles import build_bundle

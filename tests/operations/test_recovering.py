@@ -28,7 +28,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import Cause, Diagnosis, Option, RecoveryAction
 from streamkeeper.model.request import DEADLINES, DeployRequest
 from streamkeeper.model.snapshot import DrillResult
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.operations import diagnosing
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.diagnoses import render_diagnosis

@@ -43,7 +43,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.serving import OutputSegment
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations import restoring
 from streamkeeper.operations.backup import back_up, lateness_of
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import RegistryDamaged
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations import starting
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job

@@ -19,7 +19,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.serving import OutputSegment
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.version_acts import VersionActs, free_version
 from tests.operations.registered_job import JOB, QUERY, Registered
 

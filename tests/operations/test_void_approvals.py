@@ -17,7 +17,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import StateKept
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.approval import answer_approval, back_up_state
 from streamkeeper.operations.deploy_acts import DeployActs
 from tests.operations.registered_job import JOB, QUERY, Registered

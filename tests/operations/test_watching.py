@@ -16,6 +16,7 @@ from harness.fault_store import WRITES, AtCall, FaultStore
 from streamkeeper.model.control import DriverExit, DriverState
 from streamkeeper.model.fleet import FleetIndex
 from streamkeeper.model.incident import IncidentCleared, IncidentEntry, IncidentRaised, IncidentRepeated, NoticeSent
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.journal import (
     ApprovalAnswered,
     InstanceEnded,
@@ -27,7 +28,6 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations import carriers, watching
 from streamkeeper.operations.carriers import Carrier, note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy

@@ -10,7 +10,7 @@ from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Sev
 from streamkeeper.model.journal import Assessed, OperationStarted, Record, ReleaseDescribed, ReleaseRegistered, StepDone
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.registry.objects import put_object
 from tests.operations.registered_job import JOB, QUERY, Registered
 

@@ -21,7 +21,7 @@ from streamkeeper.model.journal import (
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask, asked
 from tests.orchestration.installed import install

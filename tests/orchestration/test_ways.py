@@ -16,7 +16,7 @@ from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from tests.orchestration.playing import OPENED
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.model.fleet import JobFacts, JobMemory, JobRow, OperationFacts, QueryRow
 from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.standing import JobStatus
+from streamkeeper.model.job_status import JobStatus
 
 AT = 1_800_000_000.0
 CLEAR = QueryRow(

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.model.fleet import INDEX_KEY
-from streamkeeper.model.standing import JobStatus
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.registry.fleet import open_index
 from streamkeeper.stores.counting import CountingStore
 from tests.operations.registered_job import JOB, Registered

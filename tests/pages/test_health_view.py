@@ -7,7 +7,7 @@ import pytest
 from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.incident import JobIncidents, OpenIncident
-from streamkeeper.model.standing import JobStatus
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.pages.health_view import HealthView, view_health
 
 AT = 1_800_000_000.0

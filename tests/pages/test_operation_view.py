@@ -11,7 +11,7 @@ from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Sev
 from streamkeeper.model.journal import About, ApprovalAnswered, Outcome
 from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.request import Strategy
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.operations.operation_record import read_operation
 from streamkeeper.pages.operation_view import OperationView, view_operation
 from tests.lifecycle.deploy_world import OP

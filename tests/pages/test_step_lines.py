@@ -8,7 +8,7 @@ import pytest
 
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.pages.step_lines import Mark, StepLine, find_moments, step_lines
 from tests.lifecycle.deploy_world import OP
 from tests.pages.played import BEGAN, STEP_S, Played

@@ -19,6 +19,7 @@ from streamkeeper.model.fleet import JobMemory, JobRow
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.incident import JobIncidents, OpenIncident
 from streamkeeper.model.job_state import JobState
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.journal import (
     Assessed,
     CheckpointVersionCreated,
@@ -42,8 +43,7 @@ from streamkeeper.model.release import ParamValue
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import History, HistoryPoint, QuerySignals, SourceSignals
 from streamkeeper.model.snapshot import DrillResult
-from streamkeeper.model.standing import JobStatus
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.carriers import Carrier, note_carrier
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.registry.bundles import build_bundle

@@ -10,11 +10,11 @@ import pytest
 from streamkeeper.errors import Fenced
 from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.sink_capabilities import Reconciliation
-from streamkeeper.sinks.asking import reconcile
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.sinks.output_lookup import reconcile
 from streamkeeper.sinks.table import TableSink
 from tests.sinks.test_file_versions import Output, eager_compaction
 from tests.sinks.warehouse import Warehouse

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from streamkeeper.checkpoints.checksums import differs_from_checksum
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources
 from streamkeeper.checkpoints.layout import (
@@ -35,7 +36,6 @@ from streamkeeper.checkpoints.source_damage import (
 )
 from streamkeeper.checkpoints.state_damage import state_beyond, state_damage
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.checkpoints.wholeness import differs_from_checksum
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.damage import Damage
 

@@ -7,6 +7,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 
+from streamkeeper.checkpoints.checksums import archived_sizes, is_cut_short
 from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.checkpoints.layout import numbered
 from streamkeeper.checkpoints.listed import Listed
@@ -21,7 +22,6 @@ from streamkeeper.checkpoints.operator_metadata import (
 from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.checkpoints.state_files import NO_STORES, StateFiles
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.checkpoints.wholeness import archived_sizes, is_cut_short
 from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.model.damage import Damage
 

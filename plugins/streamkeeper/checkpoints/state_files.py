@@ -9,10 +9,10 @@ from typing import IO
 
 import msgspec
 
+from streamkeeper.checkpoints.checksums import BROKEN_ARCHIVE, archived_metadata
 from streamkeeper.checkpoints.layout import commit_in
 from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.log_codec import Trouble, whole
-from streamkeeper.checkpoints.wholeness import BROKEN_ARCHIVE, archived_metadata
 from streamkeeper.errors import CheckpointDamaged
 
 NO_STORES = frozenset({"_metadata", "_stateSchema", "SSTs", "logs"})

@@ -9,7 +9,7 @@ import typer
 from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import JsonResult, Report, reporting
-from streamkeeper.cli.given import Job, load_installation, load_read_only
+from streamkeeper.cli.common_options import Job, load_installation, load_read_only
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.journal import About
 from streamkeeper.model.names import check_instance

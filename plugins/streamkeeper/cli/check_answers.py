@@ -15,9 +15,9 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literal_secrets
 from streamkeeper.model.secret_references import find_references, resolve
-from streamkeeper.operations.asking import DriverDied, ask_driver
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_versions import file_version, released_version
+from streamkeeper.operations.worker_client import DriverDied, ask_driver
 from streamkeeper.secret_resolvers import built_in_resolvers
 
 EXIT_CODES = {Verdict.RESUME: 0, Verdict.BACKUP: 10, Verdict.SWITCH: 11, Verdict.REFUSE: 12}

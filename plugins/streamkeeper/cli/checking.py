@@ -13,8 +13,8 @@ import typer
 from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences
 from streamkeeper.cli.check_requests import Asked, read_request, request_of
 from streamkeeper.cli.checking_changes import check_changed
+from streamkeeper.cli.common_options import Json, load_read_only, read_conf, read_params
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
-from streamkeeper.cli.given import Json, load_read_only, read_conf, read_params
 from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import InvalidInput, StreamkeeperError

@@ -12,8 +12,8 @@ import msgspec
 from streamkeeper.cli.change_pages import CheckedJob, changes_json, render_changes, render_comment
 from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences, secrets_of
 from streamkeeper.cli.check_requests import Asked, request_of
+from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.difference_pages import show_differences, write_page
-from streamkeeper.cli.given import load_read_only
 from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import told_way
@@ -21,10 +21,10 @@ from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.asking import DriverDied
 from streamkeeper.operations.assessing import find_transitions, told_cost
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, checkpoints_must_be_here, find_changed_jobs
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.worker_client import DriverDied
 
 
 def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown: bool, page: Path | None) -> int:

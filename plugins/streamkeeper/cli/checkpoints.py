@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.facts import (
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.cli.given import Json, load_read_only
+from streamkeeper.cli.common_options import Json, load_read_only
 from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import NotFound, StreamkeeperError
 from streamkeeper.model.coding import to_json

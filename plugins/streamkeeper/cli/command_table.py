@@ -25,12 +25,14 @@ class ListedCommand(NamedTuple):
 
 COMMANDS = {
     "jobs": ListedCommand(
-        "looking.jobs", "List every job: status, lag, newest commit, newest verified backup, and problems."
+        "status_commands.jobs", "List every job: status, lag, newest commit, newest verified backup, and problems."
     ),
     "status": ListedCommand(
-        "looking.status", "Show the current release, the driver's last report, and the operation in progress."
+        "status_commands.status", "Show the current release, the driver's last report, and the operation in progress."
     ),
-    "history": ListedCommand("looking.history", "Print a job's journal, oldest entry first, with times in UTC."),
+    "history": ListedCommand(
+        "status_commands.history", "Print a job's journal, oldest entry first, with times in UTC."
+    ),
     "open": ListedCommand("opening.open_", "Print the address of a job's page in Airflow."),
     "metrics": ListedCommand("metering.metrics", "Serve the metrics of all jobs for Prometheus."),
     "describe": ListedCommand(
@@ -95,7 +97,7 @@ COMMANDS = {
         "startingOffsets.",
     ),
     "old-input": ListedCommand(
-        "looking.old_input",
+        "status_commands.old_input",
         "List the input files that Spark never reads because maxFileAge excludes them, one path per line.",
     ),
     "fsck": ListedCommand(

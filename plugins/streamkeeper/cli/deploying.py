@@ -16,8 +16,8 @@ from streamkeeper import clock
 from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, Report, reporting
+from streamkeeper.cli.common_options import Job, load_installation, read_conf, read_params
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
-from streamkeeper.cli.given import Job, load_installation, read_conf, read_params
 from streamkeeper.cli.operation_end import report_end
 from streamkeeper.cli.options import asked
 from streamkeeper.cli.terminal import echo
@@ -30,12 +30,12 @@ from streamkeeper.model.step import Step
 from streamkeeper.operations.admission import find_same, open_deploy
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
+from streamkeeper.operations.dry_run_installation import leaves_nothing, place_to_try_out
 from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
 from streamkeeper.operations.forgetting import told_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.questions import render_question
-from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
 
 Release = Annotated[str | None, asked("release", metavar="r0007")]
 Older = Annotated[str | None, asked("release", metavar="r0003", help=ROLLBACK["release"])]

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from streamkeeper.cli.given import Conf, Params, read_conf, read_params
+from streamkeeper.cli.common_options import Conf, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.cli.terminal import echo_json
 from streamkeeper.errors import JobUnusable
 from streamkeeper.model.secret_references import find_references, resolve
-from streamkeeper.operations.asking import driver_environment
+from streamkeeper.operations.worker_client import driver_environment
 from streamkeeper.secret_resolvers import built_in_resolvers
 
 PATIENCE_S = 300.0

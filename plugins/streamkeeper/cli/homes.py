@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from streamkeeper.cli.caller import caller
-from streamkeeper.cli.given import Json
+from streamkeeper.cli.common_options import Json
 from streamkeeper.cli.options import asked
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json

@@ -12,8 +12,8 @@ from streamkeeper.health.rule import tell_span
 from streamkeeper.model.fleet import FleetIndex, JobRow
 from streamkeeper.model.fleet_words import tell_commit, tell_lag, tell_status, tell_verified
 from streamkeeper.model.health import Severity
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.quantities import tell_age
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.model.step import label_of
 
 STYLES = {

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from streamkeeper import clock
-from streamkeeper.cli.given import load_read_only
+from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.terminal import echo
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from streamkeeper.cli.given import load_read_only
+from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
 from streamkeeper.operations.overview import read_job

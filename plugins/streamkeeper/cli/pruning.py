@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streamkeeper.cli.given import Json, load_installation
+from streamkeeper.cli.common_options import Json, load_installation
 from streamkeeper.cli.snapshot_places import AnySeries, CheckpointOption, StoreOption, read_place
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json

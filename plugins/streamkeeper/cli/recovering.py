@@ -8,6 +8,7 @@ import typer
 
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import CommandResult, Report
+from streamkeeper.cli.common_options import Job, Json, load_installation, load_read_only
 from streamkeeper.cli.deploying import (
     Batches,
     DrainS,
@@ -17,7 +18,6 @@ from streamkeeper.cli.deploying import (
     finish,
     new_operation,
 )
-from streamkeeper.cli.given import Job, Json, load_installation, load_read_only
 from streamkeeper.cli.operation_end import render_plan
 from streamkeeper.cli.options import asked as asked_option
 from streamkeeper.cli.terminal import Console, echo_json
@@ -27,8 +27,8 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
 from streamkeeper.model.request import RECOVERY
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.model.trigger_forms import ACTIONS
-from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_without_store
 from streamkeeper.operations.installation import Installation

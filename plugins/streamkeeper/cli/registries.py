@@ -11,7 +11,7 @@ import typer
 from streamkeeper import clock
 from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
-from streamkeeper.cli.given import load_read_only
+from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
 from streamkeeper.lifecycle.rebuilding import Asked

@@ -10,7 +10,16 @@ from rich.text import Text
 
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import JsonResult, reporting
-from streamkeeper.cli.given import Conf, Job, Json, Params, load_installation, load_read_only, read_conf, read_params
+from streamkeeper.cli.common_options import (
+    Conf,
+    Job,
+    Json,
+    Params,
+    load_installation,
+    load_read_only,
+    read_conf,
+    read_params,
+)
 from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.errors import NotFound

@@ -11,8 +11,8 @@ import typer
 from streamkeeper import clock
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, reporting
+from streamkeeper.cli.common_options import Job, load_installation, load_read_only
 from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
-from streamkeeper.cli.given import Job, load_installation, load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import NotFound
 from streamkeeper.operations.deaths import state_death

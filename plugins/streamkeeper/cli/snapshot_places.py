@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from streamkeeper.cli.given import load_installation, load_read_only
+from streamkeeper.cli.common_options import load_installation, load_read_only
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.settings import read_settings
 from streamkeeper.model.snapshot import Snapshot, check_series

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from streamkeeper import clock
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
+from streamkeeper.cli.common_options import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.cli.progress_bar import progress_bar
 from streamkeeper.cli.snapshot_changes import pin, restore_

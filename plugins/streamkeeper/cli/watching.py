@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from streamkeeper import clock
-from streamkeeper.cli.given import Json, load_installation, load_read_only
+from streamkeeper.cli.common_options import Json, load_installation, load_read_only
 from streamkeeper.cli.job_list import SEVERITY_STYLES
 from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.terminal import Console, echo, echo_json

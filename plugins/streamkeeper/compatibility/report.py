@@ -12,7 +12,7 @@ from typing import assert_never
 
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.markdown_text import escaped, visible
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 
 _NOT_KNOWN: Mapping[str, QueryTransition] = MappingProxyType({})
 

@@ -1,4 +1,4 @@
-"""Renders a canonical expression (``inspection.meaning``) as the job's author would write it. Pure.
+"""Renders a canonical expression (``inspection.canonical_expressions``) as the job's author would write it. Pure.
 
 A canonical expression uses the names of Catalyst's classes, is resolved down to the sources and has every type. Here it
 becomes SQL again, without parts that authors seldom write: types, casts, the parser around each field of JSON,

@@ -1,6 +1,7 @@
 """Adds the cost of the remedy to each finding: whether a new checkpoint version reads the input again. Pure.
 
-The deploy chooses the transition of a query (``lifecycle.ways``); this module only describes it in the findings.
+The deploy chooses the transition of a query (``lifecycle.transition_choice``); this module only describes it in the
+findings.
 """
 
 from __future__ import annotations

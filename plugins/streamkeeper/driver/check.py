@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamkeeper.driver.answering import Answering, answer_lines, end
+from streamkeeper.driver.worker_server import Answering, answer_lines, end
 from streamkeeper.model.check import CheckRequest
 from streamkeeper.model.coding import from_json
 

@@ -13,8 +13,8 @@ from streamkeeper import clock
 from streamkeeper.checkpoints.layout import find_checkpoints
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility.assess import assess_evidence
+from streamkeeper.driver.evidence_collection import Subject, gather_evidence
 from streamkeeper.driver.faults import describe_fault
-from streamkeeper.driver.gathering import Subject, gather_evidence
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.job_sessions import build_job, end_python_workers
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound

@@ -16,11 +16,11 @@ from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
-from streamkeeper.driver.answering import answer_lines, end
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.job_sessions import build_job
 from streamkeeper.driver.queries import restore_confs
+from streamkeeper.driver.worker_server import answer_lines, end
 from streamkeeper.errors import CheckpointDamaged, NotFound
 from streamkeeper.inspection.drill import drill
 from streamkeeper.inspection.state_layout import state_layout

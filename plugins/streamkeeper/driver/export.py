@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.driver.answering import answer_lines, end
 from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.worker_server import answer_lines, end
 from streamkeeper.inspection.state_export import export_state
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.drill import ExportAnswer, ExportRequest

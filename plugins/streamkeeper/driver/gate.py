@@ -15,7 +15,7 @@ from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import DriverChannel
-from streamkeeper.driver.spans import Timings
+from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import Fenced, StoreUnavailable
 from streamkeeper.model.job_state import JobState

@@ -23,8 +23,8 @@ from streamkeeper.driver.lease import Heartbeat, Lease
 from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.serving import Serving
 from streamkeeper.driver.session import Session, session_conf, start_session
-from streamkeeper.driver.spans import Timings
 from streamkeeper.driver.taking_over import DriverContext
+from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.hidden_secrets import hide_secrets
@@ -190,7 +190,7 @@ class Driver:
         asked, spec = self._spec.gather, self._spec
         if asked is None:
             return None
-        from streamkeeper.driver.gathering import Subject, gather_evidence
+        from streamkeeper.driver.evidence_collection import Subject, gather_evidence
         from streamkeeper.driver.job_sessions import build_beside
 
         job = JobFile(root=str(root), entry=spec.entry, name=spec.job, params=spec.params, conf=spec.conf)

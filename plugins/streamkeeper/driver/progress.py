@@ -13,7 +13,7 @@ import pendulum
 from streamkeeper import clock
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.measuring import Meter, QueryProgress, SourceProgress, add_point
-from streamkeeper.driver.spans import Timings
+from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.coding import decoder_of

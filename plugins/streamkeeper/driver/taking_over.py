@@ -36,7 +36,7 @@ from streamkeeper.driver.newest_claims import keep_claim, see_claims
 from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.driver.session import Session
-from streamkeeper.driver.spans import Timings
+from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, SourceOutOfReach
 from streamkeeper.inspection import source_readers

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.health import of_care, of_drivers, of_faults, of_progress
+from streamkeeper.health import backup_rules, driver_rules, fault_rules, progress_rules
 from streamkeeper.health.rule import Rule
 from streamkeeper.model.health import JobLook, Severity, Symptom
 from streamkeeper.model.names import nearest
 
-RULES: tuple[Rule, ...] = (*of_faults.RULES, *of_drivers.RULES, *of_progress.RULES, *of_care.RULES)
+RULES: tuple[Rule, ...] = (*fault_rules.RULES, *driver_rules.RULES, *progress_rules.RULES, *backup_rules.RULES)
 _BY_ID = {rule.id: rule for rule in RULES}
 
 _BEHIND = frozenset({"stalled", "scheduling-delay", "batch-longer-than-trigger", "lag-seconds", "lag-growing"})

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.canonical_expressions import Meanings, Session
 from streamkeeper.inspection.fields import EXPLODED, EXPLODED_STEP
-from streamkeeper.inspection.meaning import Meanings, Session
 from streamkeeper.inspection.plan_parts import (
     attributes_in,
     attributes_not_null,
@@ -85,7 +85,8 @@ class Flow(msgspec.Struct, kw_only=True):
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """The input of one stateful operator. Meanings of columns are canonical expressions (``inspection.meaning``)."""
+    """The input of one stateful operator. Meanings of columns are canonical expressions
+    (``inspection.canonical_expressions``)."""
 
     keys: tuple[str, ...]
     """The grouping or join keys."""

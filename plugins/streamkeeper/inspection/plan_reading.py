@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.inspection.bundled_files import name_bundled_files
+from streamkeeper.inspection.canonical_expressions import Session
 from streamkeeper.inspection.lineage import Lineage
-from streamkeeper.inspection.meaning import Session
 from streamkeeper.inspection.normalised import normalised, without_seeds
 from streamkeeper.inspection.plan_tree import unnumbered
 from streamkeeper.inspection.plan_walker import PlanWalker

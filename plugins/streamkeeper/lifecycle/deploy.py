@@ -38,7 +38,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import Handover
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import FirstBacklog
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 
 LAG_GROWTH, LAG_FLOOR = 2, 1000
 """A release lags if more records wait than LAG_GROWTH times those at its first commit, and more than LAG_FLOOR."""

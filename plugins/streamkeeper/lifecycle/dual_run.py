@@ -13,7 +13,7 @@ from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import OutputsCompared
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 
 
 def shadow(observation: Observation) -> Decision:

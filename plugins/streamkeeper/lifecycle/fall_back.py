@@ -34,7 +34,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import Handover
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 
 _START_S = 10.0
 """Seconds that the reserve's processes may take to appear; no running query may wait for them for long."""

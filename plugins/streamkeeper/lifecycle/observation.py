@@ -9,7 +9,7 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.restarts import Cause
-from streamkeeper.model.ways import Reached
+from streamkeeper.model.transitions import Reached
 
 FAILURES = 2
 """One failure of a query may be chance. A release whose query fails this many times in a row is broken."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.model.operation import OperationState
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 
 
 def reasons_to_review(operation: OperationState) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from streamkeeper.model.journal import DesiredChanged
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest, Handover
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 
 KILL_S = 30.0
 """Seconds that the processes of a killed tree may take to disappear."""

@@ -12,8 +12,8 @@ from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.epoch_claim import KnownEpoch
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.incident import JobIncidents
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.standing import JobStatus
 
 FORMAT = 1
 PASS_OVERDUE_S = 180.0

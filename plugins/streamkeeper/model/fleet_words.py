@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from streamkeeper.model.fleet import QueryRow
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.quantities import least, most, tell_age
-from streamkeeper.model.standing import JobStatus
 
 
 def tell_status(standing: JobStatus) -> str:

@@ -15,7 +15,7 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.ways import QueryTransition
+from streamkeeper.model.transitions import QueryTransition
 
 FORMAT = 1
 

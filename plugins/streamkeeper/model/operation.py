@@ -17,7 +17,7 @@ from streamkeeper.model.step_results import (
     StateKept,
     VersionsRestored,
 )
-from streamkeeper.model.ways import QueryTransition
+from streamkeeper.model.transitions import QueryTransition
 
 
 class OperationState(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,8 +25,8 @@ from streamkeeper.operations.deploy import Deploy, OnOpen
 from streamkeeper.operations.deploy_acts import release_before
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.placement import check_placement
 from streamkeeper.operations.repeated_requests import as_asked
-from streamkeeper.operations.whereabouts import check_placement
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import read_object
 

@@ -13,7 +13,7 @@ from streamkeeper.compatibility.observations import has_other_topics
 from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
-from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_transitions
+from streamkeeper.lifecycle.transition_choice import Boundary, QueryFacts, choose_transitions
 from streamkeeper.model.checkpoint_version import topics_at
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
@@ -26,7 +26,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release_conf import check_described_confs
 from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
 from streamkeeper.operations.input_access import unseen_input

@@ -8,7 +8,7 @@ from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, 
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.old_input import GoesBack, told_old_input

@@ -10,7 +10,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.checkpoint_version import EpochState
 from streamkeeper.model.control import DriverState, DriverStatus
-from streamkeeper.model.ways import Reached
+from streamkeeper.model.transitions import Reached
 
 _DEFAULT_MEMORY = "1g"
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}

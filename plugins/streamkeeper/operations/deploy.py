@@ -43,7 +43,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_request
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Reached, Transition
+from streamkeeper.model.transitions import Reached, Transition
 from streamkeeper.operations.approval import right_of
 from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs, unknown_operation
@@ -53,9 +53,9 @@ from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.operations.missing_input import missing_to_fall_back
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import observe
+from streamkeeper.operations.placement import must_see, running_instances
 from streamkeeper.operations.registered import must_know_commits
 from streamkeeper.operations.repeated_requests import must_be_the_same
-from streamkeeper.operations.whereabouts import must_see, running_instances
 from streamkeeper.registry.control import Control
 
 POLL_S = 0.1

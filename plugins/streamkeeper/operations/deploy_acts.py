@@ -66,7 +66,7 @@ from streamkeeper.model.step_results import (
     VersionsRestored,
     step_done,
 )
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots

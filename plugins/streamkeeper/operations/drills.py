@@ -18,9 +18,9 @@ from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.drill import DrillAnswer, DrillRequest
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import DrillResult, Snapshot
-from streamkeeper.operations.asking import DriverDied, ask_driver
 from streamkeeper.operations.installation import Installation, Resolver
 from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.worker_client import DriverDied, ask_driver
 from streamkeeper.registry.bundles import unpack_job
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore

@@ -7,7 +7,7 @@ from pathlib import Path
 from streamkeeper.errors import PermanentError, TemporaryError
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.drill import ExportAnswer, ExportRequest
-from streamkeeper.operations.asking import DriverDied, ask_driver
+from streamkeeper.operations.worker_client import DriverDied, ask_driver
 
 _MODULE = "streamkeeper.driver.export"
 

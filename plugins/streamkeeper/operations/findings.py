@@ -9,7 +9,7 @@ from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.operation import OperationState
-from streamkeeper.model.ways import QueryTransition
+from streamkeeper.model.transitions import QueryTransition
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import release_of
 from streamkeeper.operations.job_versions import released_version

@@ -25,10 +25,10 @@ from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.faults import read_fault
 from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory
 from streamkeeper.model.health import AskedPerson, CheckpointLook
+from streamkeeper.model.job_status import JobStatus, find_standing
 from streamkeeper.model.known_checkpoint import commits_of, known_checkpoint
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.signals import HistoryPoint
-from streamkeeper.model.standing import JobStatus, find_standing
 from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_knows
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
@@ -36,8 +36,8 @@ from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.lost_jobs import find_lost, find_lost_jobs
 from streamkeeper.operations.outdated import find_outdated_epochs
 from streamkeeper.operations.overview import recorded_jobs
+from streamkeeper.operations.placement import find_disk
 from streamkeeper.operations.snapshot_ages import look_at_snapshots, newest_snapshots
-from streamkeeper.operations.whereabouts import find_disk
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal

@@ -16,7 +16,7 @@ from streamkeeper.metrics import Fleet, JobSample
 from streamkeeper.model.control import DriverStatus
 from streamkeeper.model.fleet import FleetIndex, JobRow, SnapshotFacts
 from streamkeeper.model.health import BackupLook
-from streamkeeper.model.standing import JobStatus
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import job_overview, recorded_jobs
 from streamkeeper.registry.control import Control

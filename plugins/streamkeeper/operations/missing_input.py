@@ -26,7 +26,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.serving import OutputSegment
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.input_access import unseen_input
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import find_foreign, find_version_loss, known_version, stored_manifests

@@ -10,9 +10,9 @@ from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.redaction import redact
 from streamkeeper.model.secret_references import MASK, find_references, resolve, substitute
 from streamkeeper.operations.installation import Installation
-from streamkeeper.sinks.asking import ask_output
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.sinks.output_lookup import ask_output
 
 
 def takes_again(kind: str) -> str:

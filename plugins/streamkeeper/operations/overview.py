@@ -9,13 +9,13 @@ from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.faults import read_fault
 from streamkeeper.model.job_state import JobState
+from streamkeeper.model.job_status import JobStatus, find_standing
 from streamkeeper.model.journal import DesiredChanged, JobForgotten
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.redaction import Structure, redact_value
 from streamkeeper.model.secret_names import literals_of
-from streamkeeper.model.standing import JobStatus, find_standing
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.lost_jobs import must_not_be_lost
 from streamkeeper.registry.control import Control

@@ -40,12 +40,12 @@ from streamkeeper.operations.ended_drivers import (
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated
 from streamkeeper.operations.overview import read_job, recorded_jobs
+from streamkeeper.operations.placement import find_disk, told_disk
 from streamkeeper.operations.registered import (
     find_foreign,
     find_version_loss,
     stored_manifests,
 )
-from streamkeeper.operations.whereabouts import find_disk, told_disk
 from streamkeeper.registry.fleet import write_prune
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.snapshots.catalogue import Catalogue, list_series

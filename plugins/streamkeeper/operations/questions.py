@@ -18,11 +18,11 @@ from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.health import Severity
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.markdown_text import escaped
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.notices import Message, runbook_link
 from streamkeeper.operations.overview import overview_of, told_error_of

@@ -18,8 +18,8 @@ from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.placement import must_see_drivers
 from streamkeeper.operations.replanning import copy_without_plans
-from streamkeeper.operations.whereabouts import must_see_drivers
 
 _DEFAULTS = DeployRequest(job="any")
 

@@ -19,7 +19,7 @@ from streamkeeper.model.names import check_name
 from streamkeeper.model.output_history import OutputHistory
 from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.whereabouts import find_disk, told_disk
+from streamkeeper.operations.placement import find_disk, told_disk
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.objects import read_manifest

@@ -23,7 +23,7 @@ from streamkeeper.operations.missing_input import (
     positions_since,
 )
 from streamkeeper.operations.old_input import GoesBack, told_old_input
-from streamkeeper.sinks.asking import reconcile
+from streamkeeper.sinks.output_lookup import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.verify import verify
 

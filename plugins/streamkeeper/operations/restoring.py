@@ -28,8 +28,8 @@ from streamkeeper.operations.outputs import ask, takes_again
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.version_acts import created_from, fill_version, free_version
-from streamkeeper.sinks.asking import reconcile
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.sinks.output_lookup import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show
 

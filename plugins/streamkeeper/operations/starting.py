@@ -22,8 +22,8 @@ from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import observe, on_record
+from streamkeeper.operations.placement import check_placement
 from streamkeeper.operations.registered import must_know_commits
-from streamkeeper.operations.whereabouts import check_placement
 from streamkeeper.registry.control import Control
 
 FIRST_COMMIT_S = 1800.0

@@ -16,8 +16,8 @@ from streamkeeper.operations.forgetting import is_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
 from streamkeeper.operations.overview import read_job, recorded_jobs
+from streamkeeper.operations.placement import find_disk, other_disk
 from streamkeeper.operations.registered import known_version, must_be_mine
-from streamkeeper.operations.whereabouts import find_disk, other_disk
 from streamkeeper.snapshots.anchor import query_id_of
 from streamkeeper.snapshots.capture import Origin
 

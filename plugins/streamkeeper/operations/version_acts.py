@@ -17,7 +17,7 @@ from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppoint
 from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.release import Release
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outdated import must_not_be_outdated

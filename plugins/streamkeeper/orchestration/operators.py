@@ -55,8 +55,8 @@ class BundleOperator(OpeningTask):
         ``open_deploy``. After these errors nothing is recorded."""
         from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.deploy import OnOpen
+        from streamkeeper.operations.dry_run_installation import leaves_nothing, place_name, place_of
         from streamkeeper.operations.forgetting import told_forgotten
-        from streamkeeper.operations.trying_out import leaves_nothing, place_name, place_of
 
         asked, operation, installation = self.asked(context), self.own_operation(context), load_installation()
         request = read_request(asked, requested_by=triggered_by(context), rollback=self.rollback)
@@ -328,7 +328,7 @@ class FinishOperator(StepOperator):
 
     def _clear_place(self) -> None:
         """Remove the private place of a dry run, if it had one. The report stays stored with the run."""
-        from streamkeeper.operations.trying_out import clear_place
+        from streamkeeper.operations.dry_run_installation import clear_place
 
         if self.tried_out:
             clear_place(self._installation(), self.job)

@@ -158,7 +158,7 @@ class StreamkeeperTask(BaseOperator):
 
         After the last chance the task continues here, because part of its work is possible on any machine.
         """
-        from streamkeeper.operations.whereabouts import check_placement
+        from streamkeeper.operations.placement import check_placement
 
         if self.has_chances():
             check_placement(installation, installation.journal(job, "reader").state())
@@ -283,7 +283,7 @@ class OperationTask(StreamkeeperTask):
             raise NotFound(error.message, hint=hint) from None
 
     def _installation(self) -> Installation:
-        from streamkeeper.operations.trying_out import place_of
+        from streamkeeper.operations.dry_run_installation import place_of
 
         return place_of(load_installation(), self.tried_out) if self.tried_out else load_installation()
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from streamkeeper import clock
 from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
 from streamkeeper.model.fleet_words import tell_status
-from streamkeeper.model.standing import JobStatus
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.operations.installation import Installation
 from streamkeeper.pages.fleet_view import (
     COLUMNS,

@@ -18,9 +18,9 @@ from streamkeeper.model.fleet_words import (
     tell_verified,
 )
 from streamkeeper.model.health import Severity
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.names import shorten
 from streamkeeper.model.quantities import least, most, tell_age, total
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.model.step import label_of
 
 ROWS = 100

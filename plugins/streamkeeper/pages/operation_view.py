@@ -21,7 +21,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.redaction import Structure, change_texts
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.carriers import Carrier
 from streamkeeper.operations.operation_record import OperationRecord

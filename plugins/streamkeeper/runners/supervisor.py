@@ -27,7 +27,7 @@ import msgspec
 from streamkeeper import clock
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
-from streamkeeper.lifecycle.going_on import Verdict, may_go_on
+from streamkeeper.lifecycle.continuation import Verdict, may_go_on
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import (
     CLAIM,

@@ -15,7 +15,7 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.operation import OperationState
-from streamkeeper.model.ways import Transition
+from streamkeeper.model.transitions import Transition
 from streamkeeper.operations.approval import answer_approval
 from tests.integration.installation import OTHER_CODE, InstalledAirflow, Interrupted, Run, edited
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamkeeper.compatibility.assess import assess_evidence
-from streamkeeper.driver.gathering import Subject, gather_evidence
+from streamkeeper.driver.evidence_collection import Subject, gather_evidence
 from streamkeeper.driver.job_loading import build_queries
 from streamkeeper.model.control import Gather, LaunchMode, LaunchSpec
 from streamkeeper.model.evidence import Look

@@ -14,16 +14,16 @@ from rich.text import Text
 
 from streamkeeper import clock
 from streamkeeper.cli.command_results import JsonResult, reporting
-from streamkeeper.cli.given import Job, Json, load_read_only
+from streamkeeper.cli.common_options import Job, Json, load_read_only
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
 from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literals_of
-from streamkeeper.model.standing import JobStatus
 from streamkeeper.operations.old_input import list_old_input
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
 from streamkeeper.operations.overview_facts import Fact, Tone, overview_facts

@@ -12,8 +12,8 @@ from streamkeeper.model.control import LaunchMode, LaunchSpec
 from streamkeeper.model.journal import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
+from streamkeeper.operations.dry_run_installation import leaves_nothing, place_to_try_out
 from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
 from streamkeeper.runners.local_process import LocalProcessRunner
 from tests.operations.registered_job import JOB, Registered
 

@@ -16,8 +16,8 @@ from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdi
 from streamkeeper.model.manifest import Manifest, Source
 from streamkeeper.model.recovery import Recovery
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.transitions import QueryTransition, Transition
 from streamkeeper.model.trigger import parse_trigger
-from streamkeeper.model.ways import QueryTransition, Transition
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import cleaner_of
 

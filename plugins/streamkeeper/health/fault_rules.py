@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.health.of_drivers import faults, find_told
+from streamkeeper.health.driver_rules import faults, find_told
 from streamkeeper.health.rule import Found, Rule, should_run
 from streamkeeper.model.control import ExitCode
 from streamkeeper.model.faults import Fault

@@ -6,7 +6,7 @@ import pytest
 
 from streamkeeper.errors import TemporaryError
 from streamkeeper.operations import exporting
-from streamkeeper.operations.asking import DriverDied, ask_driver
+from streamkeeper.operations.worker_client import DriverDied, ask_driver
 
 
 def test_a_driver_that_was_killed_is_told_from_one_that_refused() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.lifecycle.going_on import may_go_on
+from streamkeeper.lifecycle.continuation import may_go_on
 from streamkeeper.model.control import CommandKind, DriverState
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import (

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 
 from streamkeeper.lifecycle.steps import path
-from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_transitions
+from streamkeeper.lifecycle.transition_choice import Boundary, QueryFacts, choose_transitions
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
-from streamkeeper.model.ways import QueryTransition, Transition
+from streamkeeper.model.transitions import QueryTransition, Transition
 from tests.compatibility.manifests import AGGREGATE, STATEFUL, with_source
 
 

@@ -20,13 +20,13 @@ from streamkeeper.operations.backup import back_up, lateness_of
 from streamkeeper.operations.deaths import state_death
 from streamkeeper.operations.deploy import Deploy, OnOpen, ProgressKind
 from streamkeeper.operations.diagnosing import diagnose_job
+from streamkeeper.operations.dry_run_installation import place_name, place_of
+from streamkeeper.operations.placement import check_placement
 from streamkeeper.operations.pruning import plan_prune, tell_run
 from streamkeeper.operations.recovering import Asked, open_recovery
 from streamkeeper.operations.registered import recorded_findings
 from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.targets import query_target
-from streamkeeper.operations.trying_out import place_name, place_of
-from streamkeeper.operations.whereabouts import check_placement
 from streamkeeper.runners.machine import this_machine
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
