@@ -16,7 +16,8 @@ from streamkeeper.model.control import DriverState, ExitCode
 
 exec(sys.argv[1])
 log_line("still told")
-end_process(Ending(DriverState.DRAINED, ExitCode.DRAINED), session=None, board=None, line=None, scratch=None)
+ending = Ending(DriverState.DRAINED, ExitCode.DRAINED)
+end_process(ending, session=None, status_reporter=None, channel=None, scratch=None)
 """
 
 
