@@ -28,7 +28,12 @@ SWAPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 LARGEST = 10
 """Larger constants are spans and sizes: one more or less changes no rule."""
-SPEAKING = frozenset({"say", "_say", "print", "echo", "warn", "warning", "info", "debug", "error", "exception", "cast"})
+SPEAKING = frozenset(
+    {
+        *("make_decision", "log", "_log", "say", "_say", "print", "echo", "warn", "warning", "info", "debug", "error"),
+        *("exception", "cast"),
+    }
+)
 TEXT_ARGUMENTS = frozenset({"indent", "level", "stacklevel", "ndigits"})
 
 

@@ -77,7 +77,7 @@ def test_a_literal_deep_inside_is_part_of_digest_and_meaning() -> None:
     one, same, other = deep_plan(3000, 7), deep_plan(3000, 7), deep_plan(3000, 8)
     assert structure_digest(one) == structure_digest(same) != structure_digest(other)
     assert normalised("plan", one) == normalised("plan", same) != normalised("plan", other)
-    meanings = [Lineage(each, [], Session()).meaning(1) for each in (one, same, other)]
+    meanings = [Lineage(each, [], Session()).canonical(1) for each in (one, same, other)]
     assert meanings[0] == meanings[1] != meanings[2]
 
 

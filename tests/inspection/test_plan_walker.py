@@ -50,7 +50,7 @@ def told(spark: SparkSession, sql: str) -> tuple[object, ...]:
     tree = walker.walk(walker.optimized(spark.sql(sql)._jdf.queryExecution().analyzed()))
     lineage = Lineage(tree, [], Session())
     assert not lineage.unknown
-    return tuple(lineage.meaning(each) for each in lineage.output.columns), lineage.output.rows, lineage.output.shape
+    return tuple(lineage.canonical(each) for each in lineage.output.columns), lineage.output.rows, lineage.output.shape
 
 
 def test_functions_of_sparks_registry_are_told_apart_by_each_of_their_literals(walk: FunctionWalk) -> None:
