@@ -1,6 +1,7 @@
 """What every kind of source with a promise is held to: the check, handover, rebuild, restore and the watch rest on it.
 
-``SourceKindContract`` is about the declaration alone, ``SourceContract`` about a real source that Spark reads.
+``SourceKindContract`` is about the declaration alone, ``SourceContract`` about a source that is read, also a simulated
+one, and ``ObservedSourceContract`` about a real source.
 """
 
 from __future__ import annotations
@@ -189,6 +190,10 @@ class Place(Protocol):
     def take_away(self, checkpoint: Path) -> None:
         """Let a checkpoint be missing from now on."""
 
+
+class ObservedPlace(Place, Protocol):
+    """An input whose servers or folders answer between two batches."""
+
     def lose(self, rows: int) -> None:
         """Let the first rows be missing from now on."""
 
@@ -252,7 +257,20 @@ class SourceContract:
         place.put(["e", "f"])
         assert place.run(tmp_path / "new") == {1: ["c", "d"], 2: ["e", "f"]}
 
-    def test_a_version_without_a_batch_starts_where_another_has_ended(self, place: Place, tmp_path: Path) -> None:
+    def test_a_rebuilt_version_begins_where_the_other_began(self, place: Place, tmp_path: Path) -> None:
+        """Where that is recorded; else it begins with all that is there, which is the same."""
+        place.put(["a", "b", "c", "d"])
+        place.run(tmp_path / "old")
+        seed_beginning(place.tree(tmp_path / "old"), place.tree(tmp_path / "new"), query_id=_NEW_ID)
+        assert place.run(tmp_path / "new") == {0: ["a", "b"], 1: ["c", "d"]}
+
+
+class ObservedSourceContract(SourceContract):
+    """Run against a ``place`` of a real source, which records where it starts and answers between two batches."""
+
+    def test_a_version_without_a_batch_starts_where_another_has_ended(
+        self, place: ObservedPlace, tmp_path: Path
+    ) -> None:
         """Its first batch is batch 0, with what came after."""
         place.put(["a", "b", "c", "d"])
         place.run(tmp_path / "old")
@@ -261,14 +279,7 @@ class SourceContract:
         place.put(["e", "f"])
         assert place.run(tmp_path / "new") == {0: ["c", "d"], 1: ["e", "f"]}
 
-    def test_a_rebuilt_version_begins_where_the_other_began(self, place: Place, tmp_path: Path) -> None:
-        """Where that is recorded; else it begins with all that is there, which is the same."""
-        place.put(["a", "b", "c", "d"])
-        place.run(tmp_path / "old")
-        seed_beginning(place.tree(tmp_path / "old"), place.tree(tmp_path / "new"), query_id=_NEW_ID)
-        assert place.run(tmp_path / "new") == {0: ["a", "b"], 1: ["c", "d"]}
-
-    def test_what_waits_is_counted(self, place: Place, tmp_path: Path) -> None:
+    def test_what_waits_is_counted(self, place: ObservedPlace, tmp_path: Path) -> None:
         """Nothing after a run, and then what has come since."""
         place.put(["a", "b"])
         place.run(tmp_path)
@@ -276,7 +287,7 @@ class SourceContract:
         place.put(["c", "d", "e"])
         assert _waiting(place.look(tmp_path)) == 3
 
-    def test_input_that_is_gone_is_found(self, place: Place, tmp_path: Path) -> None:
+    def test_input_that_is_gone_is_found(self, place: ObservedPlace, tmp_path: Path) -> None:
         """A rebuild would miss it, and so is told; nothing is told while all is there."""
         place.put(["a", "b", "c", "d"])
         place.run(tmp_path)

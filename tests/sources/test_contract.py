@@ -19,7 +19,7 @@ from streamkeeper.inspection.source_readers import missing_after, reader_of
 from streamkeeper.sources import known_sources
 from streamkeeper.sources.contract import SourceLook
 from tests.checkpoints.real_queries import CONF
-from tests.contracts.source_contract import ROWS_A_BATCH, Batches, Place, SourceContract
+from tests.contracts.source_contract import ROWS_A_BATCH, Batches, ObservedPlace, ObservedSourceContract
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -128,26 +128,26 @@ class Topic(Streamed):
 
     def missing(self, checkpoint: Path) -> str:
         found = missing_after(self._query(), self.tree(checkpoint), None)
-        return "; ".join(f"{source}: {gap.told}" for source, gaps in found.items() for gap in gaps)
+        return "; ".join(f"{source}: {gap.sentence}" for source, gaps in found.items() for gap in gaps)
 
     def _query(self) -> Any:
         return SimpleNamespace(name="q", df=self.read(self._spark))
 
 
-class TestFiles(SourceContract):
+class TestFiles(ObservedSourceContract):
     """A local directory."""
 
     @pytest.fixture
-    def place(self, spark: SparkSession, tmp_path: Path) -> Place:
+    def place(self, spark: SparkSession, tmp_path: Path) -> ObservedPlace:
         return Files(spark, tmp_path)
 
 
 @pytest.mark.kafka
-class TestKafka(SourceContract):
+class TestKafka(ObservedSourceContract):
     """A broker on this machine."""
 
     @pytest.fixture
-    def place(self, spark: SparkSession, kafka: KafkaBroker) -> Place:
+    def place(self, spark: SparkSession, kafka: KafkaBroker) -> ObservedPlace:
         return Topic(spark, kafka)
 
 
