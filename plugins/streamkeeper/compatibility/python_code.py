@@ -49,12 +49,13 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     Such code determines the state, and the effect of a change of the code on the state is unknown.
     """
     names: dict[CodeChange, list[str]] = {}
+    others_moved = _others_moved(old, new)
     for name, had, has in _changed(old, new, BELOW_STATE):
         if not is_rows(name) and not _is_carried(name, old, new):
             changed = code_change(name, *_that_call(name, had, has, old, new))
             settings = "; ".join(settings_apart(old, new)) if changed.evidence == NO_PART else ""
             shown = changed._replace(evidence=f"{_SAME_TEXT} {settings}") if settings else changed
-            if None in (had, has) and _others_moved(old, new):
+            if None in (had, has) and others_moved:
                 shown = shown._replace(evidence=f"{shown.evidence}; {_MOVED}")
             names.setdefault(shown, []).append(function_called(name, new))
     for changed, functions in names.items():

@@ -58,7 +58,7 @@ class PlaceChange(Enum):
     WIDENED = "widened"
     """Everything read so far is certainly still read, with more beside it."""
     OTHER = "other"
-    """Offsets of the old place mean nothing at the new one, as far as is known."""
+    """Nothing shows that offsets of the old place are valid at the new one."""
 
 
 class Gap(msgspec.Struct, frozen=True):

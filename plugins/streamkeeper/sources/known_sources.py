@@ -184,7 +184,7 @@ def offset_line(offset: str) -> str | None:
 
 
 def position_of(offset: str, start: str | None = None) -> SourcePosition:
-    """Return the position of an offset, as far as it follows from the offset alone.
+    """Return the position that an offset determines without the checkpoint.
 
     ``start``: where the source started, as one line; None if that is not recorded.
     """
@@ -195,7 +195,7 @@ def position_of(offset: str, start: str | None = None) -> SourcePosition:
 
 
 def position_key(offset: str) -> str:
-    """Return a text that equal positions share, as far as they follow from their offsets alone."""
+    """Return a text that is the same for offsets that determine equal positions without the checkpoint."""
     kind = kind_of_offset(offset)
     return kind.position_key(offset) if kind is not None else offset
 

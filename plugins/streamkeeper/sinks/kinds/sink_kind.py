@@ -23,7 +23,7 @@ class ClientError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkKind:
-    """A kind of sink, as far as it is known without a database client or Spark."""
+    """The facts about a kind of sink that need neither a database client nor Spark."""
 
     name: str
     """The kind's name in a manifest."""
