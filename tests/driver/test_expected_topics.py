@@ -114,6 +114,34 @@ def test_a_topic_that_was_not_approved_is_compared(tmp_path: Path) -> None:
     assert expected(job, tmp_path / "v0001", approved=True, ids=APPROVED, now=both) == both
 
 
+@pytest.mark.parametrize(("answer", "claimed"), [({}, OLD), (OLD | {"new": "n"}, OLD | {"new": "n"})])
+def test_a_claim_records_the_expected_ids_if_the_brokers_are_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, str], claimed: dict[str, str]
+) -> None:
+    """Otherwise a later start of the version, and a fall-back, would compare with none."""
+    seen: list[dict[str, str]] = []
+
+    def claim(*_: object, topics: dict[str, str], **__: object) -> tuple[None, None]:
+        seen.append(topics)
+        return None, None
+
+    job, nothing = state(("op1", "first", "v0001", OLD)), lambda *_, **__: None
+    for name, value in (
+        ("checkpoint_of", lambda *_: LocalTree(tmp_path / "v0001")),
+        ("_topics_of", lambda *_, **__: answer),
+        ("claim_and_fence", claim),
+        *((each, nothing) for each in ("_known", "must_be_there", "_accepted_loss", "_behind_its_gate")),
+    ):
+        monkeypatch.setattr(taking_over, name, value)
+    context: Any = SimpleNamespace(
+        channel=SimpleNamespace(look=lambda: job), spec=SimpleNamespace(checkpoints="", rehearse_on={})
+    )
+    order: Any = SimpleNamespace(operation="op2", versions={}, other_topics=(), approved_topics={})
+    planned: Any = SimpleNamespace(query=SimpleNamespace(name="q"))
+    taking_over.take_over(context, planned, order)
+    assert seen == [claimed]
+
+
 @pytest.mark.parametrize(("must_answer", "passing"), [(True, True), (True, False), (False, True)])
 def test_a_takeover_without_recorded_ids_waits_for_the_brokers(
     monkeypatch: pytest.MonkeyPatch, must_answer: bool, passing: bool

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from streamkeeper.compatibility import observations
 from streamkeeper.errors import OperationRefused
+from streamkeeper.model.control import CommandKind
 from streamkeeper.model.evidence import Look
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.journal import ApprovalAnswered, Assessed, InstanceAppointed, ReleasePromoted, StepDone
@@ -20,6 +21,7 @@ from streamkeeper.operations.approval import check_drift
 from streamkeeper.operations.assessing import assess_candidate, find_transitions
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.registry.control import Control
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 OLD, NEW, NEWER = ({"sales": each} for each in ("old", "new", "newer"))
@@ -150,3 +152,11 @@ def test_a_rollback_that_leaves_the_topic_asks_nobody(job: Registered) -> None:
         request = DeployRequest(job=JOB, release="r0001", rollback=rollback)
         asked = NEW if assessing._has_other_topics(forward, QUERY) else None
         assert assessing._with_losses(QueryTransition(way=way), None, asked, request).other_topics is asks
+
+
+def test_an_order_names_the_approved_topics(job: Registered) -> None:
+    """A query without recorded ids is named, too: its order has none."""
+    control = Control(job.installation.store, JOB, "op-candidate")
+    sent = control.send(CommandKind.GO, "op2", {QUERY: "v0001"}, other_topics={QUERY: NEW, "older": {}})
+    assert (sent.other_topics, sent.approved_topics) == ((QUERY, "older"), {QUERY: NEW})
+    assert control.commands(0)[-1] == sent
