@@ -24,8 +24,8 @@ from harness.places import ROOT
 from harness.remote_servers import PodServers
 from harness.waiting import wait_for
 from harness.yarn_server import YarnServer
-from streamkeeper.hadoop_conf import hadoop_user
 from streamkeeper.runners.yarn_rest import ResourceManager
+from streamkeeper.system.hadoop_conf import hadoop_user
 
 _PLAIN = "BENCH_PLAIN_POD"
 

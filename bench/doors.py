@@ -27,11 +27,11 @@ from harness.bed import Bed, fresh_bed
 from harness.checkout import read_origin
 from harness.places import ROOT
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.finding import Assessment
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.request import DeployRequest, Handover, Strategy
-from streamkeeper.model.step import Step
-from streamkeeper.operations.deploy import Deploy
+from streamkeeper.model.manifests.finding import Assessment
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.registry.objects import read_object
 
 JOB = "doors"

@@ -26,7 +26,7 @@ from bench.report import write_report
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
 from harness.waiting import wait_for
-from streamkeeper.model.control import DriverStatus
+from streamkeeper.model.protocol.control import DriverStatus
 from streamkeeper.registry.control import Control
 
 JOB = "sales_totals"

@@ -26,7 +26,7 @@ from harness.ledger import Totals, compare_totals, expected_totals
 from harness.places import ROOT
 from harness.remote_servers import RemoteServers, remote_servers
 from harness.waiting import wait_for
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.liveness import Life
 
 JOB = "sales_totals"
 _RESULTS = ROOT / "bench/results/executor-blows.jsonl"

@@ -16,9 +16,9 @@ from typing import get_args
 import msgspec
 
 from harness.places import ROOT
-from streamkeeper.model.control import CommandKind
-from streamkeeper.model.incident import IncidentRecord
-from streamkeeper.model.journal import Record
+from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.records.journal import Record
+from streamkeeper.model.watch.incident import IncidentRecord
 
 _AWAY = "drivers elsewhere are struck by seeds alone"
 _NEWER = "newer than the last run of the named points"

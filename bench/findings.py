@@ -35,7 +35,7 @@ from bench.matrix.truth import Bench, request_of
 from harness.kafka_broker import KafkaBroker, has_jars
 from harness.places import ROOT
 from streamkeeper.compatibility.report import render_text
-from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Verdict
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Verdict
 
 RECORDS = (ROOT / "bench/results/fuzz.jsonl", ROOT / "bench/results/matrix.jsonl")
 

@@ -29,8 +29,9 @@ from harness.places import ROOT
 from harness.rest import AirflowApi
 from harness.waiting import wait_for
 from streamkeeper.errors import TemporaryError
-from streamkeeper.model.checkpoint_version import CheckpointVersion
-from streamkeeper.model.fleet import (
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.checkpoint_version import CheckpointVersion
+from streamkeeper.model.watch.fleet import (
     FleetIndex,
     JobFacts,
     JobMemory,
@@ -39,10 +40,9 @@ from streamkeeper.model.fleet import (
     QueryRow,
     SnapshotFacts,
 )
-from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.job_status import JobStatus
-from streamkeeper.model.liveness import Life
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.app import make_app
 from streamkeeper.pages.viewer import Viewer
 from streamkeeper.registry.fleet import write_index

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from streamkeeper.definition import load_job, validate_params
+from streamkeeper.authoring.definition import load_job, validate_params
 from streamkeeper.driver.session import session_conf
 from streamkeeper.sinks.contract import SinkContext
 

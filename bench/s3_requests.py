@@ -31,7 +31,7 @@ from harness.fault_proxy import FaultProxy, Heard, fault_proxy
 from harness.places import ROOT
 from harness.s3_server import FIRST_BUCKET, s3_server
 from harness.waiting import wait_for
-from streamkeeper.definition import load_job, validate_params
+from streamkeeper.authoring.definition import load_job, validate_params
 from streamkeeper.driver.session import session_conf, start_session
 from streamkeeper.jvm.create_only import MANAGER
 from streamkeeper.sinks.contract import SinkContext

@@ -32,7 +32,7 @@ from harness.ledger import Account, compare_events, compare_totals, expected_tot
 from harness.outputs import read_event_ids, read_totals
 from harness.places import ROOT
 from harness.waiting import wait_for
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 
 TOTALS, COPIES = JOBS = ("sales_totals", "event_copy")
 HASTE = ("--drain-s", "30", "--first-commit-s", "120", "--probation-batches", "2", "--reason", "a soak")

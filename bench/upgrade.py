@@ -27,8 +27,8 @@ from harness.outputs import read_event_ids, read_totals
 from harness.places import ROOT
 from harness.waiting import wait_for
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.control import DriverState
-from streamkeeper.model.finding import Assessment
+from streamkeeper.model.manifests.finding import Assessment
+from streamkeeper.model.protocol.control import DriverState
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import read_object
 

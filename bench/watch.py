@@ -25,8 +25,10 @@ from bench.report import write_report
 from harness.places import ROOT
 from harness.s3_server import FIRST_BUCKET, s3_server
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import DriverState, DriverStatus, ProcessRecord, QueryStatus
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
+from streamkeeper.model.protocol.control import DriverState, DriverStatus, ProcessRecord, QueryStatus
+from streamkeeper.model.protocol.signals import QuerySignals
+from streamkeeper.model.records.journal import (
     CheckpointVersionCreated,
     Entry,
     EpochClaimed,
@@ -43,13 +45,11 @@ from streamkeeper.model.journal import (
     StartOffsetsKnown,
     StepDone,
 )
-from streamkeeper.model.journal_keys import entry_key
-from streamkeeper.model.release import Environment, Release, ReleaseContent
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.signals import QuerySignals
-from streamkeeper.model.snapshot import Snapshot, series_key
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.model.records.journal_keys import entry_key
+from streamkeeper.model.records.snapshot import Snapshot, series_key
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import read_process

@@ -14,11 +14,11 @@ from harness.airflow_process import Airflow
 from harness.forms import DAG
 from harness.system import System, Tell
 from streamkeeper.errors import DeployFailed, StillWaiting
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.operation import OperationState
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.model.transitions import Transition
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):

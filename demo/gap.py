@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Entry, EpochClaimed, InstanceEnded, Outcome, StepDone
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import Entry, EpochClaimed, InstanceEnded, Outcome, StepDone
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import Transition
 from streamkeeper.registry.journal import Journal
 
 

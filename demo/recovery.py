@@ -13,11 +13,11 @@ from harness.forms import SALES_TOTALS
 from harness.system import System, Tell
 from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
-from streamkeeper.model.health import Severity
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.snapshot import series_of_query
-from streamkeeper.model.transitions import Transition
-from streamkeeper.operations.targets import query_target
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.snapshot import series_of_query
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.watch.health import Severity
+from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.snapshots.catalogue import Catalogue
 

@@ -13,7 +13,7 @@ from harness.remote_servers import Whereabouts
 from harness.system import System
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput, StillWaiting
-from streamkeeper.model.setting_variables import SECRET_PREFIX
+from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
 
 _SERVERS = "servers"
 _START_S = 180.0

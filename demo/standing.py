@@ -12,7 +12,7 @@ from harness.airflow_process import HOST
 from harness.forms import DAG, JOBS, deploy_conf
 from harness.places import Places
 from harness.system import PRODUCER, System
-from streamkeeper.page_address import page_address
+from streamkeeper.pages.page_address import page_address
 
 
 def bring_up(places: Places, screen: Screen, *, port: int) -> None:

@@ -19,7 +19,7 @@ import msgspec
 from harness.processes import StartedProcess, StartedProcesses, children_of, free_ports, is_running
 from harness.rest import AirflowApi
 from streamkeeper.errors import InvalidInput, StillWaiting, TemporaryError
-from streamkeeper.private_files import make_folders
+from streamkeeper.system.private_files import make_folders
 
 NAME = "airflow"
 HOST = "127.0.0.1"

@@ -16,7 +16,7 @@ import psutil
 
 from harness.places import ROOT
 from harness.producer import prepare, produce
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 
 COMMAND = ("-m", "streamkeeper.cli.main")
 """What Python starts the ``streamkeeper`` command by."""

@@ -16,7 +16,7 @@ from harness.processes import StartedProcess, StartedProcesses, is_running
 from harness.rest import AirflowApi
 from harness.waiting import wait_for
 from streamkeeper.errors import TemporaryError
-from streamkeeper.private_files import make_folders
+from streamkeeper.system.private_files import make_folders
 
 SHARED = "default"
 """The queue that every worker serves."""

@@ -28,7 +28,7 @@ from harness.node_files import bridged, containerd_toml, kubelet_configuration
 from harness.node_images import IMAGE, pack_images
 from harness.processes import free_ports
 from streamkeeper.errors import InvalidInput, NotFound, StillWaiting
-from streamkeeper.java import find_java
+from streamkeeper.system.java import find_java
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = Path(sys.prefix) / "kubernetes"

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.model.setting_variables import SECRET_PREFIX
-from streamkeeper.private_files import make_folders
+from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
+from streamkeeper.system.private_files import make_folders
 
 ROOT = Path(__file__).resolve().parents[1]
 WAREHOUSE_VARIABLE = "DEMO_WAREHOUSE"

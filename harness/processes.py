@@ -20,7 +20,7 @@ import msgspec
 import psutil
 
 from streamkeeper.errors import InvalidInput, StillWaiting
-from streamkeeper.private_files import make_folders, opener, write_file
+from streamkeeper.system.private_files import make_folders, opener, write_file
 
 T = TypeVar("T", str, bytes)
 

@@ -30,8 +30,8 @@ from harness.spark_cluster import SparkCluster, spark_cluster
 from harness.variables import set_variables
 from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import NotFound
-from streamkeeper.model.setting_variables import SECRET_PREFIX
-from streamkeeper.private_files import write_file
+from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
+from streamkeeper.system.private_files import write_file
 
 S3, YARN = "s3", "yarn"
 _ON_S3 = f"s3a://{FIRST_BUCKET}/checkpoints"

@@ -17,7 +17,7 @@ import pyspark
 
 from harness.processes import free_ports
 from harness.waiting import wait_for
-from streamkeeper.java import find_java
+from streamkeeper.system.java import find_java
 
 _READY_S = 60.0
 _JVM = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")

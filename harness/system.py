@@ -14,9 +14,9 @@ from harness.places import ROOT, Places
 from harness.processes import StartedProcess, StartedProcesses, is_running
 from harness.waiting import wait_until
 from streamkeeper.errors import StillWaiting
-from streamkeeper.model.control import CommandKind
-from streamkeeper.model.liveness import Life
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 

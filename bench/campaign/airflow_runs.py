@@ -42,10 +42,10 @@ from harness.rest import AirflowApi
 from harness.system import System
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput, TemporaryError
-from streamkeeper.model.journal import About
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.step import Step, label_of
-from streamkeeper.operations.approval import asked_about
+from streamkeeper.model.records.journal import About
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step, label_of
+from streamkeeper.operations.deploys.approval import asked_about
 
 RUN_S = 1200.0
 """How long a DAG run may take, whatever dies, on a machine that others use too."""

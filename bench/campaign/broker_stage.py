@@ -21,7 +21,7 @@ from harness.ledger import Account, compare_events
 from harness.outputs import read_event_ids
 from harness.topic_feed import read_events
 from harness.topic_ledger import counts_so_far, read_counts
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
 
 AWAY_S = (2.0, 20.0)
 LONG_AWAY_S = (8.0, 20.0)

@@ -18,9 +18,9 @@ from harness.bed import COMMAND, Bed
 from harness.ledger import Account
 from harness.places import ROOT
 from harness.waiting import wait_for
-from streamkeeper.model.control import DriverState
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.registry.control import Control
 
 JOB = "ledgers"

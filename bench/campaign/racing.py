@@ -22,7 +22,7 @@ from harness.outputs import read_totals
 from harness.places import ROOT
 from harness.producer import SALES, write_whole
 from harness.waiting import wait_for
-from streamkeeper.model.control import DriverStatus
+from streamkeeper.model.protocol.control import DriverStatus
 from streamkeeper.registry.control import Control
 
 JOB, QUERY = "sales_totals", "totals"

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import TracebackType
 
 from streamkeeper.lifecycle.steps import current_step
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
 
 _POLL_S = 0.1
 

@@ -24,10 +24,10 @@ from harness.ledger import Account
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import About, FallBackDecided
-from streamkeeper.model.operation import OperationState
-from streamkeeper.operations.approval import asked_about
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import About, FallBackDecided
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.operations.deploys.approval import asked_about
 
 HASTE = ("--drain-s", "20", "--first-commit-s", "120", "--probation-batches", "2", "--probation-s", "120")
 PATIENCE = ("--catch-up-s", "120", "--approve-s", "120")

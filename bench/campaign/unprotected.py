@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 from bench.campaign.attacks.switches import OF_ATTACKS
 from bench.campaign.housekeeping.switches import OF_HOUSEKEEPING
 from bench.campaign.replacing import replace_in
-from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.runners.local_process import LocalProcessRunner
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def without_closing() -> None:
 
     The audit query's gate gets a point of its own: at another's, its function may be in the middle of a write.
     """
-    from streamkeeper.crash_points import crash_point
     from streamkeeper.driver.gate import Gate
+    from streamkeeper.system.crash_points import crash_point
 
     real = Gate.__call__
 
@@ -87,7 +87,7 @@ def without_lease() -> None:
 
 def without_death_proof() -> None:
     """A driver that was told to drain is taken for dead."""
-    from streamkeeper.model.control import CommandKind
+    from streamkeeper.model.protocol.control import CommandKind
     from streamkeeper.registry.control import Control
 
     real = LocalProcessRunner.observe
@@ -102,8 +102,8 @@ def without_death_proof() -> None:
 
 def with_stops() -> None:
     """Nothing is switched off: the writer of the totals' table gets a point between its gate and its database."""
-    from streamkeeper.crash_points import crash_point
     from streamkeeper.sinks.table import TableWriter
+    from streamkeeper.system.crash_points import crash_point
 
     real = TableWriter.write
 
@@ -153,7 +153,8 @@ def without_desired_state() -> None:
     """The watch takes every job for one that is to serve, and a start asks nobody whether it was stopped."""
     import msgspec
 
-    from streamkeeper.operations import job_facts, starting
+    from streamkeeper.operations.deploys import starting
+    from streamkeeper.operations.jobs import job_facts
 
     make, check = job_facts.make_facts, starting._must_be_possible
     job_facts.make_facts = lambda installation, state: msgspec.structs.replace(

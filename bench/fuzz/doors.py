@@ -36,10 +36,10 @@ from harness.bed import Bed, fresh_bed
 from harness.checkout import read_origin
 from harness.kafka_broker import KafkaBroker
 from harness.places import ROOT
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.release_conf import FIXED
-from streamkeeper.model.request import DeployRequest, Handover
-from streamkeeper.operations.deploy import Deploy
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.requests.request import DeployRequest, Handover
+from streamkeeper.model.settings.release_conf import FIXED
+from streamkeeper.operations.deploys.deploy import Deploy
 
 A_BASE = 2
 """How many pairs share a deployed job."""

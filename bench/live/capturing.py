@@ -18,7 +18,7 @@ import psutil
 
 from bench.live.query import session, totals
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.snapshot import Snapshot, Stamp
+from streamkeeper.model.records.snapshot import Snapshot, Stamp
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore

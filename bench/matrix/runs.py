@@ -19,11 +19,11 @@ import msgspec
 
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Job
 from bench.matrix.state_rows import read_state_rows
-from streamkeeper.definition import Query, load_job
+from streamkeeper.authoring.definition import Query, load_job
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.session import Session, session_conf, start_session
-from streamkeeper.model.release import ParamValue
-from streamkeeper.model.trigger import parse_trigger
+from streamkeeper.model.manifests.release import ParamValue
+from streamkeeper.model.manifests.trigger import parse_trigger
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.table import TableSink

@@ -24,7 +24,7 @@ from bench.matrix.record import Truth
 from bench.matrix.runs import ENTRY, Run, UnitRun, run_job, write_job
 from bench.matrix.topics import add_after, make_topics, params_of
 from harness.checkout import read_origin
-from streamkeeper.model.release import ParamValue
+from streamkeeper.model.manifests.release import ParamValue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

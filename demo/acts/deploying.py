@@ -7,8 +7,8 @@ from demo.deploys import Asked, StepReport
 from demo.killing import Victim, kill_and_watch
 from demo.releases import PARTITIONED, edit
 from harness.forms import EVENT_COPY, JOBS, SALES_TOTALS, deploy_conf
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.transitions import Transition
 
 
 def deploy_first(stage: Stage) -> list[StepReport]:

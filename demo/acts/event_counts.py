@@ -18,8 +18,8 @@ from demo.releases import edit
 from demo.topic import Topic, produced_events
 from harness.ledger import Account
 from harness.topic_ledger import counts_so_far, read_counts, read_sums
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.transitions import Transition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ from demo.deploys import Asked, Run, StepReport
 from demo.releases import NO_REFUNDS, edit
 from harness.forms import EVENT_COPY, ROLLBACK_DAG, SALES_TOTALS
 from streamkeeper.errors import DeployFailed
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import Transition
 
 _PROBATION = 20
 """The triggers of the probation: enough for the first refund to arrive."""

@@ -13,8 +13,8 @@ from harness.forms import deploy_conf
 from harness.ledger import Account
 from harness.places import Places
 from harness.system import System, Tell
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.operation import OperationState
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.operation import OperationState
 
 
 @dataclass(frozen=True, slots=True)

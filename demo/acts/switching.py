@@ -15,8 +15,8 @@ from harness.outputs import read_totals
 from harness.rest import AirflowApi, Conflict
 from harness.system import Tell
 from streamkeeper.errors import DeployFailed
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.transitions import Transition
 
 LEAST_PER_SECOND = 10
 _ABOUT_STATE, _ABOUT_OUTPUT, _APPROVE = "backup.approve", "dual_run.review", "Approve"

@@ -25,7 +25,7 @@ from harness.topic_ledger import connect
 from harness.waiting import wait_until
 from harness.yarn_server import NODE_MANAGER
 from streamkeeper.errors import DeployFailed, NotFound, StillWaiting
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.liveness import Life
 
 _GIVEN_UP_S = 120.0
 

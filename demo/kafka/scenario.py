@@ -17,8 +17,8 @@ from demo.topic import BROKER, Topic, produced_events, wait_until_read
 from harness.ledger import Account
 from harness.places import Places
 from harness.topic_ledger import counts_so_far, read_counts, read_sums, read_table, table_so_far
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.transitions import Transition
 
 
 def run_kafka_demo(places: Places, screen: Screen) -> bool:

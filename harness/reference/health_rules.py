@@ -6,8 +6,8 @@ from harness.reference.markdown import code, page, prose, table
 from harness.reference.rule_meanings import MEANINGS
 from streamkeeper.health.rule import Rule
 from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES
-from streamkeeper.model.health import Severity
 from streamkeeper.model.markdown_text import anchor
+from streamkeeper.model.watch.health import Severity
 
 _INTRODUCTION = """
 The watch checks every job against these rules. `page`: somebody has to act now. `ticket`: somebody has to act on a

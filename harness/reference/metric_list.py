@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from harness.reference.markdown import code, page, prose, table
-from streamkeeper.metrics import Fleet, metric_families
+from streamkeeper.system.metrics import Fleet, metric_families
 
 _INTRODUCTION = """
 `streamkeeper metrics --listen 127.0.0.1:9464` serves the metrics of all jobs; with `STREAMKEEPER_DRIVER_METRICS` each

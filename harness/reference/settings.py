@@ -6,7 +6,7 @@ from itertools import groupby
 from operator import attrgetter
 
 from harness.reference.markdown import code, page, table
-from streamkeeper.model.setting_variables import SECRET_PREFIX, VARIABLES, Variable
+from streamkeeper.model.settings.setting_variables import SECRET_PREFIX, VARIABLES, Variable
 
 _INTRODUCTION = """
 An installation is set by environment variables. Give every part of Airflow, every shell and every systemd unit the

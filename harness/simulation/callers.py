@@ -9,28 +9,28 @@ from harness.simulation.releases import JOB, QUERY
 from harness.simulation.scheduler import Process, Scheduler
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import OperationRefused, StreamkeeperError, TemporaryError
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.snapshot import series_of_query
-from streamkeeper.model.step import Step
-from streamkeeper.operations.approval import answer_approval, asked_about
-from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.carriers import note_carrier, this_process
-from streamkeeper.operations.deaths import state_death
-from streamkeeper.operations.deploy import Deploy, OnOpen
-from streamkeeper.operations.drills import drill, released_job
-from streamkeeper.operations.pruning import plan_prune, prune
-from streamkeeper.operations.recovering import Asked, open_recovery
-from streamkeeper.operations.starting import open_start
-from streamkeeper.operations.stopping import stop_job
-from streamkeeper.operations.targets import query_target
-from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.model.records.snapshot import series_of_query
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.backups.backup import back_up
+from streamkeeper.operations.backups.drills import drill, released_job
+from streamkeeper.operations.backups.pruning import plan_prune, prune
+from streamkeeper.operations.deploys.approval import answer_approval, asked_about
+from streamkeeper.operations.deploys.deaths import state_death
+from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
+from streamkeeper.operations.deploys.starting import open_start
+from streamkeeper.operations.deploys.stopping import stop_job
+from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.jobs.carriers import note_carrier, this_process
+from streamkeeper.operations.jobs.targets import query_target
+from streamkeeper.operations.recovery.recovering import Asked, open_recovery
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Policy
 
 if TYPE_CHECKING:
     from harness.simulation.world import World
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.operations.jobs.installation import Installation
 
 _RETRY_S = 5.0
 _PASS_S = 30.0

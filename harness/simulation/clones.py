@@ -10,15 +10,15 @@ from harness.simulation.input import check_batch
 from harness.simulation.releases import JOB
 from harness.simulation.spark import Frame, Run
 from harness.simulation.state import StateLost, StateStore
+from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.definition import Query
 from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.inspection.diverted import Diverted, Fault
 from streamkeeper.inspection.drill import drill
 from streamkeeper.inspection.state_export import StateCount
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.drill import DrillRequest
+from streamkeeper.model.protocol.drill import DrillRequest
 from streamkeeper.sources.known_sources import clone_options
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from harness.simulation.cluster import Cluster
 from harness.simulation.kubernetes import Kubernetes, SimulatedPods
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.yarn import SimulatedContainers, Yarn
-from streamkeeper.model.control import KUBERNETES, LOCAL, YARN
+from streamkeeper.model.protocol.control import KUBERNETES, LOCAL, YARN
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Runner
 

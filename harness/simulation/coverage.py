@@ -17,9 +17,9 @@ from harness.simulation.plan import REQUESTS
 from streamkeeper import lifecycle
 from streamkeeper.lifecycle.instances import give_up, make_decision
 from streamkeeper.lifecycle.steps import current_step
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
 
 LADDERS = Path(lifecycle.__file__).parent
 DECIDING = (make_decision, give_up)

@@ -17,7 +17,7 @@ from streamkeeper.checkpoints.log_codec import (
 )
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import InputGone, SourceOutOfReach
-from streamkeeper.model.manifest import Source
+from streamkeeper.model.manifests.manifest import Source
 from streamkeeper.sources.files import log_offset
 from streamkeeper.sources.kafka import KAFKA
 

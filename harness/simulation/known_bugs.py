@@ -84,7 +84,7 @@ BUGS = (
         "two-owners",
         "A driver is appointed before its predecessor's end is proven.",
         (
-            Change("operations.version_acts", "VersionActs.appoint", "if others:", "if others and False:"),
+            Change("operations.deploys.version_acts", "VersionActs.appoint", "if others:", "if others and False:"),
             Change("lifecycle.draining", "prove_dead", "for owner in observation.state.owners:", "for owner in ():"),
             _DRAINED,
         ),
@@ -97,7 +97,7 @@ BUGS = (
     Bug(
         "second-operation",
         "An operation starts beside another open one.",
-        (Change("operations.deploy", "Deploy._start", "if other is None:", "if True:"),),
+        (Change("operations.deploys.deploy", "Deploy._start", "if other is None:", "if True:"),),
     ),
     Bug(
         "every-supervisor",
@@ -115,7 +115,7 @@ BUGS = (
     Bug(
         "drift-ignored",
         "A candidate runs after an approval that did not name all of its findings.",
-        (Change("operations.approval", "_same_findings", "if came:", "if False:"),),
+        (Change("operations.deploys.approval", "_same_findings", "if came:", "if False:"),),
     ),
     Bug(
         "no-approval",
@@ -137,7 +137,7 @@ BUGS = (
         "A prune removes batches of a version while an operation is open that may return to it.",
         (
             Change(
-                "operations.pruning",
+                "operations.backups.pruning",
                 "_versions",
                 "state.open_operation is not None or epoch is None or epoch.version == version.version",
                 "epoch is None",
@@ -147,14 +147,14 @@ BUGS = (
     Bug(
         "watch-starts-all",
         "The watch starts a job that a person has stopped meanwhile.",
-        (Change("operations.watch_acts", "start_again", "unless_stopped=True", "unless_stopped=False"),),
+        (Change("operations.fleet.watch_acts", "start_again", "unless_stopped=True", "unless_stopped=False"),),
     ),
     Bug(
         "endless-fall-back",
         "A fall-back that cannot restore the old checkpoint tries it again without end.",
         (
             Change(
-                "operations.deploy",
+                "operations.deploys.deploy",
                 "Deploy._instead",
                 "if known.fall_back:",
                 "if False:",
@@ -164,13 +164,13 @@ BUGS = (
     Bug(
         "forgotten-claims",
         "A handoff does not know under which epochs the version that it leaves has written.",
-        (Change("model.checkpoint_version", "_claims", "known.claim if known is not None else None", "None"),),
+        (Change("model.records.checkpoint_version", "_claims", "known.claim if known is not None else None", "None"),),
     ),
     Bug(
         "older-store",
         "No claim outside of the journal is compared with the journal.",
         (
-            Change("operations.outdated", "find_outdated", "return find_outdated_epochs(", 'return "" and str('),
+            Change("operations.jobs.outdated", "find_outdated", "return find_outdated_epochs(", 'return "" and str('),
             Change("driver.epoch", "claim_epoch", "find_newer(known_epoch(state, query.name), seen)", "None"),
             Change("driver.newest_claims", "keep_claim", "leave_claim(", "(lambda *_: None)("),
         ),
@@ -180,7 +180,7 @@ BUGS = (
         "A restore goes on although files that it has to read again were deleted after it was announced.",
         (
             Change(
-                "operations.missing_input",
+                "operations.jobs.missing_input",
                 "must_still_be_there",
                 "way, manifests[query]).missing",
                 'way, manifests[query]).missing and ""',
@@ -273,7 +273,7 @@ BUGS = (
         "An operation waits for a candidate whose end a person has stated.",
         (
             Change(
-                "operations.deploy",
+                "operations.deploys.deploy",
                 "Deploy._look",
                 "observe(self.installation, state,",
                 "self.installation.runner.observe(self.job,",
@@ -283,12 +283,12 @@ BUGS = (
     Bug(
         "started-meanwhile",
         "An instance counts as never started although another caller of the operation has started it meanwhile.",
-        (Change("operations.deaths", "make_unclaimable", "return is_barred(", "return bool("),),
+        (Change("operations.deploys.deaths", "make_unclaimable", "return is_barred(", "return bool("),),
     ),
     Bug(
         "claims-of-the-copy",
         "A copy of a version does not know under which epochs that version has written.",
-        (Change("model.output_history", "find_output_loss", "if not own:", "if False:"),),
+        (Change("model.protocol.output_history", "find_output_loss", "if not own:", "if False:"),),
     ),
     Bug(
         "another-history",
@@ -322,7 +322,7 @@ BUGS = (
             Change(
                 "driver.taking_over", "_approved_topics", "return order.approved_topics.get(query, {})", "return {}"
             ),
-            Change("operations.approval", "_same_findings", "recreated(way.approved_topics,", "recreated({},"),
+            Change("operations.deploys.approval", "_same_findings", "recreated(way.approved_topics,", "recreated({},"),
         ),
     ),
     Bug(
@@ -360,14 +360,14 @@ BUGS = (
         "rebuilt-from-another-topic",
         "A rebuild is allowed although the topic with the first rows of the output was deleted.",
         (
-            Change("operations.deploy_acts", "DeployActs._gather", "first_topics=first_topics(state),", ""),
+            Change("operations.deploys.deploy_acts", "DeployActs._gather", "first_topics=first_topics(state),", ""),
             _ANY_TOPIC,
         ),
     ),
     Bug(
         "uncut-files",
         "Readers of files still see the batches after the one at which a version was left.",
-        (Change("model.job_state", "JobState.segments", "last=heir.parent_batch", "last=None"),),
+        (Change("model.records.job_state", "JobState.segments", "last=heir.parent_batch", "last=None"),),
     ),
     Bug(
         "log-with-a-gap",

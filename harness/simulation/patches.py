@@ -29,7 +29,7 @@ from harness.simulation.sink import answer, compute, read_fences
 from harness.simulation.state import export_state
 from harness.simulation.threads import InTurn, Queues, Threading
 from harness.simulation.yarn import MANAGER
-from streamkeeper import clock, crash_points, lifecycle
+from streamkeeper import lifecycle
 from streamkeeper.checkpoints import input_files, publishing, unread_files
 from streamkeeper.checkpoints.log_codec import batch_number, sink_entry_from
 from streamkeeper.driver import (
@@ -45,23 +45,18 @@ from streamkeeper.driver import (
     warm_up,
 )
 from streamkeeper.inspection import drill, input_look, kafka_topics
-from streamkeeper.model import coding, job_state
-from streamkeeper.operations import (
-    approval,
-    deploy,
-    downstream,
-    drills,
-    fleet_look,
-    input_access,
-    journal_entries,
-    placement,
-    stopping,
-)
+from streamkeeper.model import coding
+from streamkeeper.model.records import job_state
+from streamkeeper.operations.backups import drills
+from streamkeeper.operations.deploys import approval, deploy, stopping
+from streamkeeper.operations.fleet import fleet_look
+from streamkeeper.operations.jobs import downstream, input_access, journal_entries, placement
 from streamkeeper.registry import control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor, yarn_application
 from streamkeeper.sinks import file, file_answer, file_schemas, file_serving, sink_log, table
 from streamkeeper.snapshots import capture
+from streamkeeper.system import clock, crash_points
 
 if TYPE_CHECKING:
     from harness.simulation.scheduler import Scheduler

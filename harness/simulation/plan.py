@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model.control import KUBERNETES, LOCAL, YARN
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.request import Handover
-from streamkeeper.operations.deploy import OnOpen
+from streamkeeper.model.protocol.control import KUBERNETES, LOCAL, YARN
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.request import Handover
+from streamkeeper.operations.deploys.deploy import OnOpen
 
 REQUESTS = {
     "deploy": 6,

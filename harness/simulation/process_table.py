@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from harness.simulation.scheduler import Process
-from streamkeeper.operations import deaths
+from streamkeeper.operations.deploys import deaths
 from streamkeeper.runners import container_runner, local_process, process_tree, supervisor
 from streamkeeper.runners.machine import Machine
 from streamkeeper.runners.process_tree import Mark, Root

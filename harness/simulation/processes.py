@@ -10,23 +10,23 @@ from typing import TYPE_CHECKING, Any
 from harness.simulation.rules import DRIFT
 from harness.simulation.scheduler import Process
 from harness.simulation.spark import Frame, Session
+from streamkeeper.authoring.definition import Query
 from streamkeeper.compatibility import observations
-from streamkeeper.crash_points import crash_point
-from streamkeeper.definition import Query
 from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.main import Driver
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import Gather, LaunchSpec, ProcessRecord
-from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
-from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifests.evidence import Evidence, Look, QueryEvidence
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.protocol.control import Gather, LaunchSpec, ProcessRecord
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners.driver_process import DriverProcess
 from streamkeeper.runners.supervisor import Superseded, Supervisor
 from streamkeeper.sources.contract import recreated
 from streamkeeper.stores.contract import Store
+from streamkeeper.system.crash_points import crash_point
 
 if TYPE_CHECKING:
     from harness.simulation.world import World

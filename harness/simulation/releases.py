@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.simulation.state import OPERATOR
-from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, Manifest, Source, StateColumn
-from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.manifests.manifest import ABOVE_STATE, BELOW_STATE, Manifest, Source, StateColumn
+from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
 from streamkeeper.sinks.contract import Sink
 
 JOB, QUERY = "sales", "totals"

@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model import coding, job_state
+from streamkeeper.model import coding
 from streamkeeper.model.coding import MOST_BYTES
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Entry, PassedEntry
+from streamkeeper.model.records import job_state
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import Entry, PassedEntry
 
 
 class Remembered:
@@ -37,7 +38,9 @@ class Remembered:
         return found
 
     def fold(self, state: JobState, entry: Entry | PassedEntry) -> JobState:
-        """As in ``model.job_state``. The state before the first entry is the same in every journal of the job."""
+        """As in ``model.records.job_state``. The state before the first entry is the same
+        in every journal of the job.
+        """
         key = (id(state) if state.number else 0, id(entry))
         found = self._folded.get(key)
         if found is None:

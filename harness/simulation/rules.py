@@ -10,9 +10,9 @@ from harness.simulation.plan import OutputKind
 from harness.simulation.releases import QUERY
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.control import ProcessRecord, control_key
-from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import (
+from streamkeeper.model.protocol.control import ProcessRecord, control_key
+from streamkeeper.model.records.job_state import JobState, fold
+from streamkeeper.model.records.journal import (
     About,
     ApprovalAnswered,
     Entry,
@@ -21,7 +21,7 @@ from streamkeeper.model.journal import (
     InstanceEnded,
     OperationStarted,
 )
-from streamkeeper.operations.fleet_look import OWN
+from streamkeeper.operations.fleet.fleet_look import OWN
 from streamkeeper.registry.objects import read_assessment
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from harness.simulation.restoring import check_snapshots
 from harness.simulation.scheduler import Process, Violation
 from harness.simulation.world import World
 from streamkeeper.lifecycle.approval import answer_about
-from streamkeeper.model.control import LOCAL
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.request import DeployRequest, Handover, Strategy
-from streamkeeper.operations.approval import asked_about
-from streamkeeper.operations.deploy import OnOpen
-from streamkeeper.operations.watching import ELSEWHERE_S
+from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.operations.deploys.approval import asked_about
+from streamkeeper.operations.deploys.deploy import OnOpen
+from streamkeeper.operations.fleet.watching import ELSEWHERE_S
 from streamkeeper.registry.incidents import IncidentLog
 
 T = TypeVar("T")

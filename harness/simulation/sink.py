@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamkeeper.errors import Fenced, InvalidInput, NotFound, OutputLost
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.lost_store import Fence
-from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.output_history import OutputRecord
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.output_history import OutputRecord
+from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import (
     ComparedVersions,
     OutputAnswer,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.simulation.input import InputFiles
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.model.manifest import Operator, StateColumn
+from streamkeeper.model.manifests.manifest import Operator, StateColumn
 
 if TYPE_CHECKING:
     from harness.simulation.world import World

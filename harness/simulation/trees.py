@@ -9,7 +9,7 @@ from pathlib import Path
 from streamkeeper.checkpoints import trees
 from streamkeeper.checkpoints.trees import LocalTree, Seen, Tree
 from streamkeeper.errors import CheckpointChanged, InvalidInput
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 
 NOT_A_FOLDER = "is not a directory"
 

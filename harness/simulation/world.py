@@ -32,12 +32,12 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned, read_o
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import RegistryDamaged, StreamkeeperError
-from streamkeeper.model.control import LOCAL, LaunchSpec, ProcessRecord
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Record, ReleaseRegistered
-from streamkeeper.model.journal_keys import journal_prefix
-from streamkeeper.model.settings import Settings
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.protocol.control import LOCAL, LaunchSpec, ProcessRecord
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import Record, ReleaseRegistered
+from streamkeeper.model.records.journal_keys import journal_prefix
+from streamkeeper.model.settings.settings import Settings
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink

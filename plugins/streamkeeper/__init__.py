@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from streamkeeper.definition import Param, Query, streaming_job
+    from streamkeeper.authoring.definition import Param, Query, streaming_job
     from streamkeeper.sinks.file import FileSink, read_serving
     from streamkeeper.sinks.foreach import BatchContext, ForeachBatch
     from streamkeeper.sinks.table import TableSink
@@ -21,11 +21,11 @@ _HOMES = {
     "BatchContext": "streamkeeper.sinks.foreach",
     "FileSink": "streamkeeper.sinks.file",
     "ForeachBatch": "streamkeeper.sinks.foreach",
-    "Param": "streamkeeper.definition",
-    "Query": "streamkeeper.definition",
+    "Param": "streamkeeper.authoring.definition",
+    "Query": "streamkeeper.authoring.definition",
     "TableSink": "streamkeeper.sinks.table",
     "read_serving": "streamkeeper.sinks.file",
-    "streaming_job": "streamkeeper.definition",
+    "streaming_job": "streamkeeper.authoring.definition",
 }
 
 

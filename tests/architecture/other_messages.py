@@ -44,9 +44,9 @@ DECISIONS = {
     "health.rules": {"find_symptoms"},
     "health.told_errors": {"fault_of"},
     "driver.causes": {"judge", "judge_text", "judge_links"},
-    "model.concern": {"concern_of"},
-    "model.finding": {"verdict_of"},
-    "model.stated_deaths": {"is_stated"},
+    "model.manifests.concern": {"concern_of"},
+    "model.manifests.finding": {"verdict_of"},
+    "model.records.stated_deaths": {"is_stated"},
 }
 """Module below ``streamkeeper`` -> functions whose results are recorded."""
 NOT_OURS = {
@@ -56,9 +56,9 @@ NOT_OURS = {
     "driver.faults": {"_JOB_ABORTED"},
     "health.driver_rules": {"_USED_UP"},
     "health.told_errors": {"_KINDS"},
-    "model.control": {"TERMINATED"},
-    "model.spark_confs": {"*"},
-    "model.stated_deaths": {"STATED"},
+    "model.protocol.control": {"TERMINATED"},
+    "model.settings.spark_confs": {"*"},
+    "model.records.stated_deaths": {"STATED"},
     "sinks.kinds.table_kind": {"_DATABASE_TOLD"},
 }
 """Module -> names of texts of Spark, databases and systems, of lists of confs, and of records of the first versions."""

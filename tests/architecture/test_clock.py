@@ -1,4 +1,4 @@
-"""Every package takes the time from ``streamkeeper.clock``, so that a simulation can run the real code."""
+"""Every package takes the time from ``streamkeeper.system.clock``, so that a simulation can run the real code."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from check_jsonschema.builtin_schemas import get_builtin_schema
 
-from streamkeeper.model.settings import read_settings
+from streamkeeper.model.settings.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text()

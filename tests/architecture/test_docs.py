@@ -11,8 +11,8 @@ from typer.main import get_command
 from streamkeeper.cli.main import app
 from streamkeeper.health.rules import RULES
 from streamkeeper.lifecycle.headings import HEADING_OF, HEADINGS
-from streamkeeper.model.recovery import Cause
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.recovery import Cause
 from tests.guarantees import functions_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,12 +23,12 @@ from streamkeeper.compatibility import assess
 from streamkeeper.compatibility.rule import breaking
 from streamkeeper.errors import Unsupported
 from streamkeeper.lifecycle.transition_choice import choose_transitions
-from streamkeeper.model.asked_fields import asked_fields
-from streamkeeper.model.finding import Finding, Verdict
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.sink_capabilities import SinkCapabilities
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Finding, Verdict
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from streamkeeper.sources import known_sources
@@ -197,7 +197,7 @@ def test_a_field_of_a_request_is_an_option_by_its_name(monkeypatch: pytest.Monke
 @pytest.mark.airflow
 def test_a_field_of_a_request_is_in_the_form_by_its_declaration_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else is written for the form of a deploy."""
-    from streamkeeper.model import trigger_forms
+    from streamkeeper.model.requests import trigger_forms
     from streamkeeper.orchestration import form
 
     monkeypatch.setattr(trigger_forms, "_ASKED", asked_fields(WiderRequest))

@@ -19,8 +19,9 @@ TOP_LEVEL = {
     "scripts", "tests",
 }  # fmt: skip
 ROOMS = {
-    "checkpoints", "cli", "compatibility", "driver", "health", "inspection", "jvm", "lifecycle", "model",
+    "authoring", "checkpoints", "cli", "compatibility", "driver", "health", "inspection", "jvm", "lifecycle", "model",
     "operations", "orchestration", "pages", "registry", "runners", "sinks", "snapshots", "sources", "stores",
+    "system",
 }  # fmt: skip
 EMPTY_WORDS = {"base", "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils"}
 LONGEST_MODULE = 400

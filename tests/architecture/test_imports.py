@@ -48,7 +48,7 @@ def import_with(blocked: str, names: list[str]) -> subprocess.CompletedProcess[s
 def test_drivers_part_imports_without_airflow() -> None:
     """A driver on a cluster has no Airflow: everything it stands on loads with airflow blocked."""
     rooms = ("driver", "inspection", "sinks", "registry", "checkpoints", "stores", "model", "compatibility")
-    done = import_with("airflow", [*modules_of(*rooms), "streamkeeper.definition"])
+    done = import_with("airflow", [*modules_of(*rooms), "streamkeeper.authoring.definition"])
     assert done.returncode == 0, done.stderr
 
 
@@ -61,7 +61,7 @@ def test_everything_but_inspection_and_driver_imports_without_spark() -> None:
 
 def test_blocking_is_noticed() -> None:
     """Negative control: a module that does import pyspark fails under the same blocker."""
-    done = import_with("msgspec", ["streamkeeper.model.journal"])
+    done = import_with("msgspec", ["streamkeeper.model.records.journal"])
     assert done.returncode != 0
     assert "msgspec is blocked here" in done.stderr
 
@@ -70,7 +70,7 @@ def test_a_jobs_definition_loads_no_kind_of_sink_or_source() -> None:
     """Python workers of Spark import the job's file, and with it what the file imports."""
     loaded = "[each for each in sys.modules if each.startswith(('streamkeeper.sinks', 'streamkeeper.sources'))]"
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys, streamkeeper.definition; print({loaded})"],
+        [sys.executable, "-c", f"import sys, streamkeeper.authoring.definition; print({loaded})"],
         env={"PYTHONPATH": str(PACKAGE.parent), "PATH": ""},
         capture_output=True,
         text=True,

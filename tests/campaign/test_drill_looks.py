@@ -15,7 +15,7 @@ from bench.campaign.unprotected import RULE
 from harness.places import ROOT
 from harness.topic_feed import Event
 from streamkeeper.health.rules import find_rule
-from streamkeeper.model.recovery import Cause
+from streamkeeper.model.requests.recovery import Cause
 
 ASKED = """
 from bench.campaign.unprotected import switch_off

@@ -20,7 +20,7 @@ from bench.campaign.housekeeping.looks import find_differences, find_missing, re
 from bench.campaign.housekeeping_runs import ALL_POINTS, CONTROLS, times
 from bench.failpoints import named_points
 from harness.places import ROOT
-from streamkeeper.model.journal import JobForgotten
+from streamkeeper.model.records.journal import JobForgotten
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 

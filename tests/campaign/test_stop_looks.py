@@ -12,7 +12,7 @@ from bench.campaign.cases import JOB
 from bench.campaign.recovering import find_stirring
 from bench.campaign.scenarios import RECOVERIES
 from harness.bed import Bed, fresh_bed
-from streamkeeper.model.journal import DesiredChanged
+from streamkeeper.model.records.journal import DesiredChanged
 
 
 @pytest.fixture

@@ -8,13 +8,13 @@ import msgspec
 
 from bench.campaign.striking import Striker, names_of, step_of
 from harness.waiting import wait_for
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 
 
 def test_the_step_at_work_is_the_first_that_is_not_done() -> None:

@@ -15,8 +15,8 @@ from bench.campaign.scenarios import FEW, MANY, plan_points
 from bench.campaign.switching import find_unrecorded
 from bench.campaign.watching import Sight, Watch, find_steps_back, sum_in_file
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.checkpoint_version import CheckpointVersion
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.records.checkpoint_version import CheckpointVersion
+from streamkeeper.model.records.job_state import JobState
 
 INF = float("inf")
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from streamkeeper.checkpoints.claims import FOLDER, KEPT_CLAIMS, claims_beside, leave_claim, read_all_newest
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import JournalOutdated
-from streamkeeper.model.epoch_claim import EpochClaim
+from streamkeeper.model.records.epoch_claim import EpochClaim
 
 CLAIM = EpochClaim(epoch=1, version="v0001", instance="first", generation=1, installation="mine")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamkeeper.model.epoch_claim import KnownEpoch, SeenClaim, find_newer
+from streamkeeper.model.records.epoch_claim import KnownEpoch, SeenClaim, find_newer
 from tests.checkpoints.kept_claims import check_claims
 
 

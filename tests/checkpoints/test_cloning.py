@@ -17,7 +17,7 @@ from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 from tests.checkpoints.tree_kinds import at, contents
 
 

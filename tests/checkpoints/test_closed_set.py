@@ -11,7 +11,7 @@ from harness.checkpoint_files import Tree, state_id
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 from tests.checkpoints.tree_kinds import at
 
 pytestmark = pytest.mark.usefixtures("kind_of_tree")

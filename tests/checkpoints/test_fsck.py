@@ -19,8 +19,8 @@ from streamkeeper.checkpoints.shapes import SHAPES
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.errors import CheckpointChanged, NotFound
-from streamkeeper.model.damage import Damage
-from streamkeeper.model.finding import Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.finding import Severity, Verdict, verdict_of
+from streamkeeper.model.protocol.damage import Damage
 from tests.checkpoints.damaging import (
     Damaging,
     cut,

@@ -15,7 +15,7 @@ import pytest
 from streamkeeper.checkpoints.facts import offsets_at, read_facts
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.damage import Damage
+from streamkeeper.model.protocol.damage import Damage
 from tests.checkpoints.damaging import Damaging, cut, in_turn, last, move_offset, relabel, remove, write
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from streamkeeper.checkpoints.seeding import seed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.webhdfs import WebHdfs
 from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
-from streamkeeper.hadoop_conf import hadoop_user
+from streamkeeper.system.hadoop_conf import hadoop_user
 from tests.checkpoints.kept_claims import check_claims
 from tests.checkpoints.tree_kinds import uploaded, write
 from tests.contracts.tree_contract import TreeContract

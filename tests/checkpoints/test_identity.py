@@ -9,7 +9,7 @@ import pytest
 from harness.checkpoint_files import QUERY_ID, Tree
 from streamkeeper.checkpoints.identity import find_loss, must_be_there
 from streamkeeper.errors import CheckpointLost
-from streamkeeper.model.known_checkpoint import KnownCheckpoint
+from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
 from tests.checkpoints.damaging import LOSSES, lose
 from tests.checkpoints.tree_kinds import at
 

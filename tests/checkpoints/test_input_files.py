@@ -13,7 +13,7 @@ from streamkeeper.checkpoints.input_files import look_for_files, other_s3
 from streamkeeper.checkpoints.open_input import OpenInput, find_open_input
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.spark_confs import hash_setting
+from streamkeeper.model.settings.spark_confs import hash_setting
 
 ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 

@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.hdfs_tree import HdfsTree
 from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.trees import LocalTree, Seen, Tree, check_inside
 from streamkeeper.errors import CheckpointChanged
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 
 KINDS = ("disk", "memory")
 _chosen = "disk"

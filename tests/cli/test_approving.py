@@ -12,10 +12,10 @@ from streamkeeper.cli import deploying
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import CommandResult, Report
 from streamkeeper.cli.main import app
-from streamkeeper.model.journal import OperationFinished, Outcome
-from streamkeeper.model.request import DeployRequest, Handover, Strategy
-from streamkeeper.model.step import Step
-from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
+from streamkeeper.model.records.journal import OperationFinished, Outcome
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, Progress
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
 from tests.orchestration.installed import install

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from streamkeeper.cli.caller import caller
-from streamkeeper.system_user import user_name
+from streamkeeper.system.system_user import user_name
 
 CLAIMED = ("LOGNAME", "USER", "LNAME", "USERNAME")
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from streamkeeper.cli.check_requests import Asked, read_request, request_of
 from streamkeeper.cli.main import app
 from streamkeeper.errors import InvalidInput, NotFound
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,9 +21,9 @@ from streamkeeper.cli.change_pages import (
 )
 from streamkeeper.cli.main import app
 from streamkeeper.compatibility.differences import Difference
-from streamkeeper.model.check import CheckAnswer
-from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.protocol.check import CheckAnswer
+from streamkeeper.model.records.journal import (
     CheckpointVersionCreated,
     DesiredChanged,
     InstanceAppointed,
@@ -35,9 +35,9 @@ from streamkeeper.model.journal import (
     ReleasePromoted,
     Role,
 )
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, find_changed_jobs
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.changed_jobs import ChangeKind, JobChange, find_changed_jobs
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.journal import Journal
 
 JOB = """

@@ -13,12 +13,12 @@ from typer.testing import CliRunner, Result
 from streamkeeper.cli import deploying
 from streamkeeper.cli.main import app
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.finding import Assessment, QueryAssessment, Verdict
-from streamkeeper.model.journal import Assessed, OperationFinished, OperationStarted, Outcome
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import QueryTransition, Transition
-from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
+from streamkeeper.model.manifests.finding import Assessment, QueryAssessment, Verdict
+from streamkeeper.model.records.journal import Assessed, OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.deploy import Deploy, Progress, ProgressKind
 from streamkeeper.registry.objects import put_object
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask

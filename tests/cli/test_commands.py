@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
-from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.journal import (
+from streamkeeper.model.protocol.control import CommandKind, DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.signals import QuerySignals, SourceSignals
+from streamkeeper.model.records.journal import (
     InstanceAppointed,
     InstancePlanned,
     OperationFinished,
@@ -24,13 +25,12 @@ from streamkeeper.model.journal import (
     Role,
     StepDone,
 )
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.signals import QuerySignals, SourceSignals
-from streamkeeper.operations.deploy import Deploy
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
-from streamkeeper.system_user import user_name
+from streamkeeper.system.system_user import user_name
 
 JOB = """
 from streamkeeper import Param, streaming_job

@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.assessing import assess_candidate
-from streamkeeper.operations.deploy import Deploy
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.pruning import plan_prune, tell_run
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.backups.pruning import plan_prune, tell_run
+from streamkeeper.operations.deploys.assessing import assess_candidate
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.installations import open_installation
 from tests.operations.registered_job import JOB, QUERY, Registered
 

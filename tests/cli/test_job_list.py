@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from streamkeeper.cli.job_list import HEADERS, show_jobs
-from streamkeeper.model.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
-from streamkeeper.model.fleet_words import tell_lag
-from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.job_status import JobStatus
+from streamkeeper.model.watch.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
+from streamkeeper.model.watch.fleet_words import tell_lag
+from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.job_status import JobStatus
 
 AT = 1_800_000_000.0
 CLEAR = QueryRow(lag_s=12.0, committed_at=AT - 240, snapshots_known=True, verified_at=AT - 7200)

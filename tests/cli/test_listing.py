@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from streamkeeper.cli.listing import Row, one_line, print_rows
-from streamkeeper.model.quantities import tell_age, tell_size
+from streamkeeper.model.watch.quantities import tell_age, tell_size
 
 ROWS = [
     Row(cells=("orders", "3"), notes=(Text("well"),)),

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from harness.processes import free_ports
 from streamkeeper.cli.main import app
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 from streamkeeper.cli.main import app
 from streamkeeper.cli.opening import VARIABLE, read_base_url
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import JobForgotten
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.records.journal import JobForgotten
+from streamkeeper.operations.jobs.installation import Installation
 
 FLEET = "/plugin/streamkeeper/streamkeeper/"
 

@@ -13,17 +13,17 @@ from streamkeeper.cli import deploying
 from streamkeeper.cli.main import app
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.finding import Assessment, QueryAssessment, Verdict
-from streamkeeper.model.journal import Assessed, OperationFinished, Outcome
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import QueryTransition, Transition
-from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
-from streamkeeper.operations.recovering import Asked, open_recovery
+from streamkeeper.model.manifests.finding import Assessment, QueryAssessment, Verdict
+from streamkeeper.model.records.journal import Assessed, OperationFinished, Outcome
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.operations.deploys.deploy import Deploy, Progress, ProgressKind
+from streamkeeper.operations.recovery.recovering import Asked, open_recovery
 from streamkeeper.registry.objects import put_object
 from tests.checkpoints.damaging import lose
+from tests.operations.recovery.test_recovering import registered
 from tests.operations.registered_job import JOB, QUERY, Registered
-from tests.operations.test_recovering import registered
 
 RESTORED = QueryTransition(way=Transition.RESTORE, before="v0001", version="v0002", batch=7, snapshot="s0001")
 

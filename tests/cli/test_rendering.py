@@ -10,16 +10,16 @@ from streamkeeper.cli.deploying import new_operation
 from streamkeeper.cli.operation_end import render_plan
 from streamkeeper.cli.status_commands import BeatWatch
 from streamkeeper.lifecycle.steps import plan_deploy
-from streamkeeper.model import journal
-from streamkeeper.model.control import DriverState, DriverStatus
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_status import JobStatus
-from streamkeeper.model.journal import Outcome, Role
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
 from streamkeeper.model.names import check_instance
-from streamkeeper.model.release import Environment, Release, ReleaseContent
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.overview import JobOverview
-from streamkeeper.operations.sentences import render_record
+from streamkeeper.model.protocol.control import DriverState, DriverStatus
+from streamkeeper.model.records import journal
+from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.operations.jobs.overview import JobOverview
+from streamkeeper.operations.jobs.sentences import render_record
 
 ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="a", jars_sha256="b", digest="c")
 CONTENT = ReleaseContent(

@@ -19,11 +19,11 @@ from streamkeeper.cli import deploying
 from streamkeeper.cli.command_results import Report
 from streamkeeper.cli.main import app
 from streamkeeper.errors import KeyMissing
-from streamkeeper.model.control import LaunchMode, LaunchSpec, ProcessRecord
-from streamkeeper.model.journal import OperationFinished, OperationStarted, Outcome
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.carriers import Carrier, is_abandoned
-from streamkeeper.operations.deploy import Deploy
+from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec, ProcessRecord
+from streamkeeper.model.records.journal import OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.jobs.carriers import Carrier, is_abandoned
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.machine import this_machine

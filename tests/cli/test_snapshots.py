@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from harness.checkpoint_files import QUERY_ID, Tree
 from streamkeeper.cli.main import app
-from streamkeeper.model.snapshot import DrillResult, Hold
+from streamkeeper.model.records.snapshot import DrillResult, Hold
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.opening import open_store
 from tests.snapshots.series import a_checkpoint, files_below, salt_state, wanted

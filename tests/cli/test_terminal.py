@@ -19,11 +19,18 @@ from typer.testing import CliRunner
 
 from streamkeeper.cli import releases, terminal
 from streamkeeper.cli.main import app, print_error
-from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, LaunchMode, LaunchSpec, QueryStatus
-from streamkeeper.model.journal import OperationFinished, OperationStarted, Outcome, ReleaseRegistered
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations import driver_logs, job_facts, overview
-from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.model.protocol.control import (
+    DriverExit,
+    DriverState,
+    DriverStatus,
+    LaunchMode,
+    LaunchSpec,
+    QueryStatus,
+)
+from streamkeeper.model.records.journal import OperationFinished, OperationStarted, Outcome, ReleaseRegistered
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.jobs import driver_logs, job_facts, overview
 from streamkeeper.pages.fleet_view import FleetFilter, view_fleet
 from streamkeeper.registry import control
 from streamkeeper.registry.control import Control

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
-from streamkeeper.model.fleet import INDEX_KEY, FleetIndex
-from streamkeeper.model.journal import DesiredChanged
+from streamkeeper.model.records.journal import DesiredChanged
+from streamkeeper.model.watch.fleet import INDEX_KEY, FleetIndex
 from streamkeeper.registry.fleet import write_index
 from tests.operations.registered_job import JOB, Registered
 

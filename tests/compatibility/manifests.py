@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.manifest import Manifest, Operator, SinkDescription, Source, StateColumn, Watermark
+from streamkeeper.model.manifests.manifest import Manifest, Operator, SinkDescription, Source, StateColumn, Watermark
 
 UPSTREAM = """~Aggregate [k#0], [k#0, sum(x#1L) AS s#2L]
 +- ~Filter (x#1L > 3)

@@ -7,8 +7,8 @@ import pytest
 from streamkeeper.compatibility.among_others import ALONE, UNLESS_FAILED
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.rehearsals import rehearsal_failed
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import StateColumn
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import StateColumn
 from tests.compatibility.manifests import JOIN, STATEFUL, changed, with_operator, with_state
 
 REFUSED = rehearsal_failed("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", "seen", 1, again=True)

@@ -11,9 +11,16 @@ from streamkeeper.compatibility.assess import RULES, assess, assess_evidence, fi
 from streamkeeper.compatibility.effects import with_effects
 from streamkeeper.compatibility.state_keys import without_nulls
 from streamkeeper.compatibility.watermarks import without_eviction
-from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
-from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import UNREADABLE, Manifest, Operator, SinkDescription, StateColumn, Watermark
+from streamkeeper.model.manifests.evidence import Evidence, Look, QueryEvidence
+from streamkeeper.model.manifests.finding import Finding, Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import (
+    UNREADABLE,
+    Manifest,
+    Operator,
+    SinkDescription,
+    StateColumn,
+    Watermark,
+)
 from tests.compatibility.internals import SPEAKS_INTERNALS, says_twice
 from tests.compatibility.manifests import (
     AGGREGATE,

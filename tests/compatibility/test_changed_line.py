@@ -8,8 +8,8 @@ import pytest
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.changed_line import line_of_change
 from streamkeeper.compatibility.report import render_markdown, render_text
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest, StateColumn, without_context
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import Manifest, StateColumn, without_context
 from tests.compatibility.manifests import STATEFUL, changed, with_operator
 
 OLD_AMOUNT, NEW_AMOUNT = "multiply(source 0.gift, static 0.fee)", "multiply(source 0.qty, static 0.fee)"

@@ -8,8 +8,8 @@ from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.code_changes import NO_PART, NO_RECORD, NOT_IN_RECORD, code_change
 from streamkeeper.compatibility.shown import ARROW
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import IMPORT, MOST_PARTS, CodePart, Manifest, without_context
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import IMPORT, MOST_PARTS, CodePart, Manifest, without_context
 from streamkeeper.model.redaction import redact_value
 from tests.compatibility.manifests import STATEFUL, changed
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.differences import MOST_BYTES, MOST_LINES, Difference, JobVersion, find_differences
-from streamkeeper.model.manifest import StateColumn
+from streamkeeper.model.manifests.manifest import StateColumn
 from streamkeeper.model.secret_names import masked_code
 from tests.compatibility.manifests import STATEFUL, changed, with_operator
 

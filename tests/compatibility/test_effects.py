@@ -20,8 +20,8 @@ from streamkeeper.compatibility.rehearsals import rehearsal_failed
 from streamkeeper.compatibility.rule import APPROVE, NEW_QUERY
 from streamkeeper.compatibility.way_out import GOES_ON, READS_AGAIN, priced
 from streamkeeper.compatibility.way_out import GOES_ON_ELSEWHERE as ELSEWHERE
-from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import BELOW_STATE, Manifest, StateColumn
+from streamkeeper.model.manifests.finding import Finding, Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import BELOW_STATE, Manifest, StateColumn
 from tests.compatibility.internals import SPEAKS_INTERNALS, says_twice
 from tests.compatibility.manifests import STATEFUL, STATELESS, WINDOWED, changed, with_operator, with_state
 

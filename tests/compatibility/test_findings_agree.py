@@ -10,8 +10,8 @@ import pytest
 
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.shown import ARROW
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest, StateColumn
 from tests.compatibility import test_assess, test_code_changes
 from tests.compatibility.manifests import AGGREGATE, JOIN, STATEFUL, STATELESS, changed, with_operator, with_state
 

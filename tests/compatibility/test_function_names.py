@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.compatibility.function_names import names_of_both, short_name
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifests.manifest import Manifest, StateColumn
 from tests.compatibility.manifests import STATELESS, changed
 
 INNER = "pythonudf(source 0.x, dataType=double, evalType=200, func=1)"

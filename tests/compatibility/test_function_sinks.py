@@ -7,8 +7,8 @@ import pytest
 
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import CodePart, Manifest, SinkDescription, StateColumn
+from streamkeeper.model.manifests.finding import Finding, Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import CodePart, Manifest, SinkDescription, StateColumn
 from tests.compatibility.manifests import AGGREGATE, STATEFUL, STATELESS, changed, with_operator
 
 SINK = SinkDescription(kind="foreach", output="job:write", options={})

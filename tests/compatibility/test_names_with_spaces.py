@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest, StateColumn
 from tests.compatibility.manifests import STATEFUL, STATELESS, changed, with_operator, with_source
 
 ZONE = "spark.sql.session.timeZone"

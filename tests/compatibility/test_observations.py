@@ -7,8 +7,8 @@ import pytest
 from streamkeeper.compatibility.effects import effect_of
 from streamkeeper.compatibility.observations import sources_without_promise
 from streamkeeper.compatibility.shared_input import input_cleaned_under_others
-from streamkeeper.model.finding import Severity
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Severity
+from streamkeeper.model.manifests.manifest import Manifest
 from tests.compatibility.manifests import STATELESS, with_source
 
 

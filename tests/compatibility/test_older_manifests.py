@@ -6,8 +6,8 @@ import msgspec
 
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.older_manifests import as_described_before, in_one_format
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest, StateColumn, without_context
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest, StateColumn, without_context
 from tests.compatibility.manifests import STATEFUL
 
 BELOW = "below/0 rate"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.compatibility.output_columns import columns_that_may_differ, names_of_columns, redefined_columns
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifests.manifest import Manifest, StateColumn
 from tests.compatibility.manifests import STATEFUL, changed
 
 

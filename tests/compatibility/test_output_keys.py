@@ -9,9 +9,9 @@ import pytest
 
 from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.output_keys import placing_columns
-from streamkeeper.model.concern import Concern, concern_of
-from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import UNREADABLE, Manifest, SinkDescription, StateColumn
+from streamkeeper.model.manifests.concern import Concern, concern_of
+from streamkeeper.model.manifests.finding import Finding, Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import UNREADABLE, Manifest, SinkDescription, StateColumn
 from tests.compatibility.manifests import SOURCE, STATEFUL, STATELESS, changed, with_operator, with_source
 
 TO_FILES = SinkDescription(kind="file", output="/out", options={"format": "json", "partition_by": "k"})

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest, StateColumn
 from tests.compatibility.manifests import STATEFUL, STATELESS, changed, with_operator
 
 ABOVE = {"plan": "~Project [k#0, (s#2L * 100) AS s#3L]\n+- " + STATEFUL.plan}

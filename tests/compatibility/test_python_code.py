@@ -7,8 +7,8 @@ import pytest
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.code_changes import NO_RECORD
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import UNREADABLE, CodePart, Manifest
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import UNREADABLE, CodePart, Manifest
 from tests.compatibility.manifests import STATEFUL, STATELESS, changed
 
 OPAQUE = changed(STATEFUL, functions={"below/0 plus": f"{UNREADABLE}1"}, context="same")

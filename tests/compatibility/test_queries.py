@@ -9,8 +9,8 @@ import pytest
 
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.queries import may_be_renamed
-from streamkeeper.model.finding import Finding, Severity, Verdict
-from streamkeeper.model.manifest import UNREADABLE, Manifest, SinkDescription
+from streamkeeper.model.manifests.finding import Finding, Severity, Verdict
+from streamkeeper.model.manifests.manifest import UNREADABLE, Manifest, SinkDescription
 from tests.compatibility.manifests import SOURCE, STATEFUL, STATELESS, changed, with_operator, with_source
 
 

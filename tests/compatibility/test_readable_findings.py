@@ -14,8 +14,8 @@ from streamkeeper.compatibility.rehearsals import not_rehearsed, rehearsal_faile
 from streamkeeper.compatibility.settings import LENIENT
 from streamkeeper.compatibility.shown import expression, expression_change, expressions_change, lines_change
 from streamkeeper.errors import OutputUnfit
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import (
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import (
     ABOVE_STATE,
     BELOW_STATE,
     SINK_FUNCTION,
@@ -24,7 +24,7 @@ from streamkeeper.model.manifest import (
     SinkDescription,
     StateColumn,
 )
-from streamkeeper.model.spark_confs import MEANING, PINNED, REFUSED, TUNING
+from streamkeeper.model.settings.spark_confs import MEANING, PINNED, REFUSED, TUNING
 from tests.compatibility.manifests import (
     AGGREGATE,
     JOIN,

@@ -8,7 +8,7 @@ import pytest
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.effects import effect_of
 from streamkeeper.compatibility.rehearsals import explained_by, rehearsal_failed, rehearsed_without_rows, with_cause
-from streamkeeper.model.finding import Finding, Severity, Verdict
+from streamkeeper.model.manifests.finding import Finding, Severity, Verdict
 from tests.compatibility.manifests import STATEFUL
 
 

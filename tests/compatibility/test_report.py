@@ -7,9 +7,9 @@ import msgspec
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import render_markdown, render_text, sentence
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.finding import Assessment, Verdict
-from streamkeeper.model.manifest import StateColumn
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.manifests.finding import Assessment, Verdict
+from streamkeeper.model.manifests.manifest import StateColumn
+from streamkeeper.model.records.transitions import QueryTransition, Transition
 from tests.compatibility.manifests import STATEFUL, changed, with_operator
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.settings import PROOFS
-from streamkeeper.model.finding import Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.spark_confs import MEANING, PINNED, REFUSED, TUNING
+from streamkeeper.model.manifests.finding import Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.settings.spark_confs import MEANING, PINNED, REFUSED, TUNING
 from tests.compatibility.manifests import (
     AGGREGATE,
     STATEFUL,

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import assess, find_changes
-from streamkeeper.model.finding import Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.sources.file_options import DEFAULTS, STREAM
 from tests.compatibility.manifests import STATEFUL, changed, with_source
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest, Source, StateColumn
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest, Source, StateColumn
 from streamkeeper.sources.known_sources import asks_the_checkpoint
 from tests.compatibility.manifests import STATEFUL, changed, with_operator, with_source
 

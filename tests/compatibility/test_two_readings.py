@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import assess
-from streamkeeper.model.finding import Finding, Verdict
-from streamkeeper.model.manifest import Manifest, SinkDescription, StateColumn, Watermark
+from streamkeeper.model.manifests.finding import Finding, Verdict
+from streamkeeper.model.manifests.manifest import Manifest, SinkDescription, StateColumn, Watermark
 from tests.compatibility.manifests import (
     AGGREGATE,
     JOIN,

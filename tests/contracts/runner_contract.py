@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from streamkeeper.model.control import DriverState, ExitCode, LaunchSpec
+from streamkeeper.model.protocol.control import DriverState, ExitCode, LaunchSpec
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Life, Runner
 

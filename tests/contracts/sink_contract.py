@@ -8,8 +8,8 @@ from typing import Any, Protocol
 import pytest
 
 from streamkeeper.errors import Fenced, OperationRefused
-from streamkeeper.model.serving import OutputSegment
-from streamkeeper.model.sink_capabilities import Numbering, Reconciliation, SinkCapabilities
+from streamkeeper.model.manifests.sink_capabilities import Numbering, Reconciliation, SinkCapabilities
+from streamkeeper.model.records.serving import OutputSegment
 from streamkeeper.sinks.contract import ComparedVersions, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of

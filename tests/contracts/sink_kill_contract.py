@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 from streamkeeper.errors import Fenced
-from streamkeeper.model.sink_capabilities import SinkCapabilities
+from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
 from streamkeeper.sinks.contract import Sink, WriterRole
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from tests.contracts.sink_contract import opened

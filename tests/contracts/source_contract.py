@@ -19,8 +19,8 @@ from streamkeeper.checkpoints.seeding import seed, seed_beginning, seed_start
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility.rule import is_stateful
 from streamkeeper.compatibility.sources import source_location_changed, source_options_changed
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, Source
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest, Source
 from streamkeeper.sources.contract import NO_OFFSET, NothingRead, OptionEffect, PlaceChange, SourceLook
 from streamkeeper.sources.known_sources import (
     asks_the_checkpoint,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from demo.deploys import Asked, find_wrong
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 
 ASKED = Asked(name="a step", form={"job": "a_job"}, verdict=Verdict.SWITCH, way=Transition.REBUILD)
 

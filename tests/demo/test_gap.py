@@ -9,8 +9,8 @@ import pendulum
 import pytest
 
 from demo.gap import first_after, handover_gap_s, last_before
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import (
     Assessed,
     CheckpointVersionCreated,
     EpochClaimed,
@@ -25,8 +25,8 @@ from streamkeeper.model.journal import (
     Record,
     Role,
 )
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 

@@ -6,7 +6,7 @@ import re
 
 from prometheus_client.metrics_core import CounterMetricFamily
 
-from streamkeeper.metrics import Fleet, metric_families
+from streamkeeper.system.metrics import Fleet, metric_families
 
 
 def metric_names() -> set[str]:

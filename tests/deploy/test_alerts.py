@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streamkeeper.health.rules import RULES
-from streamkeeper.model.health import Severity
+from streamkeeper.model.watch.health import Severity
 from tests.deploy.metric_names import metric_names, named_in
 from tests.deploy.promtool import promtool
 

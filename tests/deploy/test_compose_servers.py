@@ -23,7 +23,7 @@ from harness import kafka_broker, s3_server
 from harness.kafka_broker import CONNECTORS, KafkaBroker
 from harness.processes import free_ports
 from harness.waiting import wait_for
-from streamkeeper.java import find_java
+from streamkeeper.system.java import find_java
 from tests.deploy.promtool import promtool
 
 ROOT = Path(__file__).resolve().parents[2]

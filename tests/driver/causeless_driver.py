@@ -3,7 +3,7 @@
 import sys
 
 from streamkeeper.driver import ending, main, queries
-from streamkeeper.model.faults import Judged
+from streamkeeper.model.protocol.faults import Judged
 
 if __name__ == "__main__":
     for module in (ending, queries):

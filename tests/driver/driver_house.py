@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 
 from harness.waiting import wait_for
-from streamkeeper.model.control import (
+from streamkeeper.model.manifests.release import ParamValue
+from streamkeeper.model.protocol.control import (
     CommandKind,
     DriverState,
     DriverStatus,
@@ -22,15 +23,14 @@ from streamkeeper.model.control import (
     LaunchMode,
     LaunchSpec,
 )
-from streamkeeper.model.journal import (
+from streamkeeper.model.protocol.restarts import RestartPolicy
+from streamkeeper.model.records.journal import (
     CheckpointVersionCreated,
     InstanceAppointed,
     InstancePlanned,
     Role,
     ShadowAppointed,
 )
-from streamkeeper.model.release import ParamValue
-from streamkeeper.model.restarts import RestartPolicy
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal

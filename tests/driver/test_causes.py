@@ -26,10 +26,10 @@ from streamkeeper.errors import (
     SourceOutOfReach,
     StoreUnavailable,
 )
-from streamkeeper.model.control import DriverState, ExitCode
-from streamkeeper.model.faults import Fault, Judged
-from streamkeeper.model.restarts import Cause
-from streamkeeper.model.sink_capabilities import SinkCapabilities
+from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
+from streamkeeper.model.protocol.control import DriverState, ExitCode
+from streamkeeper.model.protocol.faults import Fault, Judged
+from streamkeeper.model.protocol.restarts import Cause
 from streamkeeper.sinks.databases import open_engine
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.driver import checking
-from streamkeeper.model.check import CheckRequest, JobFile
+from streamkeeper.model.protocol.check import CheckRequest, JobFile
 
 
 def test_a_request_that_names_no_deployed_job_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

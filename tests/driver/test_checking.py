@@ -20,8 +20,8 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import checking
 from streamkeeper.driver.checking import Checker
 from streamkeeper.errors import CheckpointChanged
-from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile
-from streamkeeper.model.finding import Verdict
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.check import CheckAnswer, CheckRequest, JobFile
 from tests.checkpoints.damaging import remove
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from streamkeeper import job_code
+from streamkeeper.authoring import job_code
 from streamkeeper.driver import checking
 from streamkeeper.driver.checking import Checker
-from streamkeeper.model.check import CheckRequest, JobFile
+from streamkeeper.model.protocol.check import CheckRequest, JobFile
 
 SPARK: Any = None
 

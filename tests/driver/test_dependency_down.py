@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from harness.waiting import wait_for
-from streamkeeper.model.control import CommandKind, DriverState, ExitCode
-from streamkeeper.model.liveness import Life, Liveness
-from streamkeeper.model.restarts import Cause, RestartPolicy
-from streamkeeper.operations.overview import JobStatus, find_standing
+from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.restarts import Cause, RestartPolicy
+from streamkeeper.operations.jobs.overview import JobStatus, find_standing
 from tests.driver.driver_house import DriverHouse
 from tests.wire import Wire
 

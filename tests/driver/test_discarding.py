@@ -11,8 +11,8 @@ import pytest
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.epoch import shadow_claim, writer_of
-from streamkeeper.model.control import Command, CommandKind
-from streamkeeper.model.journal import EpochClaimed, InstanceAppointed, InstancePlanned, Record, Role
+from streamkeeper.model.protocol.control import Command, CommandKind
+from streamkeeper.model.records.journal import EpochClaimed, InstanceAppointed, InstancePlanned, Record, Role
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.table import TableSink
 from streamkeeper.stores.counting import CountingStore

@@ -9,7 +9,7 @@ import pytest
 from bench.doors import ask_every_door
 from bench.matrix.cases import CASES
 from harness.bed import fresh_bed
-from streamkeeper.operations import deploy
+from streamkeeper.operations.deploys import deploy
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 

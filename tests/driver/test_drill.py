@@ -17,10 +17,10 @@ from pyarrow import parquet
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.drill import Driller
-from streamkeeper.model.check import JobFile
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.control import SECRETS
-from streamkeeper.model.drill import DrillAnswer, DrillRequest, ExportAnswer, ExportRequest
+from streamkeeper.model.protocol.check import JobFile
+from streamkeeper.model.protocol.control import SECRETS
+from streamkeeper.model.protocol.drill import DrillAnswer, DrillRequest, ExportAnswer, ExportRequest
 from tests.inspection.queries import read, totals, write_files
 from tests.inspection.stateful import contents, rows_of, run, session_with, sums_of
 

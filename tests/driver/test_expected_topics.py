@@ -14,9 +14,9 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import taking_over
 from streamkeeper.driver.taking_over import _approved_topics, _expected_topics, _own_topics, _topics_of
 from streamkeeper.errors import SourceOutOfReach
-from streamkeeper.model.checkpoint_version import CheckpointVersion
-from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import Entry, EpochClaimed, InstancePlanned, Record, Role
+from streamkeeper.model.records.checkpoint_version import CheckpointVersion
+from streamkeeper.model.records.job_state import JobState, fold
+from streamkeeper.model.records.journal import Entry, EpochClaimed, InstancePlanned, Record, Role
 
 OLD, APPROVED = {"sales": "old"}, {"sales": "approved"}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper import hidden_secrets
 from streamkeeper.driver.faults import describe_fault, describe_text
-from streamkeeper.hidden_secrets import hide_secrets
 from streamkeeper.model.redaction import redact
+from streamkeeper.system import hidden_secrets
+from streamkeeper.system.hidden_secrets import hide_secrets
 
 IN_A_WORKER = """An exception was thrown from the Python worker:
 Traceback (most recent call last):

@@ -24,9 +24,9 @@ from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import CheckpointLost, Fenced, InputGone
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.journal import (
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.control import CommandKind, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.records.journal import (
     EpochClaimed,
     InstanceAppointed,
     InstancePlanned,
@@ -34,8 +34,8 @@ from streamkeeper.model.journal import (
     Role,
     ShadowAppointed,
 )
-from streamkeeper.model.journal_keys import journal_prefix
-from streamkeeper.model.known_checkpoint import KnownCheckpoint
+from streamkeeper.model.records.journal_keys import journal_prefix
+from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkWriter, WriterRole

@@ -18,8 +18,8 @@ from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.errors import CheckpointLost
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import (
     Assessed,
     CheckpointVersionCreated,
     EpochClaimed,
@@ -28,8 +28,8 @@ from streamkeeper.model.journal import (
     OperationStarted,
     Role,
 )
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.stores.counting import CountingStore

@@ -15,11 +15,11 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered
 from streamkeeper.checkpoints.seeding import REBASED
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.control import CommandKind, DriverState, ExitCode
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Assessed, OperationStarted
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.records.journal import Assessed, OperationStarted
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.sinks.file_serving import serving_files
 from tests.driver.driver_house import DriverHouse
 

@@ -12,8 +12,8 @@ from streamkeeper.driver.measuring import QueryProgress
 from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.timings import Timings
 from streamkeeper.errors import StoreUnavailable
-from streamkeeper.model.control import QueryStatus
-from streamkeeper.model.signals import History
+from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.signals import History
 from streamkeeper.registry.control import Control
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.counting import CountingStore

@@ -16,8 +16,16 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import CLAIM, CommandKind, DriverState, DriverStatus, ExitCode, Gather, ProcessRecord
-from streamkeeper.model.journal_keys import entry_key, journal_prefix
+from streamkeeper.model.protocol.control import (
+    CLAIM,
+    CommandKind,
+    DriverState,
+    DriverStatus,
+    ExitCode,
+    Gather,
+    ProcessRecord,
+)
+from streamkeeper.model.records.journal_keys import entry_key, journal_prefix
 from streamkeeper.sinks.file import newest_batch
 from tests.driver.driver_house import DriverHouse
 

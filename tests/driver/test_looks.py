@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from harness.checkpoint_files import Tree
+from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.definition import Query
 from streamkeeper.driver.evidence_collection import Subject, gather_evidence
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.preflight import look_at_owner, look_at_sources
 from streamkeeper.inspection import input_look
-from streamkeeper.model.evidence import Look, QueryEvidence
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.evidence import Look, QueryEvidence
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.table import TableSink

@@ -21,10 +21,10 @@ from streamkeeper.driver.epoch import Claim, open_writer, shadow_claim
 from streamkeeper.driver.preflight import look_at_sink
 from streamkeeper.driver.taking_over import _accepted_loss
 from streamkeeper.errors import InvalidInput, OutputLost, SinkAhead
-from streamkeeper.model.checkpoint_version import CheckpointVersion
-from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
+from streamkeeper.model.protocol.control import Command, CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.output_history import AcceptedLoss, OutputHistory
+from streamkeeper.model.records.checkpoint_version import CheckpointVersion
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.sinks.contract import Sink, SinkContext
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.file_serving import is_shadow

@@ -16,7 +16,7 @@ from streamkeeper.driver.measuring import (
     checkpoint_write_s,
     scheduling_delay_s,
 )
-from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals
+from streamkeeper.model.protocol.signals import HISTORY_POINTS, HistoryPoint, QuerySignals
 from streamkeeper.sources.contract import SourceLook
 from streamkeeper.sources.kafka import STEADY_S, Held, positions, records_behind, runway_s
 from streamkeeper.sources.known_sources import lag_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamkeeper.driver.queries import restore_confs
-from streamkeeper.model.row_risks import risk_of_conf
+from streamkeeper.model.settings.row_risks import risk_of_conf
 from streamkeeper.sources.known_sources import risk_of_option
 
 if TYPE_CHECKING:

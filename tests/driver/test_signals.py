@@ -27,8 +27,8 @@ from streamkeeper.driver.source_looks import SourceLooks
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.inspection.kafka_topics import HeldTopics, kafka_readings
-from streamkeeper.model.control import DriverState, QueryStatus
-from streamkeeper.model.signals import QuerySignals
+from streamkeeper.model.protocol.control import DriverState, QueryStatus
+from streamkeeper.model.protocol.signals import QuerySignals
 from streamkeeper.sources.kafka import Held, runway_s
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore

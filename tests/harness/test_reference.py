@@ -12,9 +12,9 @@ from harness.reference.markdown import cell, prose
 from harness.reference.pages import FOLDER, PAGES
 from harness.reference.rule_meanings import MEANINGS
 from streamkeeper.health.rules import RULES
-from streamkeeper.model.setting_variables import VARIABLES
-from streamkeeper.model.settings import read_settings
-from streamkeeper.operations.pruning import read_policy
+from streamkeeper.model.settings.setting_variables import VARIABLES
+from streamkeeper.model.settings.settings import read_settings
+from streamkeeper.operations.backups.pruning import read_policy
 from streamkeeper.snapshots.retention import Policy
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.health import AskedPerson, BackupLook, CheckpointLook, JobLook, OpenOperation
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.signals import HistoryPoint, QuerySignals, SourceSignals
+from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.signals import HistoryPoint, QuerySignals, SourceSignals
+from streamkeeper.model.watch.health import AskedPerson, BackupLook, CheckpointLook, JobLook, OpenOperation
 
 NOW = 1_700_000_000.0
 GIB = 2**30

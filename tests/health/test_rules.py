@@ -13,10 +13,10 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.health.acts import Act, decide_acts
 from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES, check_thresholds, find_rule, find_symptoms
 from streamkeeper.health.told_errors import find_fault
-from streamkeeper.model.control import DriverState, ExitCode
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.health import JobLook, Severity
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.control import DriverState, ExitCode
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.watch.health import JobLook, Severity
 from tests.health.looks import (
     GIB,
     NOW,

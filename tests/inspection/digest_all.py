@@ -13,14 +13,14 @@ from typing import Any
 
 from pyspark import cloudpickle
 
+from streamkeeper.authoring.job_code import run_job_file
 from streamkeeper.inspection import code_digest
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.source_texts import SourceTexts
-from streamkeeper.job_code import run_job_file
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.manifest import CodePart
+from streamkeeper.model.manifests.manifest import CodePart
 
 
 def main(folder: str, readings: str) -> None:

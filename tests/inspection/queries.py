@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper.definition import Query
+from streamkeeper.authoring.definition import Query
 from streamkeeper.sinks.foreach import ForeachBatch
 
 if TYPE_CHECKING:

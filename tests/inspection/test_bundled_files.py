@@ -12,8 +12,8 @@ import pytest
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.older_manifests import as_described_before
 from streamkeeper.inspection.describe import describe
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest, without_context
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest, without_context
 from tests.inspection.queries import query, read, write_files
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.inspection.code_digest import CodeDigest
-from streamkeeper.model.manifest import UNREADABLE
+from streamkeeper.model.manifests.manifest import UNREADABLE
 
 HELPERS = """
 RATE = {"eu": 2, "us": 3}

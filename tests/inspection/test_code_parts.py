@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamkeeper.authoring.job_code import run_job_file
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.describe import describe
-from streamkeeper.job_code import run_job_file
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.manifest import CodePart, Manifest
+from streamkeeper.model.manifests.manifest import CodePart, Manifest
 from tests.inspection.queries import query, read, totals, write_files
 
 if TYPE_CHECKING:

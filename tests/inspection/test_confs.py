@@ -12,9 +12,9 @@ from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.inspection.confs import ALWAYS, read_confs
 from streamkeeper.inspection.describe import describe
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.spark_confs import MEANING, PINNED, REFUSED, SQL, TUNING, current_key
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.settings.spark_confs import MEANING, PINNED, REFUSED, SQL, TUNING, current_key
 from tests.inspection.queries import query, read, totals, write_files
 
 if TYPE_CHECKING:

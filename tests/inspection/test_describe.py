@@ -11,8 +11,8 @@ import pytest
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.inspection.describe import describe
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import UNREADABLE, Manifest, columns_of
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import UNREADABLE, Manifest, columns_of
 from tests.inspection.queries import query, read, totals, varied, write_files
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.inspection.describe import describe
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.table import TableSink
 from tests.inspection.queries import query, read, write_files
@@ -19,7 +19,7 @@ from tests.inspection.queries import query, read, write_files
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 pytestmark = pytest.mark.spark
 

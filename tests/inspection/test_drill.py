@@ -18,7 +18,7 @@ from streamkeeper.inspection import drill as drilling
 from streamkeeper.inspection.diverted import run_planned
 from streamkeeper.inspection.drill import NOT_AT_BATCH, STATE_UNPROVEN, TIMED_OUT, drill
 from streamkeeper.inspection.state_export import StateCount
-from streamkeeper.model.drill import DrillAnswer
+from streamkeeper.model.protocol.drill import DrillAnswer
 from streamkeeper.sinks.foreach import ForeachBatch
 from tests.inspection.queries import query, read, totals, write_files
 from tests.inspection.stateful import rows_of, run, session_with, sums_of

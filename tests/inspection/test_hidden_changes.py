@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from streamkeeper.compatibility.code_changes import NO_PART, NO_RECORD, code_change
-from streamkeeper.model.manifest import UNREADABLE, CodePart, Manifest
+from streamkeeper.model.manifests.manifest import UNREADABLE, CodePart, Manifest
 from tests.compatibility.manifests import STATEFUL, changed
 from tests.inspection.digest_cases import FORMS, HARMLESS, HIDINGS, Hiding
 from tests.inspection.digest_neighbours import CHANGE_THE_DIGEST, LEAVE_THE_DIGEST, NEIGHBOURS

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streamkeeper.authoring.definition import JobDefinition
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.definition import JobDefinition
 from streamkeeper.errors import JobUnusable
 from streamkeeper.inspection import describe as describing
 from streamkeeper.inspection.canonical_expressions import Session

@@ -11,8 +11,8 @@ import pytest
 
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.inspection.describe import describe
-from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest
 from tests.inspection.queries import query, read, write_files
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from streamkeeper.inspection import rehearsal
 from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.diverted import Diverted, Fault
 from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT, rehearse
-from streamkeeper.model.finding import Verdict
+from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue

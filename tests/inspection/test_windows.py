@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamkeeper.definition import Query
+from streamkeeper.authoring.definition import Query
 from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.windows import window_text
 from streamkeeper.sinks.foreach import ForeachBatch

@@ -15,7 +15,7 @@ from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.written import line_of_function, lines_in_bundle
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.manifest import Manifest, without_context
+from streamkeeper.model.manifests.manifest import Manifest, without_context
 from tests.inspection.queries import query, read, write_files
 
 if TYPE_CHECKING:

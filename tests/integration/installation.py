@@ -21,8 +21,8 @@ from harness.producer import SALES, prepare, write_whole
 from harness.rest import AirflowApi, Conflict
 from harness.system import System
 from harness.waiting import wait_until
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.run_names import operation_id
 
 CRASH_AT = "act.prove-dead.recordend.after"

@@ -22,14 +22,14 @@ from harness.spark_cluster import SparkCluster
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.model.control import YARN
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.recovery import Cause, RecoveryAction
-from streamkeeper.model.release import ParamValue
-from streamkeeper.model.request import DeployRequest, Strategy
-from streamkeeper.model.transitions import Transition
-from streamkeeper.operations.deploy import Deploy
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.manifests.release import ParamValue
+from streamkeeper.model.protocol.control import YARN
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.recovery import Cause, RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest, Strategy
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.jobs.installation import Installation
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House
 
 ROWS, ROWS_QUERY = "sales_rows", "rows"

@@ -25,9 +25,9 @@ from harness.producer import SALES, prepare, write_whole
 from harness.redis_server import find_program, redis_server
 from harness.rest import AirflowApi
 from harness.waiting import wait_for
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.operation import OperationState
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.control import Control
 from tests.integration.installation import Run
 

@@ -14,9 +14,9 @@ from harness.places import WAREHOUSE_VARIABLE
 from harness.producer import SALES
 from harness.remote_servers import yarn_servers
 from harness.waiting import wait_until
-from streamkeeper.model.control import YARN
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.setting_variables import SECRET_PREFIX
+from streamkeeper.model.protocol.control import YARN
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
 from streamkeeper.registry.control import Control
 from tests.integration.installation import Run
 from tests.integration.several_machines import A, B, Fleet, opened_fleet, skip_without_machines

@@ -9,8 +9,8 @@ import pytest
 
 from harness.fault_proxy import fault_proxy
 from harness.s3_server import S3Server
-from streamkeeper.model.request import Strategy
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.request import Strategy
 from streamkeeper.stores.s3 import connect
 from tests.integration.remote_house import Remote, opened, told_at_dry_run
 from tests.integration.test_recovery import JOB, QUERY

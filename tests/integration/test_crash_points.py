@@ -10,7 +10,7 @@ from bench.campaign.cases import Stage
 from bench.campaign.switching import SwitchStage
 from harness.bed import fresh_bed
 from harness.places import ROOT
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.records.transitions import Transition
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -11,9 +11,9 @@ import pytest
 
 from harness.kafka_broker import KafkaBroker
 from harness.waiting import wait_for
-from streamkeeper.model.control import CommandKind, DriverState, ExitCode
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.release import ParamValue
+from streamkeeper.model.manifests.release import ParamValue
+from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.faults import Fault
 from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

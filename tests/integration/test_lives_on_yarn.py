@@ -12,7 +12,7 @@ import pytest
 from harness.hdfs_server import HdfsServer
 from harness.postgres_server import new_database
 from harness.yarn_server import YarnServer, yarn_server
-from streamkeeper.model.control import YARN
+from streamkeeper.model.protocol.control import YARN
 from streamkeeper.registry.control import Control
 from tests.integration.remote_house import Contained, hand_off, live_a_life, opened, told_at_dry_run
 from tests.integration.test_lives import IN_HDFS

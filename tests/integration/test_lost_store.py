@@ -22,14 +22,14 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import JournalLost
-from streamkeeper.model.journal import About, Outcome
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.step import Step
-from streamkeeper.operations.approval import answer_approval
-from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.deploy import Deploy
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.targets import query_target
+from streamkeeper.model.records.journal import About, Outcome
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.backups.backup import back_up
+from streamkeeper.operations.deploys.approval import answer_approval
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.registry.installations import open_installation
 from streamkeeper.runners.leftovers import find_leftovers
 from streamkeeper.sinks.fences import read_fences

@@ -13,7 +13,7 @@ import pytest
 
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
-from streamkeeper.model.recovery import Cause
+from streamkeeper.model.requests.recovery import Cause
 from tests.integration.test_recovery import JOB, ROOT, House
 
 pytestmark = pytest.mark.spark

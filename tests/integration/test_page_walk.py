@@ -12,11 +12,11 @@ from playwright.sync_api import Browser, Page, Route, expect
 from harness.forms import DAG, SALES_TOTALS
 from harness.rest import AirflowApi
 from harness.waiting import wait_for
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.operations.watching import Watch, run_pass
-from streamkeeper.page_address import page_path
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.pages.page_address import page_path
 from tests.integration.installation import CODE, OTHER_CODE, InstalledAirflow, deploy_first, edit
 from tests.integration.walker import WAIT_MS, Walker, walking
 

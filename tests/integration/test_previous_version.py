@@ -23,9 +23,9 @@ from harness.outputs import read_totals
 from harness.places import ROOT
 from harness.waiting import wait_for
 from streamkeeper.cli.main import app
-from streamkeeper.model.control import DriverExit
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal_keys import entry_key
+from streamkeeper.model.protocol.control import DriverExit
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal_keys import entry_key
 from streamkeeper.registry.control import Control
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

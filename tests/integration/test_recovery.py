@@ -20,16 +20,16 @@ from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.cli.main import app
 from streamkeeper.errors import OperationRefused
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.settings import Settings
-from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.deploy import Deploy
-from streamkeeper.operations.diagnosing import diagnose_job
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.recovering import Asked, open_recovery
-from streamkeeper.operations.targets import query_target
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.requests.recovery import Cause, Diagnosis, RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.settings.settings import Settings
+from streamkeeper.operations.backups.backup import back_up
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.targets import query_target
+from streamkeeper.operations.recovery.diagnosing import diagnose_job
+from streamkeeper.operations.recovery.recovering import Asked, open_recovery
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Life
 from streamkeeper.stores.local import LocalStore

@@ -17,7 +17,7 @@ from harness.outputs import read_event_ids
 from harness.places import ROOT
 from harness.producer import EVENTS, write_whole
 from harness.waiting import wait_for
-from streamkeeper.model.control import DriverState
+from streamkeeper.model.protocol.control import DriverState
 from streamkeeper.registry.control import Control
 from tests.integration.test_kafka_life import counted, events, expected
 

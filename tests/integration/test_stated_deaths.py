@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from harness.machines import LOOPBACK, Machine, machine, missing_for_machines
-from streamkeeper.model.stated_deaths import unproven_owner
+from streamkeeper.model.records.stated_deaths import unproven_owner
 from tests.integration.test_recovery import JOB, QUERY, House
 
 pytestmark = [pytest.mark.spark, pytest.mark.storage, pytest.mark.timeout(600)]

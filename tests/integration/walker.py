@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 
-from streamkeeper.model.operation import OperationState
-from streamkeeper.page_address import page_address
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.pages.page_address import page_address
 from tests.integration.installation import InstalledAirflow
 
 WAIT_MS = 240_000

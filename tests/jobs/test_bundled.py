@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.definition import load_job
+from streamkeeper.authoring.definition import load_job
 from streamkeeper.registry.bundles import build_bundle, unpack_bundle
 
 ROOT = Path(__file__).resolve().parents[2]

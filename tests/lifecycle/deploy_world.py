@@ -36,11 +36,19 @@ from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.steps import current_step
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, LaunchMode, QueryStatus
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.control import (
+    CommandKind,
+    DriverExit,
+    DriverState,
+    DriverStatus,
+    LaunchMode,
+    QueryStatus,
+)
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.records.job_state import JobState, fold
+from streamkeeper.model.records.journal import (
     About,
     ApprovalAnswered,
     Assessed,
@@ -60,11 +68,9 @@ from streamkeeper.model.journal import (
     ShadowAppointed,
     StepBegun,
 )
-from streamkeeper.model.liveness import Life, Liveness
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import DeployRequest, Handover
-from streamkeeper.model.step import Step
-from streamkeeper.model.step_results import (
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import (
     Bundled,
     CutoverSnapshots,
     LastBatches,
@@ -72,7 +78,8 @@ from streamkeeper.model.step_results import (
     VersionsRestored,
     step_done,
 )
-from streamkeeper.model.transitions import QueryTransition, Reached, Transition
+from streamkeeper.model.records.transitions import QueryTransition, Reached, Transition
+from streamkeeper.model.requests.request import DeployRequest, Handover
 
 OP = "op"
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamkeeper.lifecycle.continuation import may_go_on
-from streamkeeper.model.control import CommandKind, DriverState
-from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import (
+from streamkeeper.model.protocol.control import CommandKind, DriverState
+from streamkeeper.model.records.job_state import JobState, fold
+from streamkeeper.model.records.journal import (
     DesiredChanged,
     Entry,
     InstanceAppointed,
@@ -18,7 +18,7 @@ from streamkeeper.model.journal import (
     ReleasePromoted,
     Role,
 )
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.requests.request import DeployRequest
 
 STOP = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", operation="stop-1")
 

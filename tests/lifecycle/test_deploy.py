@@ -23,15 +23,15 @@ from streamkeeper.lifecycle.actions import (
     Wait,
 )
 from streamkeeper.lifecycle.steps import HALTED_S, path, plan_deploy
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import AbortRequested, DesiredChanged, InstanceEnded, Outcome, Role
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.request import DeployRequest, Handover
-from streamkeeper.model.step import Step
-from streamkeeper.model.step_results import CutoverSnapshots
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.control import CommandKind, DriverState, LaunchMode
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import AbortRequested, DesiredChanged, InstanceEnded, Outcome, Role
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import CutoverSnapshots
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.request import DeployRequest, Handover
 from tests.lifecycle.deploy_world import OP, Instance, World
 
 

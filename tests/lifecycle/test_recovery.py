@@ -12,9 +12,9 @@ from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.lifecycle import recovery
 from streamkeeper.lifecycle.headings import HEADINGS
 from streamkeeper.lifecycle.recovery import diagnose
-from streamkeeper.model.control import DriverState
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.recovery import Cause, QueryLook, RecoveryAction, RecoveryLook, Replan, Replay
+from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.requests.recovery import Cause, QueryLook, RecoveryAction, RecoveryLook, Replan, Replay
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
 BY_KEY = "each row replaces the one with its key"

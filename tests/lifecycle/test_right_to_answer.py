@@ -14,11 +14,11 @@ from streamkeeper.lifecycle.right_to_answer import (
     must_have_right,
     right_to_answer,
 )
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.recovery import Recovery, RecoveryAction
-from streamkeeper.model.release import Environment, Release, ReleaseContent
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.settings import Settings
+from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.settings.settings import Settings
 
 USUAL = Settings(store="s", checkpoints="c", jobs="j", home="h")
 ADA_AND_BOB = ("ada", "bob")

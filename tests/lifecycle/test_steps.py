@@ -6,10 +6,10 @@ import pytest
 
 from streamkeeper.lifecycle.deploy import LADDERS
 from streamkeeper.lifecycle.steps import STEPS, current_step, deadline_s, path, plan_deploy
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 
 EVERYTHING = DeployRequest(job="j")
 

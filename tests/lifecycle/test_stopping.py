@@ -7,9 +7,9 @@ from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S
 from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprovable, decide_stop
-from streamkeeper.model.control import CommandKind
-from streamkeeper.model.journal import DesiredChanged, InstanceEnded, Record
-from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.records.journal import DesiredChanged, InstanceEnded, Record
 from tests.lifecycle.test_continuation import STOP, second, state_of
 
 TOLD = frozenset({CommandKind.GO, CommandKind.DRAIN})

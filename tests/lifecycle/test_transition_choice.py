@@ -7,12 +7,12 @@ import pytest
 
 from streamkeeper.lifecycle.steps import path
 from streamkeeper.lifecycle.transition_choice import Boundary, QueryFacts, choose_transitions
-from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import DeployRequest, Handover, Strategy
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
 from tests.compatibility.manifests import AGGREGATE, STATEFUL, with_source
 
 

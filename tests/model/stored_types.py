@@ -12,19 +12,27 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model.control import Application, Command, DriverExit, DriverStatus, LaunchSpec, Pod, ProcessRecord
-from streamkeeper.model.drill import StateExport
-from streamkeeper.model.epoch_claim import EpochClaim
-from streamkeeper.model.evidence import Evidence
-from streamkeeper.model.finding import Assessment
-from streamkeeper.model.fleet import FleetIndex, PruneRecord
-from streamkeeper.model.incident import IncidentEntry
-from streamkeeper.model.installation_record import Home, InstallationRecord, Owner
-from streamkeeper.model.journal import Entry
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.signals import History
-from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, Snapshot
-from streamkeeper.operations.carriers import Carrier
+from streamkeeper.model.manifests.evidence import Evidence
+from streamkeeper.model.manifests.finding import Assessment
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.protocol.control import (
+    Application,
+    Command,
+    DriverExit,
+    DriverStatus,
+    LaunchSpec,
+    Pod,
+    ProcessRecord,
+)
+from streamkeeper.model.protocol.drill import StateExport
+from streamkeeper.model.protocol.signals import History
+from streamkeeper.model.records.epoch_claim import EpochClaim
+from streamkeeper.model.records.installation_record import Home, InstallationRecord, Owner
+from streamkeeper.model.records.journal import Entry
+from streamkeeper.model.records.snapshot import DrillResult, Garbage, Hold, Pin, Snapshot
+from streamkeeper.model.watch.fleet import FleetIndex, PruneRecord
+from streamkeeper.model.watch.incident import IncidentEntry
+from streamkeeper.operations.jobs.carriers import Carrier
 from streamkeeper.registry.pending_questions import PendingQuestion
 from streamkeeper.runners.local_process import Launcher
 from streamkeeper.sinks.file_schemas import FileSchema

@@ -6,7 +6,7 @@ import pytest
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.secret_references import find_references, resolve, split_reference, substitute
-from streamkeeper.secret_resolvers import built_in_resolvers
+from streamkeeper.system.secret_resolvers import built_in_resolvers
 
 
 def test_references_are_found_in_params_and_conf() -> None:

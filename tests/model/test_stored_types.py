@@ -15,7 +15,7 @@ import pytest
 
 import streamkeeper
 from streamkeeper.checkpoints.operator_metadata import OperatorFacts
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.records.job_state import JobState
 from tests.model.stored_types import STORED, Schema, schema_of_now, unread
 
 VERSIONS = sorted((Path(__file__).parent / "yesterday").glob("schema-*.json"))

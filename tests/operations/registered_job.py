@@ -11,10 +11,13 @@ import msgspec
 
 from harness.checkpoint_files import Tree
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, ProcessRecord, QueryStatus
-from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.evidence import Evidence, Look, QueryEvidence
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import Manifest, SinkDescription
+from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
+from streamkeeper.model.protocol.control import DriverState, DriverStatus, LaunchSpec, ProcessRecord, QueryStatus
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.records.journal import (
     CheckpointVersionCreated,
     EpochClaimed,
     InstanceAppointed,
@@ -28,15 +31,12 @@ from streamkeeper.model.journal import (
     ReleaseRegistered,
     Role,
 )
-from streamkeeper.model.liveness import Life, Liveness
-from streamkeeper.model.manifest import Manifest, SinkDescription
-from streamkeeper.model.release import Environment, Release, ReleaseContent
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.settings import Settings
-from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.registered import stored_manifests
-from streamkeeper.operations.targets import query_target
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.settings.settings import Settings
+from streamkeeper.operations.backups.backup import back_up
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.registered import stored_manifests
+from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.runners.contract import Runner

@@ -5,12 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.journal import Assessed, OperationStarted, Record, ReleaseDescribed, ReleaseRegistered, StepDone
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.records.journal import (
+    Assessed,
+    OperationStarted,
+    Record,
+    ReleaseDescribed,
+    ReleaseRegistered,
+    StepDone,
+)
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.registry.objects import put_object
 from tests.operations.registered_job import JOB, QUERY, Registered
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.model.journal import CheckpointVersionCreated
-from streamkeeper.operations.installation import Installation
-from tests.operations.test_snapshots import JOB, QUERY, Registered
+from streamkeeper.model.records.journal import CheckpointVersionCreated
+from streamkeeper.operations.jobs.installation import Installation
+from tests.operations.backups.test_snapshots import JOB, QUERY, Registered
 
 SERIES = f"{JOB}/{QUERY}"
 

@@ -11,11 +11,11 @@ from uuid import UUID
 import pytest
 
 from streamkeeper.errors import DeployFailed
-from streamkeeper.model.journal import AbortRequested, About, ApprovalAnswered
+from streamkeeper.model.records.journal import AbortRequested, About, ApprovalAnswered
+from streamkeeper.model.records.step import Step
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.model.step import Step
-from streamkeeper.operations.approval import answer_approval
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.deploys.approval import answer_approval
+from streamkeeper.operations.jobs.installation import Installation
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.answering import answer_by_rest
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
@@ -372,7 +372,7 @@ def test_where_the_risk_was_accepted_nobody_is_asked_about_state(job: Registered
 
 def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Registered) -> None:
     """Why one is asked, how many rows, and some of them; a bar in a value does not break the table."""
-    from streamkeeper.operations.questions import render_question, subject_of
+    from streamkeeper.operations.deploys.questions import render_question, subject_of
 
     state, operation = rebuilt.installation.journal(JOB, "test").state(), asked(rebuilt, OPERATION)
     assert subject_of(state, operation) == "Replace the output of r0001 of sales with the rebuilt output of r0002?"
@@ -390,7 +390,7 @@ def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Regist
 
 def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
     """Who asks, what is uncertain, the snapshot, what a way back costs, and how to answer from elsewhere."""
-    from streamkeeper.operations.questions import render_question
+    from streamkeeper.operations.deploys.questions import render_question
 
     text = render_question(job.installation, job.installation.journal(JOB, "test").state(), asked(job, OPERATION))
     for words in (

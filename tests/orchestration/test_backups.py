@@ -13,7 +13,7 @@ import pytest
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.snapshots.capture import LONGEST_S, CaptureProgress
 from streamkeeper.stores.local import LocalStore
-from tests.operations.test_snapshots import Registered
+from tests.operations.backups.test_snapshots import Registered
 from tests.orchestration.installed import SERIES, add_lost_job, install
 from tests.orchestration.running import Instance, context_of, task_fails
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.lifecycle.steps import STEPS
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
 
 pytestmark = pytest.mark.airflow
 ROOT = Path(__file__).resolve().parents[2]

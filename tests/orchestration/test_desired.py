@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.model.journal import OperationStarted
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.carriers import is_abandoned
-from streamkeeper.operations.overview import JobStatus, job_overview
+from streamkeeper.model.records.journal import OperationStarted
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.jobs.carriers import is_abandoned
+from streamkeeper.operations.jobs.overview import JobStatus, job_overview
 from streamkeeper.runners.driver_log import DriverLog
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.installed import install
@@ -81,7 +81,7 @@ def test_bad_input_is_one_clear_line(job: Registered) -> None:
 
 def test_a_start_records_the_wish_before_its_operation(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """What fails afterwards leaves a job that is to serve, and the run's operation to carry on."""
-    from streamkeeper.operations.deploy import Deploy
+    from streamkeeper.operations.deploys.deploy import Deploy
 
     def fails(*_: object, **__: object) -> None:
         raise ZeroDivisionError

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import NotFound
-from streamkeeper.model.snapshot import DrillResult, Snapshot
+from streamkeeper.model.records.snapshot import DrillResult, Snapshot
 from streamkeeper.snapshots.catalogue import Catalogue
-from tests.operations.test_snapshots import Registered
+from tests.operations.backups.test_snapshots import Registered
 from tests.orchestration.installed import SERIES, install
 from tests.orchestration.running import Instance, context_of
 
@@ -39,7 +39,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 @pytest.fixture
 def drills(monkeypatch: pytest.MonkeyPatch) -> Drills:
-    from streamkeeper.operations import drills
+    from streamkeeper.operations.backups import drills
 
     stand_in = Drills()
     monkeypatch.setattr(drills, "drill", stand_in)

@@ -11,9 +11,9 @@ import pytest
 
 from streamkeeper.errors import DeployFailed
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.operations.deploy import Deploy
-from streamkeeper.operations.dry_run_installation import place_of
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.deploys.dry_run_installation import place_of
+from streamkeeper.operations.jobs.installation import Installation
 from tests.operations.registered_job import Registered
 from tests.orchestration.installed import install
 from tests.orchestration.running import Instance, context_of, task_fails

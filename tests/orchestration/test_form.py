@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
 from tests.orchestration.running import Instance, context_of
 
 pytestmark = pytest.mark.airflow

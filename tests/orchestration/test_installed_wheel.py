@@ -41,7 +41,7 @@ seen |= {"package": streamkeeper.__file__, "dags": sorted(bag.dags), "import_err
 PAGE = """
 import asyncio, os
 import httpx
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.app import make_app
 from streamkeeper.pages.viewer import Viewer
 app = make_app(lambda: Installation.from_environment(os.environ), lambda: Viewer(name="ada", may=lambda *asked: True))

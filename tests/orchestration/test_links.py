@@ -52,7 +52,7 @@ def page(operator: Any) -> str:
 def test_a_task_leads_to_the_page_of_what_it_is_about(dag: Any) -> None:
     """Of its operation, its job, or the fleet, in Airflow's own frame; of what leaves nothing there is no page."""
     from streamkeeper.errors import NotFound, StreamkeeperError
-    from streamkeeper.model.step import Step
+    from streamkeeper.model.records.step import Step
     from streamkeeper.orchestration.desired import StopOperator
     from streamkeeper.orchestration.operators import StepOperator
     from streamkeeper.orchestration.watching import WatchOperator

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import TemporaryError
-from streamkeeper.operations.notices import Message, send_message
+from streamkeeper.operations.jobs.notices import Message, send_message
 
 pytestmark = pytest.mark.airflow
 TOKEN = "T0KENsecretOne"

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput, NotFound
-from streamkeeper.model.journal import Outcome
+from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.stopping import stop_job
+from streamkeeper.operations.deploys.stopping import stop_job
+from streamkeeper.operations.jobs.installation import Installation
 from tests.orchestration.playing import OPENED
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]

@@ -15,7 +15,7 @@ import json, os, sys
 from airflow import plugins_manager
 apps, _ = plugins_manager.get_fastapi_plugins()
 plugins_manager._get_ui_plugins()
-behind = ("streamkeeper.pages.app", "streamkeeper.operations.installation")
+behind = ("streamkeeper.pages.app", "streamkeeper.operations.jobs.installation")
 early = [name for name in behind if name in sys.modules]
 from airflow.utils.db import initdb
 initdb()
@@ -49,7 +49,7 @@ forged = client.get("/flow/streamkeeper/").status_code
 roles = {str(role): told(role) for role in (None, "viewer", "user", "op", "admin")}
 sign_in("admin")
 plugins = client.get("/flow/api/v2/plugins").json()["plugins"]
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.orchestration import page
 site = page._installation()
 made = site.id, page._installation() is site

@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.errors import InvalidInput, NotFound
 from streamkeeper.snapshots.catalogue import Catalogue
-from tests.operations.test_snapshots import Registered
+from tests.operations.backups.test_snapshots import Registered
 from tests.orchestration.installed import SERIES, install
 from tests.orchestration.running import Instance, context_of
 

@@ -11,13 +11,13 @@ import pytest
 
 from harness.checkpoint_files import QUERY_ID
 from streamkeeper.errors import InvalidInput, OperationRefused
-from streamkeeper.model.journal import StartOffsetsKnown
-from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.records.journal import StartOffsetsKnown
+from streamkeeper.model.requests.recovery import RecoveryAction
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.operations.overview import job_overview
-from streamkeeper.operations.overview_facts import overview_facts
-from streamkeeper.operations.recovering import Asked
-from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.jobs.overview import job_overview
+from streamkeeper.operations.jobs.overview_facts import overview_facts
+from streamkeeper.operations.recovery.recovering import Asked
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.installed import install

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import (
     Assessed,
     InstancePlanned,
     OperationStarted,
@@ -18,10 +18,10 @@ from streamkeeper.model.journal import (
     ShadowAppointed,
     StepDone,
 )
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import QueryTransition, Transition
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask, asked
 from tests.orchestration.installed import install
@@ -110,7 +110,7 @@ def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Regist
 
 def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
     """A run that carries on another one's operation, or is cleared, takes the answer there is."""
-    from streamkeeper.operations.approval import answer_approval
+    from streamkeeper.operations.deploys.approval import answer_approval
     from streamkeeper.orchestration.approvals import ApproveOperator
 
     ask(job, OPERATION)
@@ -155,7 +155,7 @@ def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Regist
 
 def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> None:
     """After the time that catching up may take; the operation's own sentence names the other job."""
-    from streamkeeper.operations.dual_runs import TURN
+    from streamkeeper.operations.deploys.dual_runs import TURN
     from streamkeeper.orchestration.dual_runs import ShadowOperator
 
     rebuild(job, "other", "op-other", began=True)
@@ -168,7 +168,7 @@ def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> Non
 @pytest.mark.parametrize(("waited_s", "asleep_s"), [(0.0, 3.0), (12.0, 12.0), (500.0, 30.0), (598.0, 2.2)])
 def test_catching_up_is_looked_at_soon_and_then_less_often(waited_s: float, asleep_s: float) -> None:
     """A shadow of a source that is never silent says of no trigger that it found nothing; the limit comes first."""
-    from streamkeeper.operations.deploy import Progress, ProgressKind
+    from streamkeeper.operations.deploys.deploy import Progress, ProgressKind
     from streamkeeper.orchestration.dual_runs import CatchUpOperator
 
     task = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, **CARRIED)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.journal import (
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.records.journal import (
     AbortRequested,
     ApprovalAnswered,
     InstancePlanned,
@@ -20,8 +20,8 @@ from streamkeeper.model.journal import (
     Role,
     StepDone,
 )
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.orchestration.watch import NEAR, Watch
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal

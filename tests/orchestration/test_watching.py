@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.carriers import Carrier, note_carrier
-from streamkeeper.operations.deploy import Deploy
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
 from streamkeeper.registry.fleet import read_index
 from tests.orchestration.installed import JOB, Registered, install
 from tests.orchestration.running import Instance, context_of
@@ -144,7 +144,7 @@ def test_a_notifier_that_fails_is_logged_and_tried_again(
     assert "driver-dead" in extra["wrong"][JOB]
     assert posted == []
     answers.append(200)
-    monkeypatch.setattr("streamkeeper.operations.notices.GRACE_S", 0.0)
+    monkeypatch.setattr("streamkeeper.operations.jobs.notices.GRACE_S", 0.0)
     watch()
     assert posted[0]["rule"] == "driver-dead"
     for wrong, told in (("no.such.Notifier", "cannot be loaded"), ("{", "STREAMKEEPER_NOTIFIERS cannot be read")):

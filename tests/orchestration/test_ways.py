@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
 from tests.orchestration.playing import OPENED
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]

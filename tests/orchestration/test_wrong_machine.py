@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.model.journal import InstancePlanned, OperationStarted, Role, StepDone
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import InstancePlanned, OperationStarted, Role, StepDone
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.model.step import Step
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.installed import add_job_without_commits, install

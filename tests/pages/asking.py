@@ -11,9 +11,9 @@ from fastapi import FastAPI, HTTPException, Request
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from streamkeeper.model.fleet import FleetIndex, JobRow
-from streamkeeper.model.settings import read_settings
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.settings.settings import read_settings
+from streamkeeper.model.watch.fleet import FleetIndex, JobRow
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.app import make_app
 from streamkeeper.pages.viewer import Right, Viewer
 from streamkeeper.registry.fleet import write_index

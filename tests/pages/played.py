@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from streamkeeper.lifecycle.steps import plan_deploy
-from streamkeeper.model.finding import Assessment
-from streamkeeper.model.job_state import fold
-from streamkeeper.model.journal import Entry, OperationStarted, Record
-from streamkeeper.operations.carriers import Carrier
-from streamkeeper.operations.operation_record import OperationRecord, served_before
+from streamkeeper.model.manifests.finding import Assessment
+from streamkeeper.model.records.job_state import fold
+from streamkeeper.model.records.journal import Entry, OperationStarted, Record
+from streamkeeper.operations.jobs.carriers import Carrier
+from streamkeeper.operations.jobs.operation_record import OperationRecord, served_before
 from tests.lifecycle.deploy_world import OP, World
 
 BEGAN = datetime(2026, 11, 25, 12, tzinfo=UTC)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.fleet import JobFacts, JobMemory, JobRow, OperationFacts, QueryRow
-from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.job_status import JobStatus
+from streamkeeper.model.watch.fleet import JobFacts, JobMemory, JobRow, OperationFacts, QueryRow
+from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.job_status import JobStatus
 
 AT = 1_800_000_000.0
 CLEAR = QueryRow(

@@ -12,7 +12,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
 from streamkeeper.errors import NotFound, RegistryDamaged, StoreUnavailable
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages import app as app_module
 from streamkeeper.pages.headers import POLICY
 from streamkeeper.pages.static_files import STATIC

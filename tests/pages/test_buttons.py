@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import About, DesiredChanged, JobForgotten
-from streamkeeper.operations.carriers import Carrier, note_asking, note_carrier
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import About, DesiredChanged, JobForgotten
+from streamkeeper.operations.jobs.carriers import Carrier, note_asking, note_carrier
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.buttons import Buttons, read_buttons, restore_path
 from streamkeeper.pages.viewer import Right, Viewer
 from tests.operations.registered_job import JOB, Registered

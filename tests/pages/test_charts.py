@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.signals import History, HistoryPoint, QuerySignals, SourceSignals
+from streamkeeper.model.protocol.signals import History, HistoryPoint, QuerySignals, SourceSignals
 from streamkeeper.pages.charts import Chart, JobCharts, Line, make_charts
 
 

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.release import Environment, ParamValue, Release, ReleaseContent
-from streamkeeper.model.secret_references import MASK
-from streamkeeper.model.trigger_forms import (
+from streamkeeper.model.manifests.release import Environment, ParamValue, Release, ReleaseContent
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.requests.trigger_forms import (
     Form,
     deploy_fields,
     recover_fields,
@@ -21,6 +20,7 @@ from streamkeeper.model.trigger_forms import (
     state_dead_fields,
     stop_fields,
 )
+from streamkeeper.model.secret_references import MASK
 from streamkeeper.pages.dialogs import (
     Dialog,
     Input,

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.fleet import INDEX_KEY
-from streamkeeper.model.job_status import JobStatus
+from streamkeeper.model.watch.fleet import INDEX_KEY
+from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.registry.fleet import open_index
 from streamkeeper.stores.counting import CountingStore
 from tests.operations.registered_job import JOB, Registered

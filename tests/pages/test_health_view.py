@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
-from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.incident import JobIncidents, OpenIncident
-from streamkeeper.model.job_status import JobStatus
+from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow
+from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.incident import JobIncidents, OpenIncident
+from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.pages.health_view import HealthView, view_health
 
 AT = 1_800_000_000.0

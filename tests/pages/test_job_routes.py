@@ -12,11 +12,11 @@ import pytest
 from fastapi import FastAPI
 
 from harness.fault_store import FaultStore, unavailable
-from streamkeeper.model.journal import JobForgotten, OperationFinished, OperationStarted, Outcome
-from streamkeeper.model.journal_keys import entry_key
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations import timelines
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import JobForgotten, OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.records.journal_keys import entry_key
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.jobs import timelines
 from streamkeeper.registry.objects import object_key
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore

@@ -10,10 +10,16 @@ import pytest
 from fastapi import FastAPI
 from msgspec.structs import replace
 
-from streamkeeper.model.journal import InstanceEnded, OperationFinished, OperationStarted, Outcome, ReleaseRegistered
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.records.journal import (
+    InstanceEnded,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    ReleaseRegistered,
+)
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.operations.carriers import Carrier, note_carrier
+from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
 from streamkeeper.pages.dialog_routes import new_run_id
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import put_object

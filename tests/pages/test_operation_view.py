@@ -6,13 +6,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.journal import About, ApprovalAnswered, Outcome
-from streamkeeper.model.recovery import Recovery, RecoveryAction
-from streamkeeper.model.request import Strategy
-from streamkeeper.model.transitions import Transition
-from streamkeeper.operations.operation_record import read_operation
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.records.journal import About, ApprovalAnswered, Outcome
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.request import Strategy
+from streamkeeper.operations.jobs.operation_record import read_operation
 from streamkeeper.pages.operation_view import OperationView, view_operation
 from tests.lifecycle.deploy_world import OP
 from tests.operations.registered_job import JOB, QUERY, Registered

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import KeyMissing, RegistryDamaged
-from streamkeeper.model.release import Release, ReleaseContent
-from streamkeeper.operations.overview_facts import Fact
+from streamkeeper.model.manifests.release import Release, ReleaseContent
+from streamkeeper.operations.jobs.overview_facts import Fact
 from streamkeeper.pages.parts import Mask, Part, mask_of, read_part
 from tests.operations.registered_job import ENVIRONMENT
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.checkpoint_version import CheckpointVersion
-from streamkeeper.model.control import QueryStatus
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.signals import QuerySignals, SourceSignals
+from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.signals import QuerySignals, SourceSignals
+from streamkeeper.model.records.checkpoint_version import CheckpointVersion
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.pages.query_view import LONGEST_PLAN, QueryView, tell_lag, view_query
 from tests.compatibility.manifests import STATEFUL, STATELESS, with_source
 

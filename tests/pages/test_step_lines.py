@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.transitions import Transition
 from streamkeeper.pages.step_lines import Mark, StepLine, find_moments, step_lines
 from tests.lifecycle.deploy_world import OP
 from tests.pages.played import BEGAN, STEP_S, Played

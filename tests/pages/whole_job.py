@@ -12,15 +12,15 @@ import msgspec
 from msgspec.structs import replace
 
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Verdict
-from streamkeeper.model.finding import Severity as Asks
-from streamkeeper.model.fleet import JobMemory, JobRow
-from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.incident import JobIncidents, OpenIncident
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.job_status import JobStatus
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Verdict
+from streamkeeper.model.manifests.finding import Severity as Asks
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.manifests.release import ParamValue
+from streamkeeper.model.protocol.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.signals import History, HistoryPoint, QuerySignals, SourceSignals
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import (
     Assessed,
     CheckpointVersionCreated,
     DesiredChanged,
@@ -37,15 +37,15 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.release import ParamValue
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.signals import History, HistoryPoint, QuerySignals, SourceSignals
-from streamkeeper.model.snapshot import DrillResult
-from streamkeeper.model.transitions import QueryTransition, Transition
-from streamkeeper.operations.carriers import Carrier, note_carrier
-from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.model.records.snapshot import DrillResult
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.watch.fleet import JobMemory, JobRow
+from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.incident import JobIncidents, OpenIncident
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
+from streamkeeper.operations.jobs.registered import stored_manifests
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object

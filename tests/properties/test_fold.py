@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import Entry, Record
+from streamkeeper.model.records.job_state import JobState, fold
+from streamkeeper.model.records.journal import Entry, Record
 from streamkeeper.registry import journal
 from streamkeeper.registry.journal import Journal
 from tests.contracts.memory_store import MemoryStore

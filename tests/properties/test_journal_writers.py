@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from harness.processes import killed_after
 from streamkeeper.errors import RegistryDamaged
-from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import CheckpointVersionCreated
-from streamkeeper.model.journal_keys import entry_key, journal_prefix
 from streamkeeper.model.names import key_number, version_name
+from streamkeeper.model.records.job_state import JobState, fold
+from streamkeeper.model.records.journal import CheckpointVersionCreated
+from streamkeeper.model.records.journal_keys import entry_key, journal_prefix
 from streamkeeper.registry import journal
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store

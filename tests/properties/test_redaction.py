@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.errors import RegistryDamaged
-from streamkeeper.model.check import CheckAnswer
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.drill import DrillAnswer, ExportAnswer
-from streamkeeper.model.evidence import Evidence, QueryEvidence
-from streamkeeper.model.manifest import FORMAT, Manifest, Watermark
+from streamkeeper.model.manifests.evidence import Evidence, QueryEvidence
+from streamkeeper.model.manifests.manifest import FORMAT, Manifest, Watermark
+from streamkeeper.model.protocol.check import CheckAnswer
+from streamkeeper.model.protocol.drill import DrillAnswer, ExportAnswer
 from streamkeeper.model.redaction import SHORTEST, redact, redact_value, secret_forms
 from tests.model.test_yesterday import YESTERDAY
 from tests.properties.values import values

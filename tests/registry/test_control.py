@@ -6,7 +6,8 @@ import pytest
 
 from harness.fault_store import FaultStore
 from streamkeeper.errors import FormatTooNew, InvalidInput, KeyExists, RegistryDamaged
-from streamkeeper.model.control import (
+from streamkeeper.model.manifests.manifest import Manifest, SinkDescription
+from streamkeeper.model.protocol.control import (
     Command,
     CommandKind,
     DriverExit,
@@ -16,7 +17,6 @@ from streamkeeper.model.control import (
     LaunchSpec,
     ProcessRecord,
 )
-from streamkeeper.model.manifest import Manifest, SinkDescription
 from streamkeeper.registry.control import Control, instances
 from streamkeeper.stores.counting import CountingStore
 from tests.contracts.memory_store import MemoryStore

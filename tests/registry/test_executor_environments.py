@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.settings import Settings, read_settings
+from streamkeeper.model.settings.settings import Settings, read_settings
 from streamkeeper.registry import executor_environments
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.registry.executor_environments import find_archive, keep_archive

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.health import Severity, Symptom
-from streamkeeper.model.incident import IncidentRaised, JobIncidents
+from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.incident import IncidentRaised, JobIncidents
 from streamkeeper.registry.incidents import IncidentLog
 from tests.contracts.memory_store import MemoryStore
 

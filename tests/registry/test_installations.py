@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import OperationRefused, RegistryDamaged, StoreUnavailable
-from streamkeeper.model.installation_record import InstallationRecord
-from streamkeeper.model.journal import OperationStarted
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.records.installation_record import InstallationRecord
+from streamkeeper.model.records.journal import OperationStarted
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.registry import installations
 from streamkeeper.registry.installations import (
     begin_anew,

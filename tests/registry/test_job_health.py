@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.definition import streaming_job
+from streamkeeper.authoring.definition import streaming_job
 from streamkeeper.errors import InvalidInput, JobUnusable
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.release import ReleaseContent
+from streamkeeper.model.manifests.release import ReleaseContent
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.job_health import read_thresholds
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.waiting import wait_for
-from streamkeeper.model.control import LaunchMode, LaunchSpec
-from streamkeeper.model.settings import Settings
+from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import Unsupported
-from streamkeeper.model.control import LOCAL, LaunchSpec, ProcessRecord
-from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.protocol.control import LOCAL, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Runner
 from tests.runners.launching import JOB, Place

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.memory_kills import RecentKills
 from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.driver_process import DriverProcess
+from streamkeeper.system.memory_kills import RecentKills
 
 SILENT = """
 import os, sys, time

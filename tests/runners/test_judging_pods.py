@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamkeeper.model.control import Pod, ProcessRecord
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.control import Pod, ProcessRecord
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.runners.judging_pods import judge
 from streamkeeper.runners.kubernetes_api import PodReport
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import TemporaryError
-from streamkeeper.model.control import Pod, ProcessRecord
+from streamkeeper.model.protocol.control import Pod, ProcessRecord
 from streamkeeper.runners.kubernetes_api import KubernetesApi
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from streamkeeper.runners.pod_template import FINALIZER, INSTALLATION, INSTANCE

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from harness.waiting import wait_for
-from streamkeeper.model.settings import Settings
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.runners.leftovers import end_leftovers, find_leftovers, why_unseen
 from streamkeeper.runners.machine import FIRST_PID_NAMESPACE, this_machine
 

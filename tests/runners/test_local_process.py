@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from harness.processes import killed_after
 from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, TemporaryError
-from streamkeeper.model.control import DriverState
-from streamkeeper.model.installation_record import InstallationRecord
+from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.records.installation_record import InstallationRecord
 from streamkeeper.runners import local_process, process_tree
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
@@ -95,7 +95,7 @@ from pathlib import Path
 from tests.runners.launching import Place
 class Again(Place):
     def __post_init__(self):
-        from streamkeeper.model.settings import Settings
+        from streamkeeper.model.settings.settings import Settings
         from streamkeeper.stores.local import LocalStore
         f = self.folder
         self.store = LocalStore(f"{f}/store")

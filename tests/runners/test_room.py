@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.driver.session import session_conf
-from streamkeeper.model.release_conf import check_release_conf
+from streamkeeper.model.settings.release_conf import check_release_conf
 from streamkeeper.runners.room import container_cores, container_mib, least_mib
 
 ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."

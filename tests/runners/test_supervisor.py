@@ -12,9 +12,10 @@ import pytest
 
 from harness.waiting import wait_for
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.journal import (
+from streamkeeper.model.protocol.control import CommandKind, DriverState, DriverStatus, ExitCode
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.restarts import Cause, RestartPolicy
+from streamkeeper.model.records.journal import (
     DesiredChanged,
     InstanceAppointed,
     InstancePlanned,
@@ -25,8 +26,7 @@ from streamkeeper.model.journal import (
     ReleasePromoted,
     Role,
 )
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.restarts import Cause, RestartPolicy
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners.contract import Life

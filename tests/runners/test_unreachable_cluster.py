@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.model.control import DriverExit, DriverState, Pod
+from streamkeeper.model.protocol.control import DriverExit, DriverState, Pod
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from tests.runners.cluster_server import kubeconfig

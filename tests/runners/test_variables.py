@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.model.settings import Settings
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.runners.variables import driver_variables, passed_to_containers
 
 

@@ -19,15 +19,15 @@ from harness import hadoop_process
 from harness.waiting import wait_for
 from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import InvalidInput, PermanentError, TemporaryError
-from streamkeeper.hadoop_conf import hadoop_user
-from streamkeeper.model.control import LOCAL, YARN
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.protocol.control import LOCAL, YARN
+from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.runners import yarn_application
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.yarn_application import YarnRunner
 from streamkeeper.runners.yarn_rest import ResourceManager
+from streamkeeper.system.hadoop_conf import hadoop_user
 from tests.contracts.runner_contract import RunnerContract, SecretsContract
 from tests.runners.launching import JOB, Place, end, is_running
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.model.control import Application
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.protocol.control import Application
+from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.yarn_application import YarnRunner
 from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, Container, ResourceManager

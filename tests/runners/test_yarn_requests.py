@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.control import Application, ProcessRecord
+from streamkeeper.model.protocol.control import Application, ProcessRecord
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.yarn_application import YarnRunner
 from tests.runners.cluster_server import ClusterServer, cluster_server

@@ -15,8 +15,8 @@ from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler
 from harness.simulation.world import World
 from harness.simulation.yarn import SimulatedContainers
-from streamkeeper.model.control import KUBERNETES, YARN, LaunchMode, LaunchSpec, ProcessRecord
-from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.protocol.control import KUBERNETES, YARN, LaunchMode, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import container_runner, local_process, yarn_application
 from streamkeeper.runners.machine import Machine

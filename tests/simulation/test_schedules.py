@@ -25,8 +25,8 @@ from harness.simulation.plan import (
 )
 from harness.simulation.playing import Told, play, shrink, timeline
 from harness.simulation.world import World
-from streamkeeper import clock
 from streamkeeper.driver import epoch
+from streamkeeper.system import clock
 
 BLOCK = 100
 LAST = 2001

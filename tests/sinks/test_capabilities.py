@@ -12,7 +12,7 @@ from sqlalchemy import Engine, event
 
 from streamkeeper import BatchContext, FileSink, ForeachBatch, TableSink, read_serving
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
+from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
 from streamkeeper.sinks import file, file_serving
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from tests.contracts.sink_contract import SCHEMA, SinkContract

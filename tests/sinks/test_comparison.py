@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.serving import OutputSegment
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.records.serving import OutputSegment
 from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.model.sink_capabilities import Numbering
+from streamkeeper.model.manifests.sink_capabilities import Numbering
 from streamkeeper.sinks.contract import Sink, SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import BatchContext, ForeachBatch

@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 
 import streamkeeper
-from streamkeeper.model.sink_capabilities import Reconciliation
+from streamkeeper.model.manifests.sink_capabilities import Reconciliation
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import OutputLost
-from streamkeeper.model.output_history import OutputRecord
+from streamkeeper.model.protocol.output_history import OutputRecord
 from tests.sinks.warehouse import Warehouse
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import Fenced
-from streamkeeper.model.serving import OutputSegment
-from streamkeeper.model.sink_capabilities import Reconciliation
+from streamkeeper.model.manifests.sink_capabilities import Reconciliation
+from streamkeeper.model.records.serving import OutputSegment
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import ForeachBatch

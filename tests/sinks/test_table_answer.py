@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.model.output_history import OutputRecord
+from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.table import TableSink, answer
 from tests.sinks.warehouse import Warehouse

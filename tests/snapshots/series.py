@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.checkpoint_files import Tree, salt_state
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.snapshot import series_of_query
+from streamkeeper.model.records.snapshot import series_of_query
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.contract import Store
 

@@ -12,7 +12,7 @@ import pytest
 from harness.fault_store import FaultStore, unavailable
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotsChanged, StoreUnavailable
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 from streamkeeper.snapshots.capture import SMALL_PACKS, CaptureProgress, Origin, capture
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.stores.counting import CountingStore

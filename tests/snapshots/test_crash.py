@@ -132,7 +132,7 @@ def test_a_record_that_is_published_before_its_pack_is_caught(scene: Scene, monk
     def publish_first(self: object, snapshot: object) -> object:
         # What finish() would have named, but for the pack that is never stored.
         compact = type(self)._compact  # type: ignore[attr-defined]
-        from streamkeeper.model.snapshot import Pack
+        from streamkeeper.model.records.snapshot import Pack
 
         found = compact(self, snapshot, Pack(name="0" * 64, size=1))
         scene.series.publish(found, max(scene.series.numbers()))

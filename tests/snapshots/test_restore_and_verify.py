@@ -26,7 +26,7 @@ from streamkeeper.errors import (
     SnapshotDamaged,
     StoreUnavailable,
 )
-from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, Snapshot, check_series, snapshot_number
+from streamkeeper.model.records.snapshot import DrillResult, Garbage, Hold, Pin, Snapshot, check_series, snapshot_number
 from streamkeeper.snapshots import restore as restoring
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue, list_series

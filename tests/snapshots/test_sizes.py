@@ -7,7 +7,7 @@ import pytest
 import zstandard
 
 from streamkeeper.errors import InvalidInput, SnapshotDamaged
-from streamkeeper.model.snapshot import FORMAT, Chunk, Pack, Snapshot, SnapshotFile, Stamp
+from streamkeeper.model.records.snapshot import FORMAT, Chunk, Pack, Snapshot, SnapshotFile, Stamp
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.packs import CHUNK_BYTES, PackBuilder, index_of, open_chunk
 from streamkeeper.snapshots.sealing import hash_of, seal, unseal

@@ -11,7 +11,7 @@ import pytest
 from harness.fault_store import FaultStore
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput, SnapshotDamaged
-from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, padded, series_key
+from streamkeeper.model.records.snapshot import DrillResult, Garbage, Hold, Pin, padded, series_key
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore

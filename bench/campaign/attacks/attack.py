@@ -24,7 +24,7 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.control import DriverStatus
+from streamkeeper.model.protocol.control import DriverStatus
 from streamkeeper.registry.control import Control
 
 QUERIES = ("totals", "copies", "audit")

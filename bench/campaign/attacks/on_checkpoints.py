@@ -12,8 +12,8 @@ from contextlib import suppress
 from bench.campaign.attacks.attack import QUERIES, Attack
 from bench.campaign.cases import JOB, started_without
 from harness.waiting import wait_for
-from streamkeeper.model.control import DriverState
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.registry.control import Control
 
 _ENDS_WITHIN_S = 60.0

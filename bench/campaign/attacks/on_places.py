@@ -15,7 +15,7 @@ from streamkeeper.checkpoints.facts import offsets_at
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.locations import local_path
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.liveness import Life
 
 URLS = ("gs://bucket/there", "dbfs:/there", "abfss://c@a.dfs/there")
 COMMANDS = (

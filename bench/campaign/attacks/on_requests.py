@@ -18,7 +18,7 @@ from harness.outputs import read_totals
 from harness.places import Places
 from harness.rest import AirflowApi
 from harness.system import System
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.liveness import Life
 
 DAY_S = 24 * 3600
 KEEP = "last=3,hourly=4,daily=3"

@@ -15,16 +15,16 @@ from bench.campaign.replacing import replace_in
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from streamkeeper.model.job_state import JobState
-    from streamkeeper.model.snapshot import Snapshot
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.model.records.job_state import JobState
+    from streamkeeper.model.records.snapshot import Snapshot
+    from streamkeeper.operations.jobs.installation import Installation
     from streamkeeper.snapshots.restore import Show
     from streamkeeper.snapshots.retention import Candidate, Decision, Policy
 
 
 def without_asking_outputs() -> None:
     """A restore asks no output what it holds: nobody has said anything of batches beyond the snapshot."""
-    from streamkeeper.operations import outputs
+    from streamkeeper.operations.jobs import outputs
     from streamkeeper.sinks.contract import OutputAnswer
 
     outputs.ask = lambda *_arguments: OutputAnswer()
@@ -48,7 +48,7 @@ def without_ahead() -> None:
 
 def without_output_records() -> None:
     """Nobody compares an output's own record with what the checkpoint has committed."""
-    from streamkeeper.model import output_history
+    from streamkeeper.model.protocol import output_history
 
     output_history.find_output_loss = lambda history, committed, record: ""
 
@@ -62,8 +62,8 @@ def without_owners() -> None:
 
 def without_roots() -> None:
     """A checkpoint is looked for where the variables of the moment say, whatever root was recorded with it."""
-    from streamkeeper.model.job_state import JobState
-    from streamkeeper.operations import registered
+    from streamkeeper.model.records.job_state import JobState
+    from streamkeeper.operations.jobs import registered
 
     replace_in(JobState, root_of=lambda self, query, version, root: root)
     registered.recorded_findings = lambda installation, state: {}
@@ -72,7 +72,7 @@ def without_roots() -> None:
 def without_reservation() -> None:
     """A restore takes away what lies in its place, whoever wrote it."""
     from streamkeeper.checkpoints.trees import LocalTree
-    from streamkeeper.operations import version_acts
+    from streamkeeper.operations.deploys import version_acts
     from streamkeeper.snapshots.catalogue import Catalogue
     from streamkeeper.snapshots.restore import restore
 
@@ -98,7 +98,7 @@ def without_reservation() -> None:
 
 def without_installation() -> None:
     """A copy is taken for the one that it was made of."""
-    from streamkeeper.model.installation_record import InstallationRecord
+    from streamkeeper.model.records.installation_record import InstallationRecord
     from streamkeeper.registry import installations
     from streamkeeper.runners.process_tree import Mark
 
@@ -161,7 +161,7 @@ def without_local_paths() -> None:
 
 def without_release_confs() -> None:
     """A release sets whatever conf it likes."""
-    from streamkeeper.model import release_conf
+    from streamkeeper.model.settings import release_conf
 
     release_conf.check_release_conf = lambda conf, allowed=(): None
     release_conf.check_described_confs = lambda confs: None
@@ -205,7 +205,7 @@ def without_order() -> None:
 
 def without_claims() -> None:
     """The journal alone says which epoch and which checkpoint version are the newest."""
-    from streamkeeper.model import epoch_claim
+    from streamkeeper.model.records import epoch_claim
 
     epoch_claim.find_newer = lambda known, claims: ""
     from streamkeeper.checkpoints import claims

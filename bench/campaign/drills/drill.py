@@ -22,8 +22,8 @@ from harness.bed import Bed
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.health.told_errors import find_fault
-from streamkeeper.model.control import DriverState
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.registry.control import Control
 
 PASSES = 2

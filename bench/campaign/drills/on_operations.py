@@ -10,8 +10,8 @@ import time
 
 from bench.campaign.cases import started_without
 from bench.campaign.drills.drill import Drill
-from streamkeeper.model.incident import IncidentRaised
-from streamkeeper.operations.fleet_look import OWN
+from streamkeeper.model.watch.incident import IncidentRaised
+from streamkeeper.operations.fleet.fleet_look import OWN
 from streamkeeper.registry.incidents import IncidentLog
 
 

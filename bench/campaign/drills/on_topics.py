@@ -24,8 +24,8 @@ from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.source_starts import stands_at
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.finding import Assessment
-from streamkeeper.operations.approval import asked_about
+from streamkeeper.model.manifests.finding import Assessment
+from streamkeeper.operations.deploys.approval import asked_about
 from streamkeeper.registry.objects import read_object
 from streamkeeper.sources.kafka import ReadTopics
 

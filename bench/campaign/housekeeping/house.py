@@ -13,8 +13,10 @@ from pathlib import Path
 
 from harness.checkpoint_files import Tree, salt_state
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, ProcessRecord, QueryStatus
-from streamkeeper.model.journal import (
+from streamkeeper.model.manifests.manifest import Manifest, Operator, SinkDescription, Source, StateColumn
+from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
+from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus, ProcessRecord, QueryStatus
+from streamkeeper.model.records.journal import (
     CheckpointVersionCreated,
     EpochClaimed,
     InstanceAppointed,
@@ -29,12 +31,10 @@ from streamkeeper.model.journal import (
     ReleaseRegistered,
     Role,
 )
-from streamkeeper.model.manifest import Manifest, Operator, SinkDescription, Source, StateColumn
-from streamkeeper.model.release import Environment, Release, ReleaseContent
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.targets import query_target
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.backups.backup import back_up
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.runners.machine import this_machine

@@ -13,13 +13,13 @@ import msgspec
 from bench.campaign.housekeeping.apart import Run, command
 from bench.campaign.housekeeping.house import JOB, LAST_DRIVER, RELEASE, SERIES, warehouse
 from bench.campaign.housekeeping.looks import OUTBOX
-from streamkeeper.model.control import ProcessRecord
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.step import Step
-from streamkeeper.operations.deploy import Deploy
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.notices import GRACE_S, Message
-from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.notices import GRACE_S, Message
 from streamkeeper.registry.control import Control
 
 _OPERATION = "fourth"

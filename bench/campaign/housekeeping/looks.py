@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.layout import is_version_name, last_committed
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.incident import IncidentRecord, NoticeSent
+from streamkeeper.model.watch.incident import IncidentRecord, NoticeSent
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.registry.jobs import list_job_folders, list_jobs
 from streamkeeper.registry.journal import Journal

@@ -9,8 +9,8 @@ from bench.campaign.replacing import replace_in
 if TYPE_CHECKING:
     from streamkeeper.checkpoints.prune_plan import Pruned, PrunePlan
     from streamkeeper.checkpoints.trees import Tree
-    from streamkeeper.operations.installation import Installation
-    from streamkeeper.operations.lost_journals import Rebuild
+    from streamkeeper.operations.jobs.installation import Installation
+    from streamkeeper.operations.recovery.lost_journals import Rebuild
 
 
 def without_needed_files() -> None:
@@ -45,8 +45,8 @@ def without_metadata_first() -> None:
 def without_installation_first() -> None:
     """A rebuild records journals before the store is the installation's again."""
     from streamkeeper.cli import registries
-    from streamkeeper.crash_points import crash_point
     from streamkeeper.registry.installations import take_back
+    from streamkeeper.system.crash_points import crash_point
 
     def record(installation: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
         """The two writes the other way round."""

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from streamkeeper import BatchContext, FileSink, ForeachBatch, Param, Query, TableSink, streaming_job
-from streamkeeper.crash_points import crash_point
+from streamkeeper.system.crash_points import crash_point
 
 SALES = "event_id string, customer string, amount long"
 EVENTS = "event_id string, customer string, kind string, amount long"

@@ -9,9 +9,9 @@ from __future__ import annotations
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import JournalOutdated
-from streamkeeper.model import epoch_claim as model
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.epoch_claim import EpochClaim
+from streamkeeper.model.records import epoch_claim as model
+from streamkeeper.model.records.epoch_claim import EpochClaim
 
 FOLDER = ".claims"
 KEPT_CLAIMS = 10

@@ -13,7 +13,7 @@ from streamkeeper.checkpoints.publishing import METADATA
 from streamkeeper.checkpoints.relocating import names_its_place, relocated
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 
 ATTEMPTS = 5
 

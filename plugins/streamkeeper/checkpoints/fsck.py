@@ -37,7 +37,7 @@ from streamkeeper.checkpoints.source_damage import (
 from streamkeeper.checkpoints.state_damage import state_beyond, state_damage
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
-from streamkeeper.model.damage import Damage
+from streamkeeper.model.protocol.damage import Damage
 
 _PARTS = ("metadata", "offsets", "commits", "sources", "state")
 _NAMES_STATE = 2

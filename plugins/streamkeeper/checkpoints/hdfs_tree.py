@@ -14,8 +14,8 @@ from itertools import chain, islice
 from streamkeeper.checkpoints.trees import NOT_THERE, Seen, Tree, check_inside
 from streamkeeper.checkpoints.webhdfs import FileStatus, Refused, WebHdfs
 from streamkeeper.errors import CheckpointChanged, InvalidInput, StoreUnavailable
-from streamkeeper.hadoop_conf import hadoop_user, webhdfs_url
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
+from streamkeeper.system.hadoop_conf import hadoop_user, webhdfs_url
 
 _URL = re.compile(r"(hdfs://[^/]+)((?:/[^/]+)+)/*")
 _MILLISECOND_NS = 1_000_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 from streamkeeper.checkpoints.layout import id_there, last_committed, last_planned, query_id
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, CheckpointLost
-from streamkeeper.model.known_checkpoint import KnownCheckpoint
+from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
 
 
 def must_be_there(tree: Tree, known: KnownCheckpoint) -> None:

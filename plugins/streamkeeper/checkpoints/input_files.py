@@ -15,7 +15,7 @@ import msgspec
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
 from streamkeeper.locations import scheme_of
-from streamkeeper.model.spark_confs import hash_setting
+from streamkeeper.model.settings.spark_confs import hash_setting
 
 _AT_ONCE = 8
 _FEW = 20

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.shapes import CHECK_AGAIN
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, NotFound
-from streamkeeper.model.damage import Damage
+from streamkeeper.model.protocol.damage import Damage
+from streamkeeper.system import clock
 
 _LOOKS, _BETWEEN_S = 5, 0.2
 

@@ -15,7 +15,7 @@ from streamkeeper.checkpoints.log_codec import Offsets, Trouble
 from streamkeeper.checkpoints.shapes import CHECK_AGAIN, damage
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged
-from streamkeeper.model.damage import Damage
+from streamkeeper.model.protocol.damage import Damage
 
 _CHECKSUM = re.compile(r"\.(\d+)\.crc")
 _OFFSET_SHAPES = {

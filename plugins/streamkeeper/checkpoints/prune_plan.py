@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 
 REMOVING = "removing"
 """The marker of a version that is being removed: a copy of its metadata, and the last file to be removed."""

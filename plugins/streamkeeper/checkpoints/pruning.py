@@ -22,7 +22,7 @@ from streamkeeper.checkpoints.publishing import METADATA, is_published
 from streamkeeper.checkpoints.state_files import files_named_in
 from streamkeeper.checkpoints.trees import Seen, Tree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 
 MARGIN_S = 3600
 _IMMUTABLE = re.compile(r"(state/[^/]+/\d+(?:/[^/]+)?)/(?:SSTs/[^/.][^/]*\.sst|logs/[^/.][^/]*\.log)")

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 
 from streamkeeper.checkpoints.trees import NOT_THERE, PART_BYTES, Tree
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import CheckpointChanged, InvalidInput
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
+from streamkeeper.system.crash_points import crash_point
 
 METADATA = "metadata"
 _ANOTHER = "name a directory that does not exist"

@@ -23,7 +23,7 @@ from streamkeeper.checkpoints.prune_plan import (
 )
 from streamkeeper.checkpoints.publishing import METADATA, is_published
 from streamkeeper.checkpoints.trees import Tree, check_inside
-from streamkeeper.crash_points import crash_point
+from streamkeeper.system.crash_points import crash_point
 
 
 def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:

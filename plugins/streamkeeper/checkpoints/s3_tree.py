@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.trees import Seen, Tree, check_inside
 from streamkeeper.errors import CheckpointChanged, InvalidInput, StoreUnavailable
-from streamkeeper.model.snapshot import Stamp
+from streamkeeper.model.records.snapshot import Stamp
 from streamkeeper.stores.s3 import WRONG_CLOCK, connect
+from streamkeeper.system import clock
 
 _URL = re.compile(r"s3a?://([^/]+)/?(.*?)/*")
 _SECOND_NS = 1_000_000_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.damage import Damage
+from streamkeeper.model.protocol.damage import Damage
 
 _RESTORE = "restore the checkpoint, or switch the query to a new checkpoint version"
 _REWIND = "restore the checkpoint, or rewind the sink to the checkpoint's last batch before a start"

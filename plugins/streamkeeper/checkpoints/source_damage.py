@@ -13,7 +13,7 @@ from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.checkpoints.log_codec import Offsets, Trouble
 from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.model.damage import Damage
+from streamkeeper.model.protocol.damage import Damage
 
 _SHAPES = {
     Trouble.MISSING: "source-log-entry-missing",

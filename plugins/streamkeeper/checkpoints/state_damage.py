@@ -23,7 +23,7 @@ from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.checkpoints.state_files import NO_STORES, StateFiles
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
-from streamkeeper.model.damage import Damage
+from streamkeeper.model.protocol.damage import Damage
 
 _DEFAULT_STORE = "default"
 _LIMIT = "globalLimit"

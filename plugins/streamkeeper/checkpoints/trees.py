@@ -21,8 +21,8 @@ from typing import IO
 import msgspec
 
 from streamkeeper.errors import CheckpointChanged, InvalidInput
-from streamkeeper.model.snapshot import Stamp
-from streamkeeper.private_files import make_folders, opener, sync_folder
+from streamkeeper.model.records.snapshot import Stamp
+from streamkeeper.system.private_files import make_folders, opener, sync_folder
 
 PART_BYTES = 4 * 1024 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW

@@ -17,9 +17,9 @@ import msgspec
 import requests
 from requests.adapters import HTTPAdapter
 
-from streamkeeper import clock
 from streamkeeper.errors import CheckpointChanged, StoreUnavailable
 from streamkeeper.model.coding import decoder_of
+from streamkeeper.system import clock
 
 _T = TypeVar("_T")
 _TIMEOUTS_S = (5.0, 30.0)

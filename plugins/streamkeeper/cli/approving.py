@@ -11,11 +11,11 @@ from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import JsonResult, Report, reporting
 from streamkeeper.cli.common_options import Job, load_installation, load_read_only
 from streamkeeper.errors import OperationRefused
-from streamkeeper.model.journal import About
 from streamkeeper.model.names import check_instance
-from streamkeeper.operations.approval import answer_approval, asked_about
-from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.questions import render_question, subject_of
+from streamkeeper.model.records.journal import About
+from streamkeeper.operations.deploys.approval import answer_approval, asked_about
+from streamkeeper.operations.deploys.questions import render_question, subject_of
+from streamkeeper.operations.jobs.overview import read_job
 
 Operation = Annotated[
     str, typer.Argument(metavar="OPERATION", help="Id of the operation, as `streamkeeper status` prints it")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.approvers import CLI
-from streamkeeper.system_user import user_name
+from streamkeeper.model.settings.approvers import CLI
+from streamkeeper.system.system_user import user_name
 
 
 def caller() -> str:

@@ -9,11 +9,11 @@ import msgspec
 from streamkeeper.compatibility.difference_markdown import render_differences
 from streamkeeper.compatibility.differences import Difference
 from streamkeeper.compatibility.report import render_markdown, render_text
-from streamkeeper.model.check import CheckAnswer, answer_json
-from streamkeeper.model.finding import Verdict
+from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.markdown_text import escaped, visible
+from streamkeeper.model.protocol.check import CheckAnswer, answer_json
 from streamkeeper.model.secret_names import masked_code
-from streamkeeper.operations.changed_jobs import ChangeKind, JobChange
+from streamkeeper.operations.deploys.changed_jobs import ChangeKind, JobChange
 
 MARKER = "<!-- streamkeeper-check -->"
 """The first line of a comment, by which the next run finds the comment."""

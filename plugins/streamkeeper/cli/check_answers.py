@@ -9,16 +9,16 @@ import msgspec
 
 from streamkeeper.compatibility.differences import Difference, JobVersion, find_differences
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.finding import Verdict
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.check import CheckAnswer, CheckRequest
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literal_secrets
 from streamkeeper.model.secret_references import find_references, resolve
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.job_versions import file_version, released_version
-from streamkeeper.operations.worker_client import DriverDied, ask_driver
-from streamkeeper.secret_resolvers import built_in_resolvers
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.job_versions import file_version, released_version
+from streamkeeper.operations.jobs.worker_client import DriverDied, ask_driver
+from streamkeeper.system.secret_resolvers import built_in_resolvers
 
 EXIT_CODES = {Verdict.RESUME: 0, Verdict.BACKUP: 10, Verdict.SWITCH: 11, Verdict.REFUSE: 12}
 ERROR = 2

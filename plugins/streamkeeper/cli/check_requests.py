@@ -9,11 +9,11 @@ import msgspec
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.check import CheckRequest, JobFile
+from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.names import refuse_unknown
-from streamkeeper.model.release import ParamValue
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.registered import deployed_of
+from streamkeeper.model.protocol.check import CheckRequest, JobFile
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.registered import deployed_of
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

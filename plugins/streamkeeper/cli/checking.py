@@ -19,7 +19,7 @@ from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.locations import local_path
-from streamkeeper.model.check import CheckAnswer, CheckRequest, answer_json
+from streamkeeper.model.protocol.check import CheckAnswer, CheckRequest, answer_json
 
 _Deployed = Annotated[
     str, typer.Option("--deployed", metavar="FILE:NAME", help="File and name of the job as it runs now")

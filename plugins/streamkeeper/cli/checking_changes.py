@@ -18,13 +18,18 @@ from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.assessing import find_transitions, told_cost
-from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, checkpoints_must_be_here, find_changed_jobs
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.worker_client import DriverDied
+from streamkeeper.model.protocol.check import CheckAnswer, CheckRequest
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.assessing import find_transitions, told_cost
+from streamkeeper.operations.deploys.changed_jobs import (
+    ChangeKind,
+    JobChange,
+    checkpoints_must_be_here,
+    find_changed_jobs,
+)
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.worker_client import DriverDied
 
 
 def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown: bool, page: Path | None) -> int:

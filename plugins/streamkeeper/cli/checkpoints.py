@@ -24,8 +24,8 @@ from streamkeeper.cli.common_options import Json, load_read_only
 from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import NotFound, StreamkeeperError
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.damage import Damage
-from streamkeeper.operations.registered import find_damage
+from streamkeeper.model.protocol.damage import Damage
+from streamkeeper.operations.jobs.registered import find_damage
 from streamkeeper.sources.known_sources import offset_line
 
 Directory = Annotated[

@@ -13,9 +13,9 @@ import typer
 
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput, NotFound
-from streamkeeper.model.release import ParamValue
-from streamkeeper.model.settings import read_settings
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.manifests.release import ParamValue
+from streamkeeper.model.settings.settings import read_settings
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.installations import find_misplaced
 from streamkeeper.registry.jobs import list_jobs
 

@@ -12,7 +12,6 @@ import pendulum
 import typer
 from msgspec.structs import replace
 
-from streamkeeper import clock
 from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, Report, reporting
@@ -25,17 +24,18 @@ from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.errors import InvalidInput, OperationOpen, OperationRefused
 from streamkeeper.lifecycle.approval import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import plan_deploy
-from streamkeeper.model.request import ROLLBACK, DeployRequest, Handover, Strategy
-from streamkeeper.model.step import Step
-from streamkeeper.operations.admission import find_same, open_deploy
-from streamkeeper.operations.carriers import note_carrier, this_process
-from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
-from streamkeeper.operations.dry_run_installation import leaves_nothing, place_to_try_out
-from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
-from streamkeeper.operations.forgetting import told_forgotten
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.job_versions import released_version
-from streamkeeper.operations.questions import render_question
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import ROLLBACK, DeployRequest, Handover, Strategy
+from streamkeeper.operations.deploys.admission import find_same, open_deploy
+from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, Progress, ProgressKind
+from streamkeeper.operations.deploys.dry_run_installation import leaves_nothing, place_to_try_out
+from streamkeeper.operations.deploys.dual_runs import TURN, dual_run_before, never_came
+from streamkeeper.operations.deploys.questions import render_question
+from streamkeeper.operations.jobs.carriers import note_carrier, this_process
+from streamkeeper.operations.jobs.forgetting import told_forgotten
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.job_versions import released_version
+from streamkeeper.system import clock
 
 Release = Annotated[str | None, asked("release", metavar="r0007")]
 Older = Annotated[str | None, asked("release", metavar="r0003", help=ROLLBACK["release"])]

@@ -15,8 +15,8 @@ from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.cli.terminal import echo_json
 from streamkeeper.errors import JobUnusable
 from streamkeeper.model.secret_references import find_references, resolve
-from streamkeeper.operations.worker_client import driver_environment
-from streamkeeper.secret_resolvers import built_in_resolvers
+from streamkeeper.operations.jobs.worker_client import driver_environment
+from streamkeeper.system.secret_resolvers import built_in_resolvers
 
 PATIENCE_S = 300.0
 

@@ -12,8 +12,8 @@ from streamkeeper.cli.common_options import Json
 from streamkeeper.cli.options import asked
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.installation_record import InstallationRecord
-from streamkeeper.model.settings import read_settings
+from streamkeeper.model.records.installation_record import InstallationRecord
+from streamkeeper.model.settings.settings import read_settings
 from streamkeeper.registry.installations import begin_anew, find_misplaced, note_moved, read_installation
 from streamkeeper.stores.opening import open_store
 

@@ -9,12 +9,12 @@ from rich.text import Text
 from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.cli.terminal import Console
 from streamkeeper.health.rule import tell_span
-from streamkeeper.model.fleet import FleetIndex, JobRow
-from streamkeeper.model.fleet_words import tell_commit, tell_lag, tell_status, tell_verified
-from streamkeeper.model.health import Severity
-from streamkeeper.model.job_status import JobStatus
-from streamkeeper.model.quantities import tell_age
-from streamkeeper.model.step import label_of
+from streamkeeper.model.records.step import label_of
+from streamkeeper.model.watch.fleet import FleetIndex, JobRow
+from streamkeeper.model.watch.fleet_words import tell_commit, tell_lag, tell_status, tell_verified
+from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.model.watch.quantities import tell_age
 
 STYLES = {
     JobStatus.NOT_DEPLOYED: "dim",

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from streamkeeper import clock
 from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.terminal import echo
+from streamkeeper.system import clock
 
 
 def metrics(
@@ -26,8 +26,8 @@ def metrics(
     ] = False,
 ) -> None:
     """Serve the metrics of all jobs for Prometheus."""
-    from streamkeeper.metrics import read_listen, render_metrics, serve_metrics
-    from streamkeeper.operations.fleet_metrics import RecentFleet, look_at_fleet
+    from streamkeeper.operations.fleet.fleet_metrics import RecentFleet, look_at_fleet
+    from streamkeeper.system.metrics import read_listen, render_metrics, serve_metrics
 
     installation = load_read_only(empty=True)
     look = RecentFleet(lambda: look_at_fleet(installation, clock.unix()))

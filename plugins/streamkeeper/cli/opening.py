@@ -15,8 +15,8 @@ import typer
 from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
-from streamkeeper.operations.overview import read_job
-from streamkeeper.page_address import page_address, page_path
+from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.pages.page_address import page_address, page_path
 
 VARIABLE = "AIRFLOW__API__BASE_URL"
 _HINT = f"give `--airflow https://…`, set {VARIABLE}, or set base_url under [api] in airflow.cfg"

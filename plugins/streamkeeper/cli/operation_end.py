@@ -11,13 +11,13 @@ from streamkeeper.cli.command_results import Report
 from streamkeeper.compatibility.report import render_text, told_way
 from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.steps import PlannedStep, plan_assessed
-from streamkeeper.model.check import CheckAnswer, answer_json
-from streamkeeper.model.finding import Assessment
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.operation import OperationState
-from streamkeeper.operations.deploy import Deploy, Progress
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.manifests.finding import Assessment
+from streamkeeper.model.protocol.check import CheckAnswer, answer_json
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.operations.deploys.deploy import Deploy, Progress
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.objects import read_assessment
 
 

@@ -6,8 +6,8 @@ import re
 from functools import cache
 
 from streamkeeper.errors import OperationOpen, OperationRefused, StreamkeeperError
-from streamkeeper.model.asked_fields import asked_fields
-from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.request import DeployRequest
 
 
 def as_typed(error: StreamkeeperError) -> StreamkeeperError:

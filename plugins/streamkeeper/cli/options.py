@@ -7,9 +7,9 @@ from typing import Any
 
 import typer
 
-from streamkeeper.model.asked_fields import asked_fields
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.request_limits import check_length
+from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request_limits import check_length
 
 
 def asked(name: str, **other: Any) -> Any:

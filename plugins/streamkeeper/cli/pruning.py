@@ -10,7 +10,7 @@ from streamkeeper.cli.common_options import Json, load_installation
 from streamkeeper.cli.snapshot_places import AnySeries, CheckpointOption, StoreOption, read_place
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
-from streamkeeper.operations.pruning import plan_prune, plan_series, prune, read_policy, tell_run
+from streamkeeper.operations.backups.pruning import plan_prune, plan_series, prune, read_policy, tell_run
 from streamkeeper.snapshots.sweep import GRACE_S, check_grace
 
 

@@ -24,15 +24,21 @@ from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.errors import InvalidInput, StoreUnavailable
 from streamkeeper.lifecycle.steps import PlannedStep, plan_assessed
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
-from streamkeeper.model.request import RECOVERY
-from streamkeeper.model.transitions import QueryTransition, Transition
-from streamkeeper.model.trigger_forms import ACTIONS
-from streamkeeper.operations.diagnoses import render_diagnosis
-from streamkeeper.operations.diagnosing import diagnose_without_store
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.recovering import Asked, diagnose_for, must_be_possible, open_recovery, recovery_request
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.recovery import Cause, Diagnosis, RecoveryAction
+from streamkeeper.model.requests.request import RECOVERY
+from streamkeeper.model.requests.trigger_forms import ACTIONS
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.recovery.diagnoses import render_diagnosis
+from streamkeeper.operations.recovery.diagnosing import diagnose_without_store
+from streamkeeper.operations.recovery.recovering import (
+    Asked,
+    diagnose_for,
+    must_be_possible,
+    open_recovery,
+    recovery_request,
+)
 
 Action = Annotated[RecoveryAction, typer.Option("--action", help=ACTIONS.replace("`", ""))]
 Queries = Annotated[

@@ -8,7 +8,6 @@ from typing import Annotated
 import pendulum
 import typer
 
-from streamkeeper import clock
 from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.common_options import load_read_only
@@ -16,10 +15,17 @@ from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
 from streamkeeper.lifecycle.rebuilding import Asked
 from streamkeeper.model.names import check_version
-from streamkeeper.model.settings import read_settings
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.lost_journals import Rebuild, checkpoint_root, end_drivers, plan_rebuild, record_rebuild
+from streamkeeper.model.settings.settings import read_settings
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.recovery.lost_journals import (
+    Rebuild,
+    checkpoint_root,
+    end_drivers,
+    plan_rebuild,
+    record_rebuild,
+)
 from streamkeeper.sinks.kinds.known_kinds import places_of_outputs
+from streamkeeper.system import clock
 
 app = typer.Typer(no_args_is_help=True, help="Rebuild the journals of jobs after the loss of the store.")
 

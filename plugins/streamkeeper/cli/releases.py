@@ -24,15 +24,15 @@ from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.manifests.release import ParamValue, ReleaseContent
 from streamkeeper.model.names import release_number
 from streamkeeper.model.redaction import redact_value
-from streamkeeper.model.release import ParamValue, ReleaseContent
 from streamkeeper.model.secret_names import is_shown_whole, literals_of, masked_place, names_secret
 from streamkeeper.model.secret_references import MASK
-from streamkeeper.operations.admission import check_params
-from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.release_list import OPEN, SERVES, ListedRelease, list_releases
-from streamkeeper.operations.releases import push_release
+from streamkeeper.operations.deploys.admission import check_params
+from streamkeeper.operations.deploys.releases import push_release
+from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.release_list import OPEN, SERVES, ListedRelease, list_releases
 
 HEADERS = ("release", "registered", "status", "verdict", "by")
 _STYLES = {SERVES: "green", OPEN: "yellow", "failed": "red", "fell-back": "red"}

@@ -8,22 +8,22 @@ from typing import Annotated
 
 import typer
 
-from streamkeeper import clock
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, reporting
 from streamkeeper.cli.common_options import Job, load_installation, load_read_only
 from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import NotFound
-from streamkeeper.operations.deaths import state_death
-from streamkeeper.operations.deploy import OnOpen
-from streamkeeper.operations.driver_logs import find_log, shown_lines
-from streamkeeper.operations.forgetting import forget_job
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.starting import open_start
-from streamkeeper.operations.stopping import DRAIN_S, stop_job
+from streamkeeper.operations.deploys.deaths import state_death
+from streamkeeper.operations.deploys.deploy import OnOpen
+from streamkeeper.operations.deploys.starting import open_start
+from streamkeeper.operations.deploys.stopping import DRAIN_S, stop_job
+from streamkeeper.operations.jobs.driver_logs import find_log, shown_lines
+from streamkeeper.operations.jobs.forgetting import forget_job
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.log_reading import Follower, last_lines
+from streamkeeper.system import clock
 
 _FOLLOW_S = 0.5
 _EXIT_LOOK_S = 2.0

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.cli.caller import caller
@@ -25,15 +24,16 @@ from streamkeeper.cli.snapshot_places import (
     site_of,
 )
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_number
-from streamkeeper.operations.outdated import must_not_be_outdated_as_far_as_seen
-from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.restoring import plan_restore, restore_version
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.snapshot import Pin, Snapshot, snapshot_number
+from streamkeeper.operations.jobs.outdated import must_not_be_outdated_as_far_as_seen
+from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.recovery.restoring import plan_restore, restore_version
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
-from streamkeeper.system_user import user_name
+from streamkeeper.system import clock
+from streamkeeper.system.system_user import user_name
 
 _ADOPTED = "adopted/"
 """Prefix of the series of checkpoints that no job of this installation wrote."""

@@ -10,9 +10,9 @@ from rich.text import Text
 from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.quantities import tell_age, tell_size
-from streamkeeper.model.snapshot import Snapshot
-from streamkeeper.operations.snapshot_rows import ListedSnapshot, moment_taken, said_of
+from streamkeeper.model.records.snapshot import Snapshot
+from streamkeeper.model.watch.quantities import tell_age, tell_size
+from streamkeeper.operations.backups.snapshot_rows import ListedSnapshot, moment_taken, said_of
 
 HEADERS = ("series", "snapshot", "batch", "taken", "age", "size", "new", "verified")
 

@@ -10,11 +10,11 @@ import typer
 
 from streamkeeper.cli.common_options import load_installation, load_read_only
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.settings import read_settings
-from streamkeeper.model.snapshot import Snapshot, check_series
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.pruning import read_policy
-from streamkeeper.operations.targets import Target, adopted_target, all_targets, query_target
+from streamkeeper.model.records.snapshot import Snapshot, check_series
+from streamkeeper.model.settings.settings import read_settings
+from streamkeeper.operations.backups.pruning import read_policy
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.targets import Target, adopted_target, all_targets, query_target
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.choice import find_snapshot, read_choice
 from streamkeeper.snapshots.retention import Policy

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli.common_options import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
@@ -34,18 +33,19 @@ from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.snapshot import Snapshot, snapshot_number
-from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
-from streamkeeper.operations.exporting import export_state
-from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.restoring import plan_restore
-from streamkeeper.operations.snapshot_rows import list_snapshots, said_of
-from streamkeeper.secret_resolvers import built_in_resolvers
+from streamkeeper.model.records.snapshot import Snapshot, snapshot_number
+from streamkeeper.operations.backups.backup import back_up
+from streamkeeper.operations.backups.drills import TIMEOUT_S, DrillPlace, drill, released_job
+from streamkeeper.operations.backups.exporting import export_state
+from streamkeeper.operations.backups.snapshot_rows import list_snapshots, said_of
+from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.recovery.restoring import plan_restore
 from streamkeeper.snapshots.capture import CaptureProgress
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
+from streamkeeper.system import clock
+from streamkeeper.system.secret_resolvers import built_in_resolvers
 
 app = typer.Typer(
     no_args_is_help=True, help="Take, list, verify, drill, restore, pin and export snapshots of checkpoints."

@@ -12,7 +12,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from streamkeeper import clock
 from streamkeeper.cli.command_results import JsonResult, reporting
 from streamkeeper.cli.common_options import Job, Json, load_read_only
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
@@ -20,16 +19,17 @@ from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.job_status import JobStatus
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literals_of
-from streamkeeper.operations.old_input import list_old_input
-from streamkeeper.operations.overview import JobOverview, job_overview, read_job
-from streamkeeper.operations.overview_facts import Fact, Tone, overview_facts
-from streamkeeper.operations.sentences import render_record
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.operations.jobs.old_input import list_old_input
+from streamkeeper.operations.jobs.overview import JobOverview, job_overview, read_job
+from streamkeeper.operations.jobs.overview_facts import Fact, Tone, overview_facts
+from streamkeeper.operations.jobs.sentences import render_record
 from streamkeeper.registry.control import stray_orders
 from streamkeeper.registry.fleet import read_index
+from streamkeeper.system import clock
 
 REFRESH_S = 2.0
 _NOT_LISTED = "a pattern, options that select its files, another server or scheme, or too many files"
@@ -48,7 +48,9 @@ def jobs(
     index = None if now else read_index(installation.store, installation.id)
     # The last pass may be older than the first deploy.
     if index is None or not index.rows:
-        from streamkeeper.operations.watching import look_now  # loads every check, and the watch's results need none
+        from streamkeeper.operations.fleet.watching import (
+            look_now,  # loads every check, and the watch's results need none
+        )
 
         index = look_now(installation, now=clock.unix())
     rows = [row for row in index.rows if not row.forgotten]

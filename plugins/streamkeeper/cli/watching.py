@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from streamkeeper import clock
 from streamkeeper.cli.common_options import Json, load_installation, load_read_only
 from streamkeeper.cli.job_list import SEVERITY_STYLES
 from streamkeeper.cli.listing import one_line
@@ -17,8 +16,8 @@ from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import JournalLost, StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.health import Severity
-from streamkeeper.model.incident import (
+from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.incident import (
     IncidentCleared,
     IncidentRaised,
     IncidentRecord,
@@ -27,11 +26,12 @@ from streamkeeper.model.incident import (
     NoticeSent,
     WatchActed,
 )
-from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.jobs.overview import read_job
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.registry.jobs import list_job_folders, list_jobs
+from streamkeeper.system import clock
 
 EVERY_S = 60.0
 

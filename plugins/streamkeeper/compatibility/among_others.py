@@ -11,7 +11,7 @@ import msgspec
 
 from streamkeeper.compatibility.effects import NO_ACTION
 from streamkeeper.compatibility.rehearsals import FAILURES, OUTPUT_DOES_NOT_FIT
-from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifests.finding import Finding, Severity
 
 ALONE = f"{NO_ACTION} for this change alone"
 """Hint of a note beside a finding that needs an action."""

@@ -36,10 +36,10 @@ from streamkeeper.compatibility.rehearsals import explained_by, with_cause
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
 from streamkeeper.compatibility.shown import parts_change
 from streamkeeper.compatibility.way_out import priced
-from streamkeeper.model.concern import Concern, concern_of
-from streamkeeper.model.evidence import Evidence
-from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import SINK_FUNCTION, Manifest
+from streamkeeper.model.manifests.concern import Concern, concern_of
+from streamkeeper.model.manifests.evidence import Evidence
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import SINK_FUNCTION, Manifest
 
 RULES: tuple[Rule, ...] = (
     *sources.RULES,

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import Manifest
 
 _MOST = 2
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from streamkeeper.compatibility.rule import APPROVE
-from streamkeeper.model.damage import Damage
-from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.protocol.damage import Damage
 
 _MEASURED = {
     "checksums-missing": ("ckpt_crc_files_gone",),

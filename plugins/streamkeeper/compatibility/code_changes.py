@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from streamkeeper.compatibility.shown import change
 from streamkeeper.compatibility.terms import text_pieces
-from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, IMPORT, MOST_PARTS, CodePart, Manifest
+from streamkeeper.model.manifests.manifest import ABOVE_STATE, BELOW_STATE, IMPORT, MOST_PARTS, CodePart, Manifest
 
 _MOST = 3
 _WIDTHS = (88, 56, 40)

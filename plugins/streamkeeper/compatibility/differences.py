@@ -10,10 +10,10 @@ from difflib import unified_diff
 
 import msgspec
 
-from streamkeeper.model.manifest import Manifest, Operator, Source
+from streamkeeper.model.manifests.manifest import Manifest, Operator, Source
+from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import redact
-from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_names import literal_secrets, masked_code, masked_place, shown_value
 
 MOST_BYTES = 256 * 1024

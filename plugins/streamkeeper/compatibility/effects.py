@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from streamkeeper.compatibility.effects_of_notes import NOTES, WITHOUT_EFFECT
-from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifests.finding import Finding, Severity
 
 NO_ACTION = "no action is needed"
 IF_INTENDED = f"{NO_ACTION} if this is intended"

@@ -14,8 +14,8 @@ from streamkeeper.compatibility.code_changes import NO_PART, code_change
 from streamkeeper.compatibility.function_sinks import sink_function_called
 from streamkeeper.compatibility.python_code import function_called
 from streamkeeper.compatibility.rule import note
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import LOCAL_NAMES, SINK_FUNCTION, UNREADABLE, Manifest
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import LOCAL_NAMES, SINK_FUNCTION, UNREADABLE, Manifest
 
 
 def essentially_alike(old: Manifest, new: Manifest) -> Manifest:

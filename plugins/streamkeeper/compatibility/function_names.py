@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from streamkeeper.compatibility.output_columns import without_texts
 from streamkeeper.compatibility.rule import is_rows
-from streamkeeper.model.manifest import SINK_FUNCTION, Manifest
+from streamkeeper.model.manifests.manifest import SINK_FUNCTION, Manifest
 
 _NUMBER = re.compile(r"\bfunc=(\d+)\b")
 _CALL = "__call__"

@@ -11,8 +11,8 @@ from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_columns import output_columns, redefined_columns, told_by_state
 from streamkeeper.compatibility.rule import APPROVE, Rule, is_rows, same_context
 from streamkeeper.compatibility.shown import change, expression_change
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import (
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import (
     ABOVE_STATE,
     ALL_COLUMNS,
     SINK_FUNCTION,

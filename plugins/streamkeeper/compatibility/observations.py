@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from streamkeeper.compatibility.rule import APPROVE
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.row_risks import risks_of_confs
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.settings.row_risks import risks_of_confs
 from streamkeeper.sources.known_sources import READ_FROM, cleaner_of, risk_of_option
 
 _CREATED_AGAIN = "source-topic-created-again"

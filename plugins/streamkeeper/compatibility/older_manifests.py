@@ -12,8 +12,17 @@ from streamkeeper.compatibility.conditionals import in_branch_order
 from streamkeeper.compatibility.interval_units import in_one_unit
 from streamkeeper.compatibility.map_literals import in_key_order
 from streamkeeper.compatibility.rule import same_context
-from streamkeeper.model.manifest import BUNDLE, CONTENT, FORMAT, Manifest, Operator, StateColumn, Watermark, columns_of
-from streamkeeper.model.quoting import quoted, schema_text
+from streamkeeper.model.manifests.manifest import (
+    BUNDLE,
+    CONTENT,
+    FORMAT,
+    Manifest,
+    Operator,
+    StateColumn,
+    Watermark,
+    columns_of,
+)
+from streamkeeper.model.manifests.quoting import quoted, schema_text
 
 _RECORDED_SINCE_3 = (
     "spark.sql.execution.arrow.",

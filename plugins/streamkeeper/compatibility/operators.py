@@ -19,8 +19,8 @@ from streamkeeper.compatibility.rule import (
     same_context,
 )
 from streamkeeper.compatibility.shown import change, expression_change, expressions_change, schema_change
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest
 
 UNKNOWN = "unknown "
 """Prefix of the kind of an operator that was never measured."""

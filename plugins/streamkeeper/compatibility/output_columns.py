@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 
 from streamkeeper.compatibility.rule import operator_pairs
-from streamkeeper.model.manifest import Manifest, StateColumn, columns_of
+from streamkeeper.model.manifests.manifest import Manifest, StateColumn, columns_of
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _TEXT = re.compile(_QUOTED)

@@ -46,10 +46,10 @@ from streamkeeper.compatibility.shown import change, expression, expression_chan
 from streamkeeper.compatibility.source_options import says_of_values
 from streamkeeper.compatibility.sources import source_options_changed
 from streamkeeper.compatibility.state_keys import fills_nulls
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest, StateColumn
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest, StateColumn
 from streamkeeper.model.secret_references import MASK
-from streamkeeper.model.spark_confs import CODE, SQL, TIME_ZONE, Role
+from streamkeeper.model.settings.spark_confs import CODE, SQL, TIME_ZONE, Role
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"

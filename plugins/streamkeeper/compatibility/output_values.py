@@ -18,8 +18,8 @@ from streamkeeper.compatibility.output_columns import (
 from streamkeeper.compatibility.output_keys import kept_by
 from streamkeeper.compatibility.rule import Rule, is_stateful, keeps_python_state, note, same_kinds
 from streamkeeper.compatibility.shown import expression_change
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 OLD_VALUES = {

@@ -22,8 +22,8 @@ from streamkeeper.compatibility.rule import (
     same_context,
 )
 from streamkeeper.compatibility.shown import change
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, UNREADABLE, Manifest
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import ABOVE_STATE, BELOW_STATE, UNREADABLE, Manifest
 
 _ABOVE = {
     "update": "each group's result would be computed by the new code from its next row on; groups without new rows "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from streamkeeper.compatibility.shown import change
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import SINK_FUNCTION, UNREADABLE, Manifest, Source
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import SINK_FUNCTION, UNREADABLE, Manifest, Source
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import place_of
 

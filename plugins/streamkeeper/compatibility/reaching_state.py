@@ -30,9 +30,9 @@ from streamkeeper.compatibility.shown import (
     text_change,
 )
 from streamkeeper.compatibility.terms import split
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, Operator
-from streamkeeper.model.spark_confs import Role, role
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest, Operator
+from streamkeeper.model.settings.spark_confs import Role, role
 
 _ABOVE = {
     "update": "each group's result would be computed by the changed query from its next row on; a result that is not "

@@ -9,7 +9,7 @@ import msgspec
 
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT
 from streamkeeper.errors import OutputUnfit
-from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifests.finding import Finding, Severity
 
 _STATE_OR_OFFSETS = (
     "STATE_STORE_",

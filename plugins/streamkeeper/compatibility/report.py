@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import assert_never
 
-from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.markdown_text import escaped, visible
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.records.transitions import QueryTransition, Transition
 
 _NOT_KNOWN: Mapping[str, QueryTransition] = MappingProxyType({})
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, Operator, Source
-from streamkeeper.model.quoting import quoted_name
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest, Operator, Source
+from streamkeeper.model.manifests.quoting import quoted_name
 
 Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 

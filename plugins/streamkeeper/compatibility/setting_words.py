@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.spark_confs import ANSI, CASE_SENSITIVE, SQL, TIME_ZONE
+from streamkeeper.model.settings.spark_confs import ANSI, CASE_SENSITIVE, SQL, TIME_ZONE
 
 _STREAMING = f"{SQL}streaming."
 _STORE = f"{_STREAMING}stateStore."

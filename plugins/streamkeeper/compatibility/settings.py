@@ -25,9 +25,9 @@ from streamkeeper.compatibility.rule import (
 )
 from streamkeeper.compatibility.setting_words import setting_meaning
 from streamkeeper.compatibility.shown import given_change
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import BELOW_STATE, Manifest, columns_of
-from streamkeeper.model.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import BELOW_STATE, Manifest, columns_of
+from streamkeeper.model.settings.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
 from streamkeeper.sources.known_sources import source_of
 
 Condition = Callable[[str, Manifest, Manifest], bool]

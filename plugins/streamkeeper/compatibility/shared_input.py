@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.sources.known_sources import cleaner_of, share_items
 
 

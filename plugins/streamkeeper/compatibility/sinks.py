@@ -8,9 +8,9 @@ from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import OF_TABLE
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change, given_change, text_change
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, SinkDescription, columns_of, is_schema
-from streamkeeper.model.sink_capabilities import ColumnChange
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest, SinkDescription, columns_of, is_schema
+from streamkeeper.model.manifests.sink_capabilities import ColumnChange
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _KEY = "key"

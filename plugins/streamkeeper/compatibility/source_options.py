@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import source_column, state_uses
-from streamkeeper.model.manifest import Manifest, Source, columns_of
+from streamkeeper.model.manifests.manifest import Manifest, Source, columns_of
 from streamkeeper.sources.file_options import FOR_TYPES, FOR_VALUES
 from streamkeeper.sources.known_sources import source_of
 

@@ -5,7 +5,7 @@ Measured with Spark 4.2.0: files written with one type and read with each other 
 
 from __future__ import annotations
 
-from streamkeeper.model.manifest import Source
+from streamkeeper.model.manifests.manifest import Source
 
 _WIDENING = ("tinyint", "smallint", "int", "bigint")
 """Integer types, each of which holds all values of those before it."""

@@ -28,8 +28,8 @@ from streamkeeper.compatibility.rule import (
 from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.compatibility.source_options import JSON_CONFS, only_drops_malformed, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_types import effect_of_type, is_wider_integer
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, Source, columns_of
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest, Source, columns_of
 from streamkeeper.sources.contract import OptionEffect, PlaceChange
 from streamkeeper.sources.known_sources import effect_of_option, place_of, source_of
 

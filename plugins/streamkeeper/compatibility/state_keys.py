@@ -21,8 +21,8 @@ from streamkeeper.compatibility.shown import (
     typed_change,
 )
 from streamkeeper.compatibility.window_words import SESSION, window_change
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest, Operator, StateColumn
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import Manifest, Operator, StateColumn
 
 _NOUNS = {"deduplicate": "deduplication-key", "deduplicate-within-watermark": "deduplication-key", "join": "join-key"}
 _WINDOW = "window("

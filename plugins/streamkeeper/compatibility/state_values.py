@@ -20,8 +20,8 @@ from streamkeeper.compatibility.rule import (
 )
 from streamkeeper.compatibility.shown import change, expression_change, expressions_change, typed_change
 from streamkeeper.compatibility.state_keys import nullability_changed
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest, Operator, StateColumn
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import Manifest, Operator, StateColumn
 
 _MOST_NAMES = 2
 _OLD_RESULTS = f"{IF_INTENDED}: groups without new rows keep their old result in the output"

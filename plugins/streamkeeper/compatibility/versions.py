@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import APPROVE, Rule
 from streamkeeper.compatibility.shown import change
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest
 
 _HUB = "4.2.0"
 _MEASURED = frozenset({"3.5.6", "4.0.1", "4.1.1", "4.2.0"})

@@ -12,9 +12,9 @@ import msgspec
 
 from streamkeeper.compatibility.rehearsals import FAILURES
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, is_stateful
-from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 READS_AGAIN = (

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.driver.worker_server import Answering, answer_lines, end
-from streamkeeper.model.check import CheckRequest
 from streamkeeper.model.coding import from_json
+from streamkeeper.model.protocol.check import CheckRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamkeeper import clock
+from streamkeeper.authoring.job_code import content_of
 from streamkeeper.checkpoints.layout import find_checkpoints
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility.assess import assess_evidence
@@ -19,10 +19,10 @@ from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.job_sessions import build_job, end_python_workers
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
 from streamkeeper.inspection.state_layout import state_layout
-from streamkeeper.job_code import content_of
-from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile, Seconds
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.protocol.check import CheckAnswer, CheckRequest, JobFile, Seconds
+from streamkeeper.system import clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

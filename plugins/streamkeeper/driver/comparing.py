@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.positions import position
 from streamkeeper.checkpoints.reach import compare, equal_batches
@@ -18,9 +17,10 @@ from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.driver.taking_over import DriverContext
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointDamaged, NotFound, TemporaryError
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.sinks.contract import ComparedVersions, SinkWriter
+from streamkeeper.system import clock
 
 SEARCH_S = 60.0
 _LOOK_S = 0.1

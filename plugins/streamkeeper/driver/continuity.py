@@ -12,7 +12,7 @@ from streamkeeper.checkpoints.identity import must_be_there, way_out
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointLost, InputGone
-from streamkeeper.model.known_checkpoint import KnownCheckpoint
+from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
 
 
 class Continuity:

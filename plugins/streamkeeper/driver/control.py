@@ -6,18 +6,18 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from streamkeeper import clock
 from streamkeeper.errors import PermanentError
-from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec, ProcessRecord
-from streamkeeper.model.evidence import Evidence
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Record
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.signals import History
+from streamkeeper.model.manifests.evidence import Evidence
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.protocol.control import Command, CommandKind, DriverStatus, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.signals import History
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import Record
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import read_manifest
 from streamkeeper.stores.counting import CountingStore
+from streamkeeper.system import clock
 
 _ENDS = (CommandKind.DRAIN, CommandKind.STOP)
 _NEVER = float("-inf")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.driver.taking_over import DriverContext, claim_and_fence
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.system.crash_points import crash_point
 
 _LOOK_S = 0.02
 

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-from streamkeeper.definition import load_job
+from streamkeeper.authoring.definition import load_job
 from streamkeeper.errors import JobUnusable, StreamkeeperError
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import SECRETS
-from streamkeeper.model.declaration import Declaration, declaration_of
+from streamkeeper.model.manifests.declaration import Declaration, declaration_of
+from streamkeeper.model.protocol.control import SECRETS
 
 _CERTAIN = (
     *(SyntaxError, ImportError, NameError, LookupError, ArithmeticError, ValueError, SystemExit, RecursionError),

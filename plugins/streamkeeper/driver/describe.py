@@ -17,15 +17,15 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from streamkeeper.definition import load_job, validate_params
+from streamkeeper.authoring.definition import load_job, validate_params
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import build_queries
 from streamkeeper.driver.session import session_conf, start_session
-from streamkeeper.hidden_secrets import hide_secrets
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import SECRETS, ExitCode, LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.control import SECRETS, ExitCode, LaunchMode, LaunchSpec
 from streamkeeper.model.redaction import redact
 from streamkeeper.model.secret_references import substitute
+from streamkeeper.system.hidden_secrets import hide_secrets
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 

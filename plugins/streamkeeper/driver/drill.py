@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
@@ -25,8 +24,9 @@ from streamkeeper.errors import CheckpointDamaged, NotFound
 from streamkeeper.inspection.drill import drill
 from streamkeeper.inspection.state_layout import state_layout
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.drill import DrillAnswer, DrillRequest
-from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifests.finding import Verdict, verdict_of
+from streamkeeper.model.protocol.drill import DrillAnswer, DrillRequest
+from streamkeeper.system import clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

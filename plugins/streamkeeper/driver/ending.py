@@ -10,16 +10,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn, TextIO
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.causes import GivenUp, judge
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.session import Session
 from streamkeeper.errors import Fenced, StreamkeeperError
-from streamkeeper.log_lines import LineFormatter, own_logger
-from streamkeeper.model.control import DriverState, ExitCode
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.restarts import Cause
+from streamkeeper.model.protocol.control import DriverState, ExitCode
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.system.crash_points import crash_point
+from streamkeeper.system.log_lines import LineFormatter, own_logger
 
 _CODES = {Cause.DEPENDENCY: ExitCode.DEPENDENCY_DOWN, Cause.CAPACITY: ExitCode.NO_CAPACITY}
 

@@ -39,11 +39,11 @@ from streamkeeper.errors import CheckpointChanged
 from streamkeeper.inspection.source_readers import describe_replaced
 from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.concern import Concern, concern_of
-from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
-from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, Source, without_context
-from streamkeeper.model.output_history import OutputHistory
+from streamkeeper.model.manifests.concern import Concern, concern_of
+from streamkeeper.model.manifests.evidence import Evidence, Look, QueryEvidence
+from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.manifest import Manifest, Source, without_context
+from streamkeeper.model.protocol.output_history import OutputHistory
 from streamkeeper.sources.known_sources import asks_the_checkpoint, place_of, reasons_against, source_of
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper import clock
 from streamkeeper.driver.ending import will_restart
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.errors import PermanentError, TemporaryError, Unsupported
-from streamkeeper.masters import check_master
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.release_conf import MASTER, OWN_THREADS
-from streamkeeper.model.restarts import Cause
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.settings.release_conf import MASTER, OWN_THREADS
 from streamkeeper.sinks.kinds.known_kinds import task_modules, why_not_from_any_node, why_not_from_elsewhere
+from streamkeeper.system import clock
+from streamkeeper.system.masters import check_master
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from streamkeeper.authoring.job_code import locate
 from streamkeeper.driver.causes import another_writers_file
 from streamkeeper.driver.raised import Link, condition_of, is_of_spark, links_of, links_of_text, plain_message
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.hidden_secrets import mask_hidden
-from streamkeeper.job_code import locate
+from streamkeeper.system.hidden_secrets import mask_hidden
 
 __all__ = ["condition_of", "describe_fault", "describe_links", "describe_text"]
 

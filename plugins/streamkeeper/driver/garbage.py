@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import threading
 
-from streamkeeper import clock
+from streamkeeper.system import clock
 
 EVERY_S = 10.0
 

@@ -11,15 +11,15 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from streamkeeper import clock
-from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import Fenced, StoreUnavailable
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.system import clock
+from streamkeeper.system.crash_points import crash_point
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

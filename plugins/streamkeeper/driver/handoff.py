@@ -6,24 +6,24 @@ import uuid
 
 from msgspec import structs
 
+from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.crash_points import crash_point
-from streamkeeper.definition import Query
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import Claim, known_at, refuse_lost_output
 from streamkeeper.errors import Fenced, SinkAhead
-from streamkeeper.model.checkpoint_version import CheckpointVersion
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import HandedOff, Record
-from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
-from streamkeeper.model.sink_capabilities import Numbering
+from streamkeeper.model.manifests.sink_capabilities import Numbering
+from streamkeeper.model.protocol.output_history import AcceptedLoss, OutputHistory
+from streamkeeper.model.records.checkpoint_version import CheckpointVersion
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import HandedOff, Record
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.system.crash_points import crash_point
 
 NO_BATCH = -1
 """The inherited batch of a version that contains no batch of its parent, for example because the state is given up. Its

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper.definition import check_conf, load_job
+from streamkeeper.authoring.definition import check_conf, load_job
+from streamkeeper.authoring.job_code import modules_put_back
 from streamkeeper.driver.job_loading import PlannedQuery, describe_queries
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.job_code import modules_put_back
-from streamkeeper.model.check import JobFile
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.protocol.check import JobFile
 from streamkeeper.model.secret_references import substitute
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from streamkeeper import clock
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError, StoreUnavailable
+from streamkeeper.system import clock
 
 HEARTBEAT_S = 12.0
 _JOURNAL_EVERY = 4

@@ -11,8 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from streamkeeper import clock
-from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.ending import Ending, end_process, ending_for, jvm_ended, log_as, log_line
@@ -27,12 +25,11 @@ from streamkeeper.driver.taking_over import DriverContext
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
-from streamkeeper.hidden_secrets import hide_secrets
 from streamkeeper.locations import scheme_of
-from streamkeeper.model.check import JobFile
-from streamkeeper.model.checkpoint_version import scratch_location
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.control import (
+from streamkeeper.model.manifests.evidence import Evidence
+from streamkeeper.model.protocol.check import JobFile
+from streamkeeper.model.protocol.control import (
     CLAIM,
     LOCAL,
     SECRETS,
@@ -44,16 +41,19 @@ from streamkeeper.model.control import (
     LaunchSpec,
     ProcessRecord,
 )
-from streamkeeper.model.evidence import Evidence
+from streamkeeper.model.records.checkpoint_version import scratch_location
 from streamkeeper.model.redaction import redact, redact_value
-from streamkeeper.model.release_conf import MASTER
 from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.secret_references import substitute
-from streamkeeper.model.settings import Settings, read_settings
-from streamkeeper.private_files import make_folders
+from streamkeeper.model.settings.release_conf import MASTER
+from streamkeeper.model.settings.settings import Settings, read_settings
 from streamkeeper.registry.bundles import unpack_job
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
+from streamkeeper.system import clock
+from streamkeeper.system.crash_points import crash_point
+from streamkeeper.system.hidden_secrets import hide_secrets
+from streamkeeper.system.private_files import make_folders
 
 _STANDBY_LOOK_S = 0.25
 _STANDBY_JOURNAL_S = 5.0
@@ -165,7 +165,7 @@ class Driver:
         """Serve metrics if the installation's settings require it; the driver also runs without them."""
         if not self._settings.driver_metrics:
             return
-        from streamkeeper.metrics import of_driver, read_listen, serve_metrics
+        from streamkeeper.system.metrics import of_driver, read_listen, serve_metrics
 
         try:
             wanted = read_listen(self._settings.driver_metrics, where="STREAMKEEPER_DRIVER_METRICS")

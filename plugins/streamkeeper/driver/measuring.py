@@ -1,6 +1,6 @@
 """The computation of a query's signals from Spark's progress of each batch, without I/O.
 
-Moments are seconds since 1970, as in ``model/signals.py``; ``now`` is always an argument.
+Moments are seconds since 1970, as in ``model/protocol/signals.py``; ``now`` is always an argument.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals, SourceSignals
+from streamkeeper.model.protocol.signals import HISTORY_POINTS, HistoryPoint, QuerySignals, SourceSignals
 from streamkeeper.sources.contract import SourceLook
 from streamkeeper.sources.known_sources import lag_of
 

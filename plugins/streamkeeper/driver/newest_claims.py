@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.claims import claims_beside, leave_claim, read_all_newest
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.definition import Query
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.errors import JournalOutdated
-from streamkeeper.model.epoch_claim import EpochClaim, SeenClaim
+from streamkeeper.model.records.epoch_claim import EpochClaim, SeenClaim
 from streamkeeper.sinks.contract import SinkContext
 
 

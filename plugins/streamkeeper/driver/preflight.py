@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.layout import can_restart_open, is_version_name, last_committed, last_planned, open_batch
 from streamkeeper.checkpoints.open_input import doubling_files, open_input
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
-from streamkeeper.definition import Query
 from streamkeeper.errors import NotFound, SourceOutOfReach, StoreUnavailable
 from streamkeeper.jvm.batch_files import doubling_names
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.output_history import OutputHistory, find_output_loss
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.protocol.output_history import OutputHistory, find_output_loss
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.fences import read_fences
 

@@ -10,21 +10,21 @@ from typing import Any
 import msgspec
 import pendulum
 
-from streamkeeper import clock
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.measuring import Meter, QueryProgress, SourceProgress, add_point
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.coding import decoder_of
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.known_checkpoint import commit_key, commits_of
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.signals import History, HistoryPoint, SourceSignals
+from streamkeeper.model.records.known_checkpoint import commit_key, commits_of
 from streamkeeper.model.redaction import redact_value
-from streamkeeper.model.signals import History, HistoryPoint, SourceSignals
 from streamkeeper.sources.contract import SourceLook
 from streamkeeper.sources.known_sources import reported_lag
+from streamkeeper.system import clock
 
 HISTORY_EVERY_S = 60.0
 IDLE_HISTORY_EVERY_S = 120.0

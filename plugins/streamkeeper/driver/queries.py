@@ -15,13 +15,11 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper import clock
+from streamkeeper.authoring.definition import parse_trigger
 from streamkeeper.checkpoints.batch_input import input_of_open_batch
 from streamkeeper.checkpoints.input_files import other_s3
 from streamkeeper.checkpoints.open_input import find_open_input
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.crash_points import crash_point
-from streamkeeper.definition import parse_trigger
 from streamkeeper.driver.causes import is_lost_worker, judge, judge_links
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.ending import log_line
@@ -35,10 +33,12 @@ from streamkeeper.errors import InputGone
 from streamkeeper.inspection import source_readers
 from streamkeeper.jvm.batch_files import PUT_BACK, prepare
 from streamkeeper.jvm.create_only import must_be_create_only
-from streamkeeper.memory_kills import RecentKills
-from streamkeeper.model.faults import Fault, Judged
-from streamkeeper.model.restarts import Cause, RestartPolicy, pause
+from streamkeeper.model.protocol.faults import Fault, Judged
+from streamkeeper.model.protocol.restarts import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.system import clock
+from streamkeeper.system.crash_points import crash_point
+from streamkeeper.system.memory_kills import RecentKills
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery

@@ -8,8 +8,6 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import NoReturn
 
-from streamkeeper import clock
-from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.causes import GivenUp, judge
 from streamkeeper.driver.comparing import Comparing
 from streamkeeper.driver.cutover import cut_over, hold
@@ -25,8 +23,10 @@ from streamkeeper.driver.source_looks import SourceLooks
 from streamkeeper.driver.taking_over import DriverContext, shadow, take_over
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointLost, Fenced, InvalidInput, PermanentError, StoreUnavailable
-from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode
-from streamkeeper.model.restarts import Cause
+from streamkeeper.model.protocol.control import Command, CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.system import clock
+from streamkeeper.system.crash_points import crash_point
 
 _LOOK_S = 5.0
 _DRAIN_LOOK_S = 0.02

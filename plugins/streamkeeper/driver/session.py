@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from streamkeeper.definition import check_conf
+from streamkeeper.authoring.definition import check_conf
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.raised import links_of
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import JobUnusable, PermanentError, TemporaryError
-from streamkeeper.hidden_secrets import mask_hidden
-from streamkeeper.java import check_java, find_java
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
-from streamkeeper.memory_kills import RecentKills
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.release_conf import FIXED, UI, own_threads
-from streamkeeper.private_files import FOLDER, make_folders, write_file
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.settings.release_conf import FIXED, UI, own_threads
 from streamkeeper.registry.environments import installed_jars
+from streamkeeper.system.hidden_secrets import mask_hidden
+from streamkeeper.system.java import check_java, find_java
+from streamkeeper.system.memory_kills import RecentKills
+from streamkeeper.system.private_files import FOLDER, make_folders, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

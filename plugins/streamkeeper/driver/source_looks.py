@@ -11,7 +11,6 @@ import os
 import threading
 from collections.abc import Iterator
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources
 from streamkeeper.checkpoints.growth import checkpoint_growth
 from streamkeeper.checkpoints.input_files import other_s3
@@ -26,6 +25,7 @@ from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, OtherTopic
 from streamkeeper.inspection.source_readers import SourceWatch, reader_of
 from streamkeeper.sources.contract import SourceLook
 from streamkeeper.sources.known_sources import kind_of_offset
+from streamkeeper.system import clock
 
 LOOK_S = 60.0
 _WEIGH_EVERY = 10

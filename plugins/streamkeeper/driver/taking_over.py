@@ -17,7 +17,6 @@ from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import seed_beginning
 from streamkeeper.checkpoints.source_starts import places_read
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.epoch import (
@@ -41,16 +40,17 @@ from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced, SourceOutOfReach
 from streamkeeper.inspection import source_readers
 from streamkeeper.jvm.batch_files import check_batch
-from streamkeeper.model.checkpoint_version import topics_of_the_first_rows
-from streamkeeper.model.control import Command, LaunchSpec, QueryStatus
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.known_checkpoint import KnownCheckpoint
-from streamkeeper.model.output_history import AcceptedLoss, OutputHistory
-from streamkeeper.model.signals import QuerySignals
-from streamkeeper.model.trigger import parse_trigger
+from streamkeeper.model.manifests.trigger import parse_trigger
+from streamkeeper.model.protocol.control import Command, LaunchSpec, QueryStatus
+from streamkeeper.model.protocol.output_history import AcceptedLoss, OutputHistory
+from streamkeeper.model.protocol.signals import QuerySignals
+from streamkeeper.model.records.checkpoint_version import topics_of_the_first_rows
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
 from streamkeeper.sinks.contract import SinkWriter
 from streamkeeper.sources.contract import recreated
 from streamkeeper.sources.known_sources import source_of
+from streamkeeper.system.crash_points import crash_point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from streamkeeper import clock
+from streamkeeper.system import clock
 
 OWN = ("gate", "status", "progress")
 """The driver's own work; ``write`` belongs to the sink, ``claim`` happens once per query.

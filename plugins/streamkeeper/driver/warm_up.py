@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility import observations, rehearsals
-from streamkeeper.definition import Query
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.errors import InputUnreadable
-from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifests.finding import Finding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.session import session_conf, start_session
-from streamkeeper.hidden_secrets import hide_secrets
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import SECRETS, ExitCode
+from streamkeeper.model.protocol.control import SECRETS, ExitCode
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_references import substitute
+from streamkeeper.system.hidden_secrets import hide_secrets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import msgspec
 
 from streamkeeper.health.rule import is_gone
 from streamkeeper.health.rules import PERMANENT, RULES
-from streamkeeper.model.health import JobLook, Symptom
+from streamkeeper.model.watch.health import JobLook, Symptom
 
 STARTS_IN_AN_HOUR = 3
 BACKUP_AGAIN_S = 600.0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamkeeper.health.rule import Found, Rule, tell_span
-from streamkeeper.model.health import JobLook, Severity
-from streamkeeper.model.step import label_of
+from streamkeeper.model.records.step import label_of
+from streamkeeper.model.watch.health import JobLook, Severity
 
 
 def _late(look: JobLook, longest_s: float) -> Found:

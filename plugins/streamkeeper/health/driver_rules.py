@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from streamkeeper.health.rule import Found, Rule, is_gone, is_handed_over, should_run, tell_span
 from streamkeeper.health.told_errors import fault_of
-from streamkeeper.model.control import DriverState, cause_of_code
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.health import JobLook, Severity
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.restarts import Cause
-from streamkeeper.model.step import label_of
+from streamkeeper.model.protocol.control import DriverState, cause_of_code
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.records.step import label_of
+from streamkeeper.model.watch.health import JobLook, Severity
 
 LOOP_S = 600.0
 LOST_S = 600.0

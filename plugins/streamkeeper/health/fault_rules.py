@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from streamkeeper.health.driver_rules import faults, find_told
 from streamkeeper.health.rule import Found, Rule, should_run
-from streamkeeper.model.control import ExitCode
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.health import JobLook, Severity
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.control import ExitCode
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.watch.health import JobLook, Severity
 
 
 def _store(look: JobLook, _: float) -> Found:

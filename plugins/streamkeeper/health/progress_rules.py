@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import pairwise
 
 from streamkeeper.health.rule import Found, Rule, serving, serving_queries, tell_span
-from streamkeeper.model.health import JobLook, Severity
-from streamkeeper.model.signals import HistoryPoint, QuerySignals
+from streamkeeper.model.protocol.signals import HistoryPoint, QuerySignals
+from streamkeeper.model.watch.health import JobLook, Severity
 
 SHORTEST_STALL_S = 60.0
 LEAST_POINTS = 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from streamkeeper.model.control import DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.health import JobLook, Severity, Symptom
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.watch.health import JobLook, Severity, Symptom
 
 Found = Iterator[tuple[str, str]]
 """Pairs of query and cause. An empty query means the whole job; the cause is one sentence with its evidence."""

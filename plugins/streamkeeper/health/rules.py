@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from streamkeeper.errors import InvalidInput
 from streamkeeper.health import backup_rules, driver_rules, fault_rules, progress_rules
 from streamkeeper.health.rule import Rule
-from streamkeeper.model.health import JobLook, Severity, Symptom
 from streamkeeper.model.names import nearest
+from streamkeeper.model.watch.health import JobLook, Severity, Symptom
 
 RULES: tuple[Rule, ...] = (*fault_rules.RULES, *driver_rules.RULES, *progress_rules.RULES, *backup_rules.RULES)
 _BY_ID = {rule.id: rule for rule in RULES}

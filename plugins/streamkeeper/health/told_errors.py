@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from streamkeeper.model.faults import Fault, read_fault
+from streamkeeper.model.protocol.faults import Fault, read_fault
 
 _KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.DISK_FULL, r"No space left on device|disk is full|Disk quota exceeded|database or disk is full"),

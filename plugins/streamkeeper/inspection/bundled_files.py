@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from streamkeeper.inspection.plan_tree import Node, Tagged, values_in
-from streamkeeper.model.manifest import BUNDLE, CONTENT
+from streamkeeper.model.manifests.manifest import BUNDLE, CONTENT
 
 _RELATION = "HadoopFsRelation"
 _TELLS_PLACES = frozenset({"InputFileBlockLength", "InputFileBlockStart", "InputFileName"})

@@ -36,7 +36,7 @@ from streamkeeper.inspection.plan_parts import flattened
 from streamkeeper.inspection.plan_text import shortened, type_text
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
 from streamkeeper.inspection.windows import is_window, window_text
-from streamkeeper.model.quoting import quoted
+from streamkeeper.model.manifests.quoting import quoted
 
 SESSION = "session"
 """The text in a meaning that replaces the session's time zone."""

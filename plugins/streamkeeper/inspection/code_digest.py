@@ -26,7 +26,7 @@ from streamkeeper.inspection.normal_reading import NormalReading
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.routing import Routing
-from streamkeeper.model.manifest import LOCAL_NAMES, REWRITTEN, UNREADABLE
+from streamkeeper.model.manifests.manifest import LOCAL_NAMES, REWRITTEN, UNREADABLE
 
 _ROUTING_VERSION = 2
 """The version of routing digests, raised when they leave out less: an older digest must not equal one with more."""

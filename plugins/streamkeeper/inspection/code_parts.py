@@ -34,7 +34,7 @@ from streamkeeper.inspection.object_parts import (
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
 from streamkeeper.inspection.source_texts import SourceTexts, Written
-from streamkeeper.model.manifest import IMPORT, MOST_PARTS, CodePart
+from streamkeeper.model.manifests.manifest import IMPORT, MOST_PARTS, CodePart
 from streamkeeper.model.secret_names import masked_code, names_secret
 
 _MOST_TEXT = 64 * 1024

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.model.secret_names import is_secret
-from streamkeeper.model.spark_confs import CODE, SQL, Role, current_key, hash_setting, role
+from streamkeeper.model.settings.spark_confs import CODE, SQL, Role, current_key, hash_setting, role
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

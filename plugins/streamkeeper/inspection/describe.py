@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamkeeper.authoring.job_code import TOO_DEEP, is_too_deep
 from streamkeeper.errors import JobUnusable
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.confs import read_confs
@@ -15,14 +16,13 @@ from streamkeeper.inspection.plan_reading import QueryPlan, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
 from streamkeeper.inspection.plan_tree import unnumbered
 from streamkeeper.inspection.written import lines_in_bundle
-from streamkeeper.job_code import TOO_DEEP, is_too_deep
-from streamkeeper.model.manifest import DIGESTS, Manifest, StateColumn
-from streamkeeper.model.quoting import schema_text
+from streamkeeper.model.manifests.manifest import DIGESTS, Manifest, StateColumn
+from streamkeeper.model.manifests.quoting import schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 
 def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> Manifest:

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.hidden_secrets import mask_hidden
 from streamkeeper.inspection.clones import clone_of, stopped_effect
 from streamkeeper.jvm.batch_files import check_files
+from streamkeeper.system.hidden_secrets import mask_hidden
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 _STOP_S = 20.0
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")

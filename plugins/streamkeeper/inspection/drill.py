@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_commit, read_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
 from streamkeeper.inspection.diverted import EFFECT_STOPPED, Fault, fault_of, run_next
 from streamkeeper.inspection.input_look import missing_files, told_missing
 from streamkeeper.inspection.state_export import StateCount, read_all_state
-from streamkeeper.model.drill import DrillAnswer
+from streamkeeper.model.protocol.drill import DrillAnswer
+from streamkeeper.system import clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 TIMED_OUT = "DRILL_TIMED_OUT"
 NOT_AT_BATCH = "CHECKPOINT_NOT_AT_BATCH"

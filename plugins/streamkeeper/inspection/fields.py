@@ -6,7 +6,7 @@ from typing import Any
 
 from streamkeeper.inspection.plan_text import type_text
 from streamkeeper.inspection.plan_tree import Node, Tagged
-from streamkeeper.model.quoting import quoted_name
+from streamkeeper.model.manifests.quoting import quoted_name
 
 TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotContainsNull"})
 """Expressions that equal their operand."""

@@ -19,7 +19,7 @@ from streamkeeper.inspection.operators import keeps_state
 from streamkeeper.inspection.order_of_rows import order_counts
 from streamkeeper.inspection.plan_reading import QueryPlan, class_name, expressions, items, walk
 from streamkeeper.inspection.written import line_of_function, lines_in_bundle
-from streamkeeper.model.manifest import ABOVE_STATE, ALL_COLUMNS, BELOW_STATE, SINK_FUNCTION, UNREADABLE
+from streamkeeper.model.manifests.manifest import ABOVE_STATE, ALL_COLUMNS, BELOW_STATE, SINK_FUNCTION, UNREADABLE
 from streamkeeper.model.secret_names import masked
 from streamkeeper.sinks.contract import Sink
 
@@ -38,7 +38,7 @@ _SQL = re.compile(
 class PlanFunctions(NamedTuple):
     """The functions and static rows of a plan, by a name of the form ``place/number name``.
 
-    ``model.manifest`` documents which part of the plan each ``place`` stands for.
+    ``model.manifests.manifest`` documents which part of the plan each ``place`` stands for.
     """
 
     digests: dict[str, str]

@@ -12,7 +12,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.inspection.confs import read_confs
 
 if TYPE_CHECKING:
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 
 def unseen_by(query: Query) -> Mapping[str, str]:

@@ -6,14 +6,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.inspection import kafka_topics
 from streamkeeper.sources.contract import Gap, SourceLook, SourcePosition
 from streamkeeper.sources.kafka import Held, KafkaReading, Partition, positions, records_behind, runway_s
+from streamkeeper.system import clock
 
 if TYPE_CHECKING:
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 _WINDOW = 120
 """The window of the rate at which a topic drops its records, in checks: two hours."""

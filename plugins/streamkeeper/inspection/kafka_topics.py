@@ -15,7 +15,7 @@ from streamkeeper.sources.contract import Gap, SourcePosition, recreated
 from streamkeeper.sources.kafka import KAFKA, KafkaReading, ReadTopics, kafka_reading
 
 if TYPE_CHECKING:
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 Positions = dict[str, dict[int, int]]
 """Topic -> partition -> the next offset to read."""

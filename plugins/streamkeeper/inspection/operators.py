@@ -10,7 +10,7 @@ from streamkeeper.inspection.lineage import Lineage, Reached
 from streamkeeper.inspection.normalised import normalised
 from streamkeeper.inspection.plan_reading import QueryPlan, bottom_up, class_name, columns, expression, has, items, walk
 from streamkeeper.inspection.plan_text import nameless
-from streamkeeper.model.manifest import Operator, StateColumn, Watermark
+from streamkeeper.model.manifests.manifest import Operator, StateColumn, Watermark
 
 
 def find_operators(plan: QueryPlan, lineage: Lineage) -> tuple[Operator, ...]:

@@ -12,11 +12,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from streamkeeper.authoring.job_code import own_files
 from streamkeeper.inspection.import_effects import ImportEffects, find_bindings
 from streamkeeper.inspection.inert import Reach, reach_of, reach_of_attribute, reach_of_global
 from streamkeeper.inspection.own_decorators import OwnDecorators
-from streamkeeper.job_code import own_files
-from streamkeeper.model.manifest import BUNDLE
+from streamkeeper.model.manifests.manifest import BUNDLE
 
 _LIBRARIES = tuple(
     {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.inspection.plan_tree import PLAN, Node
-from streamkeeper.model.quoting import quoted_name
+from streamkeeper.model.manifests.quoting import quoted_name
 
 
 def join_kind(node: Node) -> str:

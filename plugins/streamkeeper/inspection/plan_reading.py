@@ -12,7 +12,7 @@ from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.normalised import normalised, without_seeds
 from streamkeeper.inspection.plan_tree import unnumbered
 from streamkeeper.inspection.plan_walker import PlanWalker
-from streamkeeper.model.quoting import schema_text
+from streamkeeper.model.manifests.quoting import schema_text
 
 if TYPE_CHECKING:
     from pathlib import Path

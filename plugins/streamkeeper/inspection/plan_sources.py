@@ -6,7 +6,7 @@ from typing import Any
 
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_reading import class_name, has, items, schema, walk
-from streamkeeper.model.manifest import Source
+from streamkeeper.model.manifests.manifest import Source
 from streamkeeper.sources.known_sources import describe_source
 
 _UNNAMED = frozenset({"", "Unassigned", "<Unassigned>", "name=<Unassigned>"})

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.cloning import begins_at_its_last_commit, clone, clone_last_batch, clone_to_go_on
 from streamkeeper.checkpoints.layout import can_restart_open, last_committed, offsets_in
 from streamkeeper.checkpoints.log_codec import Offsets
@@ -31,11 +30,12 @@ from streamkeeper.inspection.diverted import Diverted, Fault, run_next, run_plan
 from streamkeeper.inspection.input_look import missing_files, told_missing
 from streamkeeper.inspection.source_readers import missing_in
 from streamkeeper.inspection.state_export import read_all_state
+from streamkeeper.system import clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 TIMED_OUT = "REHEARSAL_TIMED_OUT"
 CLONE_FAILED = "CHECKPOINT_NOT_CLONED"

@@ -12,7 +12,7 @@ from streamkeeper.sources.contract import Gap, SourceLook, SourcePosition
 from streamkeeper.sources.kafka import KAFKA
 
 if TYPE_CHECKING:
-    from streamkeeper.definition import Query
+    from streamkeeper.authoring.definition import Query
 
 
 class SourceWatch(Protocol):

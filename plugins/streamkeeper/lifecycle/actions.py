@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.control import CommandKind, LaunchMode
-from streamkeeper.model.journal import Outcome, Role
-from streamkeeper.model.step import Step
-from streamkeeper.model.step_results import StepResult
+from streamkeeper.model.protocol.control import CommandKind, LaunchMode
+from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import StepResult
 
 
 class Register(msgspec.Struct, frozen=True):

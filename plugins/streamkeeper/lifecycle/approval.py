@@ -7,10 +7,10 @@ from streamkeeper.lifecycle.draining import end, gathered
 from streamkeeper.lifecycle.instances import candidate_of, give_up, instance_name, make_decision, ready, start
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import deadline_s
-from streamkeeper.model.journal import About, ApprovalAnswered, Role
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import Handover
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.journal import About, ApprovalAnswered, Role
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import Handover
 
 ANSWER = "an approval"
 """The name of the wait while a person decides."""

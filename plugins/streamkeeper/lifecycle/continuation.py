@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 import msgspec
 
-from streamkeeper.model.control import CommandKind, DriverState
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.protocol.control import CommandKind, DriverState
+from streamkeeper.model.records.job_state import JobState
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

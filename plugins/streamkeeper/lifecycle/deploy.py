@@ -31,14 +31,14 @@ from streamkeeper.lifecycle.instances import (
 )
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import current_step, deadline_s
-from streamkeeper.model.control import DriverState
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Outcome, Role
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import Handover
-from streamkeeper.model.step import Step
-from streamkeeper.model.step_results import FirstBacklog
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import FirstBacklog
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.request import Handover
 
 LAG_GROWTH, LAG_FLOOR = 2, 1000
 """A release lags if more records wait than LAG_GROWTH times those at its first commit, and more than LAG_FLOOR."""

@@ -16,12 +16,12 @@ from streamkeeper.lifecycle.actions import (
 from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, make_decision, not_yet, ready, shadows
 from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S, STOP_S, deadline_s
-from streamkeeper.model.control import CommandKind
-from streamkeeper.model.job_state import InstanceState
-from streamkeeper.model.journal import Outcome
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.request import Handover
-from streamkeeper.model.step import Step
+from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.job_state import InstanceState
+from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import Handover
 
 
 def drain(observation: Observation) -> Decision:

@@ -8,12 +8,12 @@ from streamkeeper.lifecycle.instances import candidate_of, give_up, make_decisio
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.steps import deadline_s
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import CommandKind
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.step import Step
-from streamkeeper.model.step_results import OutputsCompared
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import OutputsCompared
+from streamkeeper.model.records.transitions import Transition
 
 
 def shadow(observation: Observation) -> Decision:

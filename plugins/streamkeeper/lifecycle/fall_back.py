@@ -27,14 +27,14 @@ from streamkeeper.lifecycle.instances import (
 )
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import RESERVE_AFTER_S
-from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Outcome, Role
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import Handover
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import QueryTransition, Transition
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.control import CommandKind, DriverState, LaunchMode
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import Handover
 
 _START_S = 10.0
 """Seconds that the reserve's processes may take to appear; no running query may wait for them for long."""

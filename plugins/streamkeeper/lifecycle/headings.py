@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.recovery import Cause
+from streamkeeper.model.requests.recovery import Cause
 
 HEADING_OF = {
     Cause.STORE_OUT_OF_REACH: "The store is down",

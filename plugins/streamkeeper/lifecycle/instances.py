@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from streamkeeper.lifecycle.actions import Action, Appoint, Decision, FallBack, Launch, Plan, Send, Wait
 from streamkeeper.lifecycle.observation import Observation
-from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
-from streamkeeper.model.journal import Outcome, Role
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.step import Step
+from streamkeeper.model.protocol.control import CommandKind, DriverState, LaunchMode
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
 
 
 def instance_name(operation: str, role: Role, *, again: bool = False) -> str:

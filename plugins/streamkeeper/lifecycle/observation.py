@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.liveness import Life, Liveness
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.restarts import Cause
-from streamkeeper.model.transitions import Reached
+from streamkeeper.model.protocol.control import CommandKind, DriverExit, DriverState, DriverStatus
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.transitions import Reached
 
 FAILURES = 2
 """One failure of a query may be chance. A release whose query fails this many times in a row is broken."""

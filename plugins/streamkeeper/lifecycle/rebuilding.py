@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from streamkeeper.model.epoch_claim import EpochClaim
-from streamkeeper.model.lost_store import Fence, LostJob, SeenCheckpoint
 from streamkeeper.model.names import version_name, version_number
-from streamkeeper.model.rebuilt import JobRebuilt, RebuiltQuery, RebuiltVersion
+from streamkeeper.model.records.epoch_claim import EpochClaim
+from streamkeeper.model.records.lost_store import Fence, LostJob, SeenCheckpoint
+from streamkeeper.model.records.rebuilt import JobRebuilt, RebuiltQuery, RebuiltVersion
 
 NO_BATCH = -1
 """Marks a version that has started, so that no batch of its parent must be carried over any more."""

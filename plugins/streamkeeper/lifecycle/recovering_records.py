@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.recovery import Cause, RecoveryLook
+from streamkeeper.model.requests.recovery import Cause, RecoveryLook
 
 Rung = tuple[Cause, str, str]
 """A cause, its sentence, and the advice; an empty advice stands for the best action."""

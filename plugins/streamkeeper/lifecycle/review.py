@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.transitions import Transition
 
 
 def reasons_to_review(operation: OperationState) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from itertools import chain
 import msgspec
 
 from streamkeeper.errors import OperationRefused
-from streamkeeper.model.approvers import NOBODY, Approver, read_approver, same_person
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.settings import Settings
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.settings.approvers import NOBODY, Approver, read_approver, same_person
+from streamkeeper.model.settings.settings import Settings
 
 _USUAL = DeployRequest(job="")
 

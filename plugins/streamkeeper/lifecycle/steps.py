@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from streamkeeper.lifecycle.review import reasons_to_review
-from streamkeeper.model.job_state import UNKNOWN_RELEASE
-from streamkeeper.model.journal import DesiredChanged
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.request import DeployRequest, Handover
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import Transition
+from streamkeeper.model.records.job_state import UNKNOWN_RELEASE
+from streamkeeper.model.records.journal import DesiredChanged
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.request import DeployRequest, Handover
 
 KILL_S = 30.0
 """Seconds that the processes of a killed tree may take to disappear."""

@@ -11,9 +11,9 @@ from streamkeeper.lifecycle.draining import record_of, undrained
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S
-from streamkeeper.model.control import CommandKind
-from streamkeeper.model.job_state import InstanceState, JobState
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.job_state import InstanceState, JobState
 
 
 class Stopped(msgspec.Struct, frozen=True):

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from streamkeeper.lifecycle.recovery import MENDED
-from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
-from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.manifest import Manifest, Source
-from streamkeeper.model.recovery import Recovery
-from streamkeeper.model.request import DeployRequest, Handover, Strategy
-from streamkeeper.model.transitions import QueryTransition, Transition
-from streamkeeper.model.trigger import parse_trigger
+from streamkeeper.model.manifests.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
+from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.manifests.manifest import Manifest, Source
+from streamkeeper.model.manifests.trigger import parse_trigger
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import cleaner_of
 

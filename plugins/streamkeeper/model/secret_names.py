@@ -7,8 +7,8 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from streamkeeper.model.manifests.release import ParamValue, Release
 from streamkeeper.model.redaction import SHORTEST, secret_parts
-from streamkeeper.model.release import ParamValue, Release
 from streamkeeper.model.secret_references import MASK, is_reference
 
 _WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")

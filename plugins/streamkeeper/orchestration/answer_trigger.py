@@ -13,11 +13,11 @@ from airflow.triggers.base import TriggerEvent
 
 from streamkeeper.errors import TemporaryError
 from streamkeeper.lifecycle.approval import ABOUT, answer_about
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
 
 if TYPE_CHECKING:
-    from streamkeeper.model.operation import OperationState
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.model.records.operation import OperationState
+    from streamkeeper.operations.jobs.installation import Installation
 
 APPROVE, DECLINE = "Approve", "Decline"
 POLL_S = 3.0
@@ -55,7 +55,7 @@ class AnswerTrigger(HITLTrigger):
             await asyncio.sleep(self.poke_interval)
 
     def _answered_elsewhere(self) -> TriggerEvent | None:
-        from streamkeeper.operations.installation import Installation
+        from streamkeeper.operations.jobs.installation import Installation
 
         try:
             installation: Installation = Installation.from_environment(os.environ)

@@ -18,7 +18,7 @@ from airflow.sdk.timezone import parse, utcnow
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import path
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
 from streamkeeper.orchestration.notifiers import tell_all
 from streamkeeper.orchestration.operators import StepOperator
@@ -28,7 +28,7 @@ from streamkeeper.orchestration.tasks import OperationTask, load_installation
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.deploy import Deploy, Progress
+    from streamkeeper.operations.deploys.deploy import Deploy, Progress
 
 _AFTER_TIMEOUT_S = 600.0
 """Seconds after the deadline that a triggerer may be late before Airflow fails the asking task."""
@@ -102,8 +102,8 @@ class ApproveOperator(OperationTask, HITLOperator):
         return self._told(context, lambda: self._take(context, answer, operation, bundle, until))
 
     def _take(self, context: Context, answer: Any, operation: str, bundle: str, until: str) -> Any:
-        from streamkeeper.operations.approval import answer_approval, right_of
-        from streamkeeper.operations.deploy import Deploy
+        from streamkeeper.operations.deploys.approval import answer_approval, right_of
+        from streamkeeper.operations.deploys.deploy import Deploy
 
         # Older versions did not pass these arguments; their questions are about the run's own operation.
         deploy = Deploy.load(load_installation(), self.job, operation) if operation else self.load()
@@ -136,7 +136,7 @@ class ApproveOperator(OperationTask, HITLOperator):
         return answer
 
     def _tell_approvers(self, context: Context, deploy: Deploy, until: datetime) -> None:
-        from streamkeeper.operations.questions import compose_question
+        from streamkeeper.operations.deploys.questions import compose_question
 
         state = deploy.state
         message = compose_question(
@@ -150,9 +150,9 @@ class ApproveOperator(OperationTask, HITLOperator):
             self.log.warning("%s", failed)
 
     def _ask(self, context: Context, deploy: Deploy, until: datetime) -> None:
-        from streamkeeper.operations.approval import right_of
-        from streamkeeper.operations.carriers import note_asking
-        from streamkeeper.operations.questions import render_question, subject_of
+        from streamkeeper.operations.deploys.approval import right_of
+        from streamkeeper.operations.deploys.questions import render_question, subject_of
+        from streamkeeper.operations.jobs.carriers import note_asking
 
         ti_id, run, state = context["ti"].id, context["dag_run"], deploy.state
         operation = state.operations[deploy.operation]
@@ -203,7 +203,7 @@ class AnswerOperator(StepOperator):
 
     def work(self, context: Context) -> str:
         """Return a sentence about the approval; raises DeployFailed if the question was declined."""
-        from streamkeeper.operations.approval import decline_for_silence
+        from streamkeeper.operations.deploys.approval import decline_for_silence
 
         deploy = self.load()
         self._skip_unless_asked_for(deploy)

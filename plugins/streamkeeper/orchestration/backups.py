@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from streamkeeper import clock
 from streamkeeper.errors import NotFound, PermanentError, WrongMachine
 from streamkeeper.orchestration.queries import SeriesTask, find_series, find_target
 from streamkeeper.orchestration.snapshot_forms import backup_form, read_choice_of_queries
 from streamkeeper.orchestration.tasks import AskedTask, load_installation
+from streamkeeper.system import clock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.operations.jobs.installation import Installation
     from streamkeeper.snapshots.capture import CaptureProgress
 
 LONGEST_BACKUP = timedelta(hours=5)
@@ -40,7 +40,7 @@ class BackupOperator(SeriesTask):
 
     def one(self, installation: Installation, series: str, context: Context) -> str:
         """Take a snapshot of one query, and return a sentence about it."""
-        from streamkeeper.operations.backup import back_up
+        from streamkeeper.operations.backups.backup import back_up
 
         target = find_target(installation, series)
         try:
@@ -100,7 +100,7 @@ def missed_objectives(installation: Installation, series: list[str], log: Callab
     A checkpoint on the disk of another machine is only reported with ``log``, because the watch on that machine checks
     that checkpoint every minute.
     """
-    from streamkeeper.operations.backup import lateness_of
+    from streamkeeper.operations.backups.backup import lateness_of
 
     for one_series in series:
         try:

@@ -11,7 +11,7 @@ from typing import Any
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import Asset, TaskGroup, TriggerRule, chain, task_group
 
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
 from streamkeeper.orchestration.approvals import AnswerOperator, ApproveOperator, RestOperator, answer_form
 from streamkeeper.orchestration.dual_runs import CatchUpOperator, CompareOperator, ShadowOperator
 from streamkeeper.orchestration.operators import (

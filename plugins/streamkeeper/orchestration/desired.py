@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import DeployFailed
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
 from streamkeeper.orchestration.form import start_form, stop_form
 from streamkeeper.orchestration.operators import SHORT_WAIT_S, StepOperator
 from streamkeeper.orchestration.people import triggered_by
@@ -16,8 +16,8 @@ from streamkeeper.orchestration.tasks import AskedTask, OpeningTask, Streamkeepe
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.deploy import Deploy
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.operations.deploys.deploy import Deploy
+    from streamkeeper.operations.jobs.installation import Installation
 
 LOG_LINES = 20
 LONGEST_STOP = timedelta(minutes=30)
@@ -33,7 +33,7 @@ class StopOperator(AskedTask):
 
     def work(self, context: Context) -> str:
         """Return one sentence; raises NotFound, OperationOpen, or OperationRefused for a job that has never run."""
-        from streamkeeper.operations.stopping import stop_job
+        from streamkeeper.operations.deploys.stopping import stop_job
 
         params, installation = self.asked(context), load_installation()
         self.prefer_right_machine(installation, params["job"])
@@ -63,7 +63,7 @@ class StartOperator(OpeningTask, StepOperator):
 
     def work(self, context: Context) -> str:
         """Return one sentence; skipped if the job is running. Raises DeployFailed if the job cannot be started."""
-        from streamkeeper.operations.starting import open_start
+        from streamkeeper.operations.deploys.starting import open_start
 
         params = self.asked(context)
         self.job, self.operation = params["job"], self.own_operation(context)
@@ -102,7 +102,7 @@ class StartOperator(OpeningTask, StepOperator):
 
 def show_log(task: StreamkeeperTask, installation: Installation, job: str, instance: str) -> None:
     """Log the last lines of a driver's log. If the log is on another machine, log the name of that machine instead."""
-    from streamkeeper.operations.driver_logs import tail_log
+    from streamkeeper.operations.jobs.driver_logs import tail_log
 
     if instance:
         for line in tail_log(installation, job, instance, count=LOG_LINES):

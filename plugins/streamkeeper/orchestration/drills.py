@@ -14,8 +14,8 @@ from streamkeeper.orchestration.tasks import AskedTask
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.model.snapshot import Snapshot
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.model.records.snapshot import Snapshot
+    from streamkeeper.operations.jobs.installation import Installation
     from streamkeeper.snapshots.catalogue import Catalogue
 
 LONGEST_DRILL = timedelta(hours=2)
@@ -50,7 +50,7 @@ class DrillOperator(AskedTask, SeriesTask):
 
         Raises DrillFailed with that sentence if the query does not resume.
         """
-        from streamkeeper.operations.drills import drill, released_job
+        from streamkeeper.operations.backups.drills import drill, released_job
         from streamkeeper.snapshots.catalogue import Catalogue
 
         catalogue = Catalogue(installation.snapshots, find_target(installation, series).series)
@@ -65,7 +65,7 @@ class DrillOperator(AskedTask, SeriesTask):
         return sentence
 
     def _choose(self, catalogue: Catalogue, series: str, name: str) -> Snapshot:
-        from streamkeeper.model.snapshot import snapshot_number
+        from streamkeeper.model.records.snapshot import snapshot_number
 
         if name:
             return catalogue.read(snapshot_number(name))

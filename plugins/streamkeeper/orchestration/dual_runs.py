@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamkeeper.model.approvers import NOBODY
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.settings.approvers import NOBODY
 from streamkeeper.orchestration.operators import SHORT_WAIT_S, StepOperator
 from streamkeeper.orchestration.watch import NEAR, Sight
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.deploy import Deploy, Progress
+    from streamkeeper.operations.deploys.deploy import Deploy, Progress
 
 _FIRST_S = 30.0
 """Seconds of the catch-up that the task waits without deferring, because a deferred task would notice the end late."""
@@ -27,8 +27,8 @@ class ShadowOperator(StepOperator):
     """
 
     def _advance(self, context: Context, *, on: str, waited_s: float, logged: str) -> str:
-        from streamkeeper.operations.deploy import Progress, ProgressKind
-        from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
+        from streamkeeper.operations.deploys.deploy import Progress, ProgressKind
+        from streamkeeper.operations.deploys.dual_runs import TURN, dual_run_before, never_came
 
         deploy = self.load()
         before = dual_run_before(deploy.installation, deploy.job, deploy.operation)

@@ -11,10 +11,10 @@ import msgspec
 from airflow.sdk import Param
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model import trigger_forms
-from streamkeeper.model.asked_fields import asked_fields
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.trigger_forms import INHERIT, Form
+from streamkeeper.model.requests import trigger_forms
+from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.trigger_forms import INHERIT, Form
 
 _MOST_EXAMPLES = 50
 

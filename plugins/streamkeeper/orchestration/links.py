@@ -8,7 +8,7 @@ from urllib.parse import quote
 from airflow.configuration import conf
 from airflow.sdk import BaseOperatorLink
 
-from streamkeeper.page_address import page_address
+from streamkeeper.pages.page_address import page_address
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

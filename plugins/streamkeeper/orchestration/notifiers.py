@@ -19,12 +19,12 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.redaction import SHORTEST, redact
-from streamkeeper.page_address import page_address, page_path
+from streamkeeper.pages.page_address import page_address, page_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.notices import Message, Sender
+    from streamkeeper.operations.jobs.notices import Message, Sender
 
 VARIABLE = "STREAMKEEPER_NOTIFIERS"
 _LONG = 8
@@ -78,7 +78,7 @@ def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Send
 
 def tell_all(context: Context, message: Message) -> list[str]:
     """Send a message with every notifier, and return one sentence per failure. Raises nothing."""
-    from streamkeeper.operations.notices import bound_senders, send_message
+    from streamkeeper.operations.jobs.notices import bound_senders, send_message
 
     return send_message(bound_senders(make_senders(os.environ, context)), message)[1]
 
@@ -97,7 +97,7 @@ def _failing(error: InvalidInput) -> Sender:
 def _sender(named: NamedNotifier, context: Context) -> Sender:
     def send(message: Message) -> None:
         # Each message needs a new notifier, because rendering changes the notifier.
-        from streamkeeper.operations.notices import SendFailed
+        from streamkeeper.operations.jobs.notices import SendFailed
 
         kind = _load(named.notifier)
         notice: Any = {**context, "incident": msgspec.structs.asdict(_with_page(message))}

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from airflow.sdk import Asset
 
-from streamkeeper import clock
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused, StreamkeeperError
 from streamkeeper.lifecycle.steps import path, plan_assessed
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
 from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import deploy_form, read_request, rollback_form
 from streamkeeper.orchestration.people import triggered_by
 from streamkeeper.orchestration.tasks import OpeningTask, OperationTask, load_installation
 from streamkeeper.orchestration.triggers import StepTrigger
 from streamkeeper.orchestration.watch import Sight, Watch
+from streamkeeper.system import clock
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.model.operation import OperationState
-    from streamkeeper.operations.deploy import Deploy, Progress
+    from streamkeeper.model.records.operation import OperationState
+    from streamkeeper.operations.deploys.deploy import Deploy, Progress
 
 _PATIENCE_S = 2.0
 """Seconds that a task waits before it defers, because a deferral takes longer than that."""
@@ -53,10 +53,10 @@ class BundleOperator(OpeningTask):
     def work(self, context: Context) -> str:
         """Return a sentence about the progress. Raises OperationOpen if another operation is open, and the errors of
         ``open_deploy``. After these errors nothing is recorded."""
-        from streamkeeper.operations.admission import open_deploy
-        from streamkeeper.operations.deploy import OnOpen
-        from streamkeeper.operations.dry_run_installation import leaves_nothing, place_name, place_of
-        from streamkeeper.operations.forgetting import told_forgotten
+        from streamkeeper.operations.deploys.admission import open_deploy
+        from streamkeeper.operations.deploys.deploy import OnOpen
+        from streamkeeper.operations.deploys.dry_run_installation import leaves_nothing, place_name, place_of
+        from streamkeeper.operations.jobs.forgetting import told_forgotten
 
         asked, operation, installation = self.asked(context), self.own_operation(context), load_installation()
         request = read_request(asked, requested_by=triggered_by(context), rollback=self.rollback)
@@ -109,7 +109,7 @@ class StepOperator(OperationTask):
         return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s, logged=told)))
 
     def _advance(self, context: Context, *, on: str, waited_s: float, logged: str) -> str:
-        from streamkeeper.operations.deploy import POLL_S, ProgressKind
+        from streamkeeper.operations.deploys.deploy import POLL_S, ProgressKind
 
         deploy = self.load(on=on, waited_s=waited_s)
         self._skip_unless_asked_for(deploy)
@@ -193,7 +193,7 @@ class AssessOperator(StepOperator):
 
     def work(self, context: Context) -> str:
         """Return the verdict as a sentence."""
-        from streamkeeper.operations.questions import render_assessment
+        from streamkeeper.operations.deploys.questions import render_assessment
 
         deploy = self.load()
         progress = deploy.advance(self.step)
@@ -328,7 +328,7 @@ class FinishOperator(StepOperator):
 
     def _clear_place(self) -> None:
         """Remove the private place of a dry run, if it had one. The report stays stored with the run."""
-        from streamkeeper.operations.dry_run_installation import clear_place
+        from streamkeeper.operations.deploys.dry_run_installation import clear_place
 
         if self.tried_out:
             clear_place(self._installation(), self.job)
@@ -360,7 +360,7 @@ class AnnounceFailureOperator(OperationTask):
 
 def tell_end(context: Context, deploy: Deploy) -> None:
     """Publish the end of an operation as the task's XComs ``report`` and ``ending``, and in the event of the asset."""
-    from streamkeeper.operations.endings import read_ending, render_ending
+    from streamkeeper.operations.jobs.endings import read_ending, render_ending
 
     ending = read_ending(deploy.installation.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
     encoded = msgspec.to_builtins(ending)
@@ -391,7 +391,7 @@ def _go_ahead(deploy: Deploy, step: Step) -> None:
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:
     """Return the sentence of ``progress`` if its step is done, or if its operation ended with one of ``outcomes``. If
     neither is the case, raise DeployFailed with that sentence."""
-    from streamkeeper.operations.deploy import ProgressKind
+    from streamkeeper.operations.deploys.deploy import ProgressKind
 
     if progress.kind is ProgressKind.DONE:
         return progress.sentence

@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 
 from airflow.configuration import conf
 
-from streamkeeper.page_address import PREFIX, ROUTE
+from streamkeeper.pages.page_address import PREFIX, ROUTE
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from fastapi import FastAPI
 
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.operations.jobs.installation import Installation
     from streamkeeper.pages.viewer import Viewer
 
 
@@ -111,7 +111,7 @@ def _opened() -> Installation:
     from fastapi import HTTPException
 
     from streamkeeper.errors import InvalidInput
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.operations.jobs.installation import Installation
 
     try:
         return Installation.from_environment(os.environ, read_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper.model.approvers import NOBODY, airflow_user
+from streamkeeper.model.settings.approvers import NOBODY, airflow_user
 
 if TYPE_CHECKING:
     from airflow.providers.standard.operators.hitl import HITLOperator

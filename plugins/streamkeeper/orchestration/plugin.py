@@ -8,7 +8,7 @@ from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
 from streamkeeper.orchestration.page import page_app, page_views
-from streamkeeper.page_address import PREFIX
+from streamkeeper.pages.page_address import PREFIX
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 

@@ -12,8 +12,8 @@ from streamkeeper.orchestration.tasks import AskedTask, load_installation
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.installation import Installation
-    from streamkeeper.operations.pruning import PruneRun
+    from streamkeeper.operations.backups.pruning import PruneRun
+    from streamkeeper.operations.jobs.installation import Installation
 
 LONGEST_PRUNE = timedelta(hours=6)
 
@@ -52,7 +52,7 @@ class PruneOperator(AskedTask):
     def work(self, context: Context) -> str:
         """Return a sentence about what was removed; raises PruneIncomplete if something could not be planned or
         removed."""
-        from streamkeeper.operations.pruning import prune
+        from streamkeeper.operations.backups.pruning import prune
 
         request = read_prune(self.asked(context))
         if request.dry_run:
@@ -67,8 +67,8 @@ class PruneOperator(AskedTask):
 
 def plan(installation: Installation, request: PruneRequest) -> PruneRun:
     """Plan the prune; raises NotFound for an unknown job, InvalidInput for a wrong field of the form."""
-    from streamkeeper.operations.overview import read_job
-    from streamkeeper.operations.pruning import plan_prune
+    from streamkeeper.operations.backups.pruning import plan_prune
+    from streamkeeper.operations.jobs.overview import read_job
 
     policy, grace_s = request.policy, request.grace_period_s
     if request.job:
@@ -77,6 +77,6 @@ def plan(installation: Installation, request: PruneRequest) -> PruneRun:
 
 
 def _lines(run: PruneRun) -> list[str]:
-    from streamkeeper.operations.pruning import tell_run
+    from streamkeeper.operations.backups.pruning import tell_run
 
     return list(tell_run(run)) or ["there are no snapshots yet"]

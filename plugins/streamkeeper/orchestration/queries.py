@@ -18,8 +18,8 @@ from streamkeeper.orchestration.tasks import AskedTask, StreamkeeperTask, load_i
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.installation import Installation
-    from streamkeeper.operations.targets import Target
+    from streamkeeper.operations.jobs.installation import Installation
+    from streamkeeper.operations.jobs.targets import Target
 
 SERIES_SHOWN = "{{ task.shown }}"
 """The label of a mapped task in Airflow: JOB/QUERY, and the number of further queries if it has several."""
@@ -135,8 +135,8 @@ def find_series(installation: Installation, choice: Choice) -> list[str]:
     If no job is named, a job with unreadable records is listed as JOB, without a query. ``find_target`` then reports
     the error in the task of that job, and the tasks of the other jobs continue.
     """
-    from streamkeeper.operations.overview import recorded_jobs
-    from streamkeeper.operations.targets import all_targets, query_target
+    from streamkeeper.operations.jobs.overview import recorded_jobs
+    from streamkeeper.operations.jobs.targets import all_targets, query_target
 
     if choice.query:
         return [query_target(installation, choice.job, choice.query).series]
@@ -153,7 +153,7 @@ def find_series(installation: Installation, choice: Choice) -> list[str]:
 
 def find_target(installation: Installation, series: str) -> Target:
     """Return the checkpoint of JOB/QUERY; raises NotFound, or the error in the records of the job."""
-    from streamkeeper.operations.targets import query_target
+    from streamkeeper.operations.jobs.targets import query_target
 
     job, _, query = series.partition("/")
     return query_target(installation, job, query)

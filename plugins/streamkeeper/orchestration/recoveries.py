@@ -11,11 +11,11 @@ from airflow.sdk.timezone import utcnow
 
 from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
-from streamkeeper.model.health import Severity
 from streamkeeper.model.markdown_text import escaped
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.step import Step
-from streamkeeper.model.trigger_forms import DEADLINE_FIELDS
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.trigger_forms import DEADLINE_FIELDS
+from streamkeeper.model.watch.health import Severity
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import recover_form
@@ -27,13 +27,13 @@ from streamkeeper.orchestration.tasks import OpeningTask, load_installation
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.deploy import Deploy
-    from streamkeeper.operations.recovering import Asked
+    from streamkeeper.operations.deploys.deploy import Deploy
+    from streamkeeper.operations.recovery.recovering import Asked
 
 
 def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> Asked:
     """Return the request of a filled-in form; ``more``: further fields of the request."""
-    from streamkeeper.operations.recovering import Asked
+    from streamkeeper.operations.recovery.recovering import Asked
 
     query, snapshot = params.get("query") or "", params.get("snapshot") or ""
     return Asked(
@@ -68,7 +68,7 @@ class _RecoveryTask(OpeningTask):
 
     def open_asked(self, context: Context, **more: Any) -> Deploy:
         """Start the recovery as it was announced, or find it started, and record that this run executes it."""
-        from streamkeeper.operations.recovering import open_recovery
+        from streamkeeper.operations.recovery.recovering import open_recovery
 
         announced = tuple(self.found(context, "announced") or ())
         asked = {**self.asked(context), **more.pop("fields", {})}
@@ -87,8 +87,8 @@ class DiagnoseOperator(_RecoveryTask):
     def work(self, context: Context) -> str:
         """Return the cause as a sentence; raises OperationRefused for an action that is not possible."""
         from streamkeeper.errors import InvalidInput
-        from streamkeeper.operations.diagnoses import render_diagnosis
-        from streamkeeper.operations.recovering import announcements, diagnose_for, must_be_possible
+        from streamkeeper.operations.recovery.diagnoses import render_diagnosis
+        from streamkeeper.operations.recovery.recovering import announcements, diagnose_for, must_be_possible
 
         params, installation = self.asked(context), load_installation()
         if params.get("snapshot") and not params.get("query"):
@@ -200,7 +200,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         return answer
 
     def _tell_approvers(self, context: Context, lines: list[str]) -> None:
-        from streamkeeper.operations.notices import Message, runbook_link
+        from streamkeeper.operations.jobs.notices import Message, runbook_link
 
         link = required_actions(self, context)
         message = Message(

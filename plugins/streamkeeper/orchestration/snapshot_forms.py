@@ -13,8 +13,8 @@ import msgspec
 from airflow.sdk import Param
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.snapshot import snapshot_number
-from streamkeeper.model.trigger_forms import unclamped
+from streamkeeper.model.records.snapshot import snapshot_number
+from streamkeeper.model.requests.trigger_forms import unclamped
 from streamkeeper.orchestration.form import list_job_examples
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def policy(self) -> Policy | None:
         """The requested retention policy, None for the installation's policy; raises InvalidInput, naming the field."""
-        from streamkeeper.operations.pruning import read_policy
+        from streamkeeper.operations.backups.pruning import read_policy
 
         try:
             return read_policy(self.keep) if self.keep.strip() else None

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from streamkeeper.errors import OperationRefused
-from streamkeeper.model.approvers import NOBODY
+from streamkeeper.model.settings.approvers import NOBODY
 from streamkeeper.orchestration.form import state_dead_form
 from streamkeeper.orchestration.people import triggered_by
 from streamkeeper.orchestration.tasks import AskedTask, load_installation
@@ -31,7 +31,7 @@ class StateDeadOperator(AskedTask):
         runs, if the driver's termination can be proven, or if the user who triggered the run is unknown or is not
         entitled to make the statement.
         """
-        from streamkeeper.operations.deaths import is_stated, state_death
+        from streamkeeper.operations.deploys.deaths import is_stated, state_death
 
         asked, installation = self.asked(context), load_installation()
         job, instance, reason, by = asked["job"], asked["instance"], asked["reason"], triggered_by(context)
@@ -64,7 +64,7 @@ class CopyForkOperator(AskedTask):
 
     def work(self, context: Context) -> str:
         """Return the next step for a person; raises OperationRefused if the job has no such checkpoint."""
-        from streamkeeper.operations.deaths import snapshot_fork
+        from streamkeeper.operations.deploys.deaths import snapshot_fork
 
         job = self.asked(context)["job"]
         for line in snapshot_fork(load_installation(), job):

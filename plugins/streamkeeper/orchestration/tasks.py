@@ -17,19 +17,19 @@ from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 
 from streamkeeper.errors import InvalidInput, NotFound, PermanentError, StreamkeeperError, WrongMachine
 from streamkeeper.model.names import refuse_unknown
-from streamkeeper.model.request_limits import check_length
+from streamkeeper.model.requests.request_limits import check_length
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection, resolve_master
 from streamkeeper.orchestration.links import OutcomeLink, PageLink, ReportLink
 from streamkeeper.orchestration.triggers import PutBack
-from streamkeeper.page_address import page_path
+from streamkeeper.pages.page_address import page_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from streamkeeper.lifecycle.steps import PlannedStep
-    from streamkeeper.operations.deploy import Deploy
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.operations.deploys.deploy import Deploy
+    from streamkeeper.operations.jobs.installation import Installation
 
 LONGEST_REPORT = 2000
 """Largest number of lines of a report that are stored with the run; the log has all lines."""
@@ -158,7 +158,7 @@ class StreamkeeperTask(BaseOperator):
 
         After the last chance the task continues here, because part of its work is possible on any machine.
         """
-        from streamkeeper.operations.placement import check_placement
+        from streamkeeper.operations.jobs.placement import check_placement
 
         if self.has_chances():
             check_placement(installation, installation.journal(job, "reader").state())
@@ -238,7 +238,7 @@ class OpeningTask(AskedTask):
 
     def _opened(self, context: Context, deploy: Deploy, steps: Iterable[PlannedStep]) -> None:
         """Pass the operation to the tasks that continue it, record that this run executes it, and log its steps."""
-        from streamkeeper.operations.carriers import Carrier, note_carrier
+        from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
 
         run = context["dag_run"]
         self.shows(deploy.job, deploy.operation)
@@ -266,7 +266,7 @@ class OperationTask(StreamkeeperTask):
 
         ``on``, ``waited_s``: what the operation waits for, and for how long so far, seconds.
         """
-        from streamkeeper.operations.deploy import Deploy
+        from streamkeeper.operations.deploys.deploy import Deploy
 
         if not self.operation:
             raise NotFound("no operation was opened")
@@ -283,7 +283,7 @@ class OperationTask(StreamkeeperTask):
             raise NotFound(error.message, hint=hint) from None
 
     def _installation(self) -> Installation:
-        from streamkeeper.operations.dry_run_installation import place_of
+        from streamkeeper.operations.deploys.dry_run_installation import place_of
 
         return place_of(load_installation(), self.tried_out) if self.tried_out else load_installation()
 
@@ -311,7 +311,7 @@ def refuse_unknown_fields(context: Context) -> None:
 
 def load_installation() -> Installation:
     """Open the installation, with Airflow's connections as a source of secrets and of the Spark master."""
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.operations.jobs.installation import Installation
 
     return Installation.from_environment(
         os.environ, resolvers={SCHEME: resolve_connection}, resolve_master=resolve_master

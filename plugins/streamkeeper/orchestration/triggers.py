@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from streamkeeper import clock
 from streamkeeper.errors import TemporaryError
 from streamkeeper.locations import local_path
-from streamkeeper.model.step import Step
+from streamkeeper.model.records.step import Step
 from streamkeeper.orchestration.watch import Sight, Watch
+from streamkeeper.system import clock
 
 if TYPE_CHECKING:
-    from streamkeeper.operations.installation import Installation
+    from streamkeeper.operations.jobs.installation import Installation
 
 
 class PutBack(BaseTrigger):
@@ -90,7 +90,7 @@ class StepTrigger(BaseTrigger):
         yield TriggerEvent({"waited_s": clock.monotonic() - began})
 
     def _open(self) -> Watch:
-        from streamkeeper.operations.installation import Installation
+        from streamkeeper.operations.jobs.installation import Installation
         from streamkeeper.stores.opening import open_store
 
         installation: Installation = Installation.from_environment(os.environ)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamkeeper.lifecycle.observation import Seen
-from streamkeeper.model.control import DriverState, QueryStatus
-from streamkeeper.model.step import Step
+from streamkeeper.model.protocol.control import DriverState, QueryStatus
+from streamkeeper.model.records.step import Step
 from streamkeeper.registry.control import Control
 
 if TYPE_CHECKING:
-    from streamkeeper.model.job_state import JobState
-    from streamkeeper.model.operation import OperationState
+    from streamkeeper.model.records.job_state import JobState
+    from streamkeeper.model.records.operation import OperationState
     from streamkeeper.registry.journal import Journal
     from streamkeeper.stores.contract import Store
 

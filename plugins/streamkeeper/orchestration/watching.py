@@ -18,7 +18,7 @@ from streamkeeper.orchestration.tasks import AskedTask, load_installation
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.model.fleet import FleetIndex
+    from streamkeeper.model.watch.fleet import FleetIndex
 
 LONGEST_PASS = timedelta(minutes=10)
 HEALTH = Asset(name="streamkeeper_health", uri="streamkeeper://health")
@@ -49,7 +49,7 @@ class WatchOperator(AskedTask):
 
     def work(self, context: Context) -> str:
         """Return a sentence with the numbers of observed jobs and of jobs with problems; raises StoreUnavailable."""
-        from streamkeeper.operations.watching import Watch, run_pass
+        from streamkeeper.operations.fleet.watching import Watch, run_pass
 
         dry_run = bool(self.asked(context)["dry_run"])
         made = Watch(

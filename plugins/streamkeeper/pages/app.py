@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.responses import Response
 
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError, TemporaryError
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages import dialog_routes, fleet_routes, job_routes, operation_routes
 from streamkeeper.pages.headers import SafeHeaders
 from streamkeeper.pages.rendering import render_error

@@ -12,15 +12,15 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from streamkeeper.lifecycle.approval import answer_about
-from streamkeeper.model.approvers import airflow_user
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import About
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.operations.approval import asked_about, right_of
-from streamkeeper.operations.carriers import Carrier, read_carrier
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.questions import subject_of, who_may
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import About
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.settings.approvers import airflow_user
+from streamkeeper.operations.deploys.approval import asked_about, right_of
+from streamkeeper.operations.deploys.questions import subject_of, who_may
+from streamkeeper.operations.jobs.carriers import Carrier, read_carrier
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP, Viewer
 
 

@@ -8,9 +8,9 @@ from math import isfinite
 
 import msgspec
 
-from streamkeeper.model.quantities import total
+from streamkeeper.model.protocol.signals import History, HistoryPoint, QuerySignals
 from streamkeeper.model.redaction import Structure
-from streamkeeper.model.signals import History, HistoryPoint, QuerySignals
+from streamkeeper.model.watch.quantities import total
 
 _MIB = 2**20
 

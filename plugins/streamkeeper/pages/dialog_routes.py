@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import Response
 
-from streamkeeper import clock
 from streamkeeper.errors import NotFound
-from streamkeeper.model.job_state import JobState
 from streamkeeper.model.names import check_name
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.overview import read_job
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.overview import read_job
 from streamkeeper.pages import dialogs
 from streamkeeper.pages.buttons import read_asking
 from streamkeeper.pages.dialogs import Dialog
 from streamkeeper.pages.rendering import render
 from streamkeeper.pages.viewer import DEPLOY, Viewer, guarded
+from streamkeeper.system import clock
 
 _PLAIN: Mapping[str, Callable[[JobState], Dialog]] = {
     "deploy": dialogs.deploy_dialog,

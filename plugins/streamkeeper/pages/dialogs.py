@@ -11,12 +11,10 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.release import ParamValue
-from streamkeeper.model.secret_names import is_shown_whole, literal_secrets
-from streamkeeper.model.secret_references import MASK
-from streamkeeper.model.trigger_forms import (
+from streamkeeper.model.manifests.release import ParamValue
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.trigger_forms import (
     Field,
     Form,
     clamped,
@@ -27,6 +25,8 @@ from streamkeeper.model.trigger_forms import (
     state_dead_fields,
     stop_fields,
 )
+from streamkeeper.model.secret_names import is_shown_whole, literal_secrets
+from streamkeeper.model.secret_references import MASK
 from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STATE_DEAD, STOP
 
 _NOT_ASKED = frozenset({"job", "dry_run"})

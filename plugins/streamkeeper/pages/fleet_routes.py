@@ -8,11 +8,10 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from streamkeeper import clock
 from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
-from streamkeeper.model.fleet_words import tell_status
-from streamkeeper.model.job_status import JobStatus
-from streamkeeper.operations.installation import Installation
+from streamkeeper.model.watch.fleet_words import tell_status
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.fleet_view import (
     COLUMNS,
     LARGEST_FIRST,
@@ -26,6 +25,7 @@ from streamkeeper.pages.fleet_view import (
 from streamkeeper.pages.rendering import render
 from streamkeeper.pages.viewer import WATCH, Viewer, guarded
 from streamkeeper.registry.fleet import open_index
+from streamkeeper.system import clock
 
 _REFRESH_S = 5
 _FIELDS = {

@@ -7,8 +7,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from streamkeeper.model.fleet import PASS_OVERDUE_S, FleetIndex, JobRow
-from streamkeeper.model.fleet_words import (
+from streamkeeper.model.names import shorten
+from streamkeeper.model.records.step import label_of
+from streamkeeper.model.watch.fleet import PASS_OVERDUE_S, FleetIndex, JobRow
+from streamkeeper.model.watch.fleet_words import (
     share_of_trigger,
     slowest,
     tell_batch,
@@ -17,11 +19,9 @@ from streamkeeper.model.fleet_words import (
     tell_status,
     tell_verified,
 )
-from streamkeeper.model.health import Severity
-from streamkeeper.model.job_status import JobStatus
-from streamkeeper.model.names import shorten
-from streamkeeper.model.quantities import least, most, tell_age, total
-from streamkeeper.model.step import label_of
+from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.model.watch.quantities import least, most, tell_age, total
 
 ROWS = 100
 """Jobs per page; more would slow down the browser."""

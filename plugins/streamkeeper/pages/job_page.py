@@ -9,24 +9,23 @@ from typing import TypeVar
 
 import msgspec
 
-from streamkeeper import clock
 from streamkeeper.errors import FormatTooNew, JournalLost, NotFound, RegistryDamaged, StreamkeeperError
-from streamkeeper.model.control import QueryStatus
-from streamkeeper.model.fleet import FleetIndex
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.liveness import Life
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.names import check_name
-from streamkeeper.model.signals import History
-from streamkeeper.model.snapshot import series_of_query
-from streamkeeper.operations.downstream import Readers, find_readers
-from streamkeeper.operations.driver_logs import tail_log
-from streamkeeper.operations.findings import last_assessed, read_findings
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.overview import JobOverview, overview_of, read_job, read_job_again
-from streamkeeper.operations.pruning import read_policy
-from streamkeeper.operations.snapshot_rows import list_snapshots
-from streamkeeper.operations.timelines import Timeline, read_timeline
+from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.signals import History
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.snapshot import series_of_query
+from streamkeeper.model.watch.fleet import FleetIndex
+from streamkeeper.operations.backups.pruning import read_policy
+from streamkeeper.operations.backups.snapshot_rows import list_snapshots
+from streamkeeper.operations.deploys.findings import last_assessed, read_findings
+from streamkeeper.operations.jobs.downstream import Readers, find_readers
+from streamkeeper.operations.jobs.driver_logs import tail_log
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.overview import JobOverview, overview_of, read_job, read_job_again
+from streamkeeper.operations.jobs.timelines import Timeline, read_timeline
 from streamkeeper.pages.buttons import Buttons, read_buttons
 from streamkeeper.pages.charts import JobCharts, make_charts
 from streamkeeper.pages.health_view import HealthView, view_health
@@ -47,6 +46,7 @@ from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.objects import read_manifest
 from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.system import clock
 
 T = TypeVar("T")
 

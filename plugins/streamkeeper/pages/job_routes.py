@@ -10,7 +10,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.responses import Response
 
 from streamkeeper.model.coding import to_json
-from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.buttons import restore_path
 from streamkeeper.pages.job_page import JobPage
 from streamkeeper.pages.parts import Part

@@ -10,16 +10,16 @@ import msgspec
 from streamkeeper.compatibility.differences import Difference
 from streamkeeper.compatibility.report import strictest_first, told_way
 from streamkeeper.health.rule import tell_span
-from streamkeeper.model.control import QueryStatus
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.fleet_words import tell_status
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.redaction import Structure
 from streamkeeper.model.secret_names import shown_value
-from streamkeeper.operations.findings import OperationFindings
-from streamkeeper.operations.overview import JobOverview
-from streamkeeper.operations.overview_facts import Fact, overview_facts
-from streamkeeper.operations.snapshot_rows import ListedSnapshot, moment_taken
+from streamkeeper.model.watch.fleet_words import tell_status
+from streamkeeper.operations.backups.snapshot_rows import ListedSnapshot, moment_taken
+from streamkeeper.operations.deploys.findings import OperationFindings
+from streamkeeper.operations.jobs.overview import JobOverview
+from streamkeeper.operations.jobs.overview_facts import Fact, overview_facts
 from streamkeeper.pages.fleet_view import TONES
 
 _IN_THE_HEAD = ("job", "status")

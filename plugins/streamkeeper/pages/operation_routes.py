@@ -12,12 +12,12 @@ from streamkeeper.compatibility.differences import Difference
 from streamkeeper.errors import NotFound
 from streamkeeper.model.names import check_instance, check_name
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.operations.blast_radius import told_going_back
-from streamkeeper.operations.carriers import job_of
-from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.operation_record import OperationRecord, read_operation
-from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.questions import find_code_differences
+from streamkeeper.operations.deploys.blast_radius import told_going_back
+from streamkeeper.operations.deploys.questions import find_code_differences
+from streamkeeper.operations.jobs.carriers import job_of
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.operation_record import OperationRecord, read_operation
+from streamkeeper.operations.jobs.overview import read_job
 from streamkeeper.pages.buttons import read_buttons
 from streamkeeper.pages.operation_view import mask_for, view_operation
 from streamkeeper.pages.rendering import render

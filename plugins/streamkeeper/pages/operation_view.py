@@ -13,20 +13,20 @@ from streamkeeper.compatibility.report import strictest_first, told_way
 from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.steps import current_step
-from streamkeeper.model.asked_fields import asked_fields
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.journal import About, ApprovalAnswered, InstanceEnded, Outcome
-from streamkeeper.model.operation import OperationState
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.records.journal import About, ApprovalAnswered, InstanceEnded, Outcome
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.redaction import Structure, change_texts
-from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.step import Step
-from streamkeeper.model.transitions import Transition
-from streamkeeper.operations.approval import asked_about
-from streamkeeper.operations.carriers import Carrier
-from streamkeeper.operations.operation_record import OperationRecord
-from streamkeeper.operations.questions import told_way_back
-from streamkeeper.operations.sentences import kind_of
+from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.approval import asked_about
+from streamkeeper.operations.deploys.questions import told_way_back
+from streamkeeper.operations.jobs.carriers import Carrier
+from streamkeeper.operations.jobs.operation_record import OperationRecord
+from streamkeeper.operations.jobs.sentences import kind_of
 from streamkeeper.pages.parts import Mask, mask_of
 from streamkeeper.pages.step_lines import Mark, Moments, StepLine, find_moments, step_lines
 

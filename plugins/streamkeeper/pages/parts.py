@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from streamkeeper.errors import KeyMissing, StreamkeeperError
+from streamkeeper.model.manifests.release import Release
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import change_texts, redact
-from streamkeeper.model.release import Release
 from streamkeeper.model.secret_names import literals_of
 
 T = TypeVar("T")

@@ -8,14 +8,14 @@ import msgspec
 
 from streamkeeper.compatibility.differences import operator_lines, source_lines
 from streamkeeper.health.rule import tell_span
-from streamkeeper.model.checkpoint_version import CheckpointVersion
-from streamkeeper.model.control import QueryStatus
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.names import version_number
+from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.signals import SourceSignals
+from streamkeeper.model.records.checkpoint_version import CheckpointVersion
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.redaction import Structure
 from streamkeeper.model.secret_names import masked_code, masked_place
-from streamkeeper.model.signals import SourceSignals
 
 LONGEST_PLAN = 64 * 1024
 """Characters shown of a plan."""

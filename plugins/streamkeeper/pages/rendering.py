@@ -15,11 +15,11 @@ from fastapi import HTTPException, Request
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from streamkeeper import clock
-from streamkeeper.model.quantities import tell_age, tell_moment, tell_size
+from streamkeeper.model.watch.quantities import tell_age, tell_moment, tell_size
 from streamkeeper.pages.headers import HEADERS
 from streamkeeper.pages.static_files import static_path
 from streamkeeper.pages.viewer import Viewer
+from streamkeeper.system import clock
 
 _TEMPLATES = Environment(
     loader=FileSystemLoader(Path(__file__).with_name("templates")),

@@ -8,7 +8,7 @@ from enum import Enum
 import msgspec
 
 from streamkeeper.lifecycle.steps import PlannedStep, current_step, path, plan_deploy
-from streamkeeper.model.journal import (
+from streamkeeper.model.records.journal import (
     Assessed,
     Entry,
     FallBackDecided,
@@ -18,11 +18,11 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
-from streamkeeper.model.operation import OperationState
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import CutoverSnapshots
 from streamkeeper.model.redaction import Structure
-from streamkeeper.model.step import Step
-from streamkeeper.model.step_results import CutoverSnapshots
-from streamkeeper.operations.operation_record import OperationRecord
+from streamkeeper.operations.jobs.operation_record import OperationRecord
 
 
 class Mark(Enum):

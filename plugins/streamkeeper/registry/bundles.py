@@ -20,15 +20,15 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from streamkeeper.authoring.job_declarations import read_approvers
 from streamkeeper.errors import InvalidInput, NotFound, RegistryDamaged
-from streamkeeper.job_declarations import read_approvers
 from streamkeeper.model.names import check_name, nearest
-from streamkeeper.model.settings import Settings
-from streamkeeper.private_files import make_folders, write_file
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.registry.imports import find_files
 from streamkeeper.registry.job_health import read_thresholds
 from streamkeeper.registry.objects import read_object
 from streamkeeper.stores.contract import Store
+from streamkeeper.system.private_files import make_folders, write_file
 
 MAX_BYTES = 64 * 1024 * 1024
 _MOST_NAMED = 20

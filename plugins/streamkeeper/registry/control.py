@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TypeVar
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged
-from streamkeeper.model import control
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.control import (
+from streamkeeper.model.manifests.evidence import Evidence
+from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.names import check_instance, check_name, key_number
+from streamkeeper.model.protocol import control
+from streamkeeper.model.protocol.control import (
     Application,
     Command,
     CommandKind,
@@ -22,13 +24,11 @@ from streamkeeper.model.control import (
     command_key,
     control_key,
 )
-from streamkeeper.model.evidence import Evidence
-from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.names import check_instance, check_name, key_number
+from streamkeeper.model.protocol.signals import History
 from streamkeeper.model.redaction import redact_value
 from streamkeeper.model.secret_names import with_literals
-from streamkeeper.model.signals import History
 from streamkeeper.stores.contract import Store
+from streamkeeper.system.crash_points import crash_point
 
 T = TypeVar("T")
 _MOST_KEPT = 4096

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import scheme_of
-from streamkeeper.model.release import Environment
+from streamkeeper.model.manifests.release import Environment
 from streamkeeper.sources.known_sources import connector_folders
 
 

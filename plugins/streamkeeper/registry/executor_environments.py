@@ -13,10 +13,10 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from streamkeeper import clock
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.settings import ARCHIVES, Settings
-from streamkeeper.private_files import FILE, make_folders
+from streamkeeper.model.settings.settings import ARCHIVES, Settings
+from streamkeeper.system import clock
+from streamkeeper.system.private_files import FILE, make_folders
 
 _COPYING = ".copying-"
 _DAY_S = 24 * 3600.0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamkeeper.errors import FormatTooNew, KeyMissing, NotFound, RegistryDamaged
-from streamkeeper.model import fleet
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.fleet import INDEX_KEY, PRUNE_KEY, FleetIndex, PruneRecord
+from streamkeeper.model.watch import fleet
+from streamkeeper.model.watch.fleet import INDEX_KEY, PRUNE_KEY, FleetIndex, PruneRecord
 from streamkeeper.stores.contract import Store
 
 _LOOK = "switch on the DAG streaming_watch in Airflow, or run `streamkeeper watch`"

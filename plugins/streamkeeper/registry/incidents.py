@@ -8,10 +8,10 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.incident import (
+from streamkeeper.model.names import check_name, key_number
+from streamkeeper.model.watch.incident import (
     FORMAT,
     IncidentEntry,
     IncidentRecord,
@@ -20,8 +20,8 @@ from streamkeeper.model.incident import (
     incident_key,
     incident_prefix,
 )
-from streamkeeper.model.names import check_name, key_number
 from streamkeeper.stores.contract import Store
+from streamkeeper.system.crash_points import crash_point
 
 
 class IncidentLog:

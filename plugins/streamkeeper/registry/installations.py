@@ -9,21 +9,21 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from streamkeeper import clock
 from streamkeeper.errors import KeyExists, KeyMissing, OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.locations import local_path, same_place, scheme_of
-from streamkeeper.model import installation_record as model
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.installation_record import PREFIX, Home, InstallationRecord, Owner, installation_key
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import OperationFinished, Outcome, Record
 from streamkeeper.model.names import key_number
-from streamkeeper.private_files import make_folders, write_file
+from streamkeeper.model.records import installation_record as model
+from streamkeeper.model.records.installation_record import PREFIX, Home, InstallationRecord, Owner, installation_key
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import OperationFinished, Outcome, Record
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
 from streamkeeper.stores.read_only import ReadOnlyStore
+from streamkeeper.system import clock
+from streamkeeper.system.private_files import make_folders, write_file
 
 HOME_FILE = "home.json"
 OWNER_FILE = "owner.json"

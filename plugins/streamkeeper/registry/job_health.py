@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from streamkeeper.authoring.job_declarations import declarations
 from streamkeeper.errors import JobUnusable
 from streamkeeper.health.rules import check_thresholds
-from streamkeeper.job_declarations import declarations
 
 _HINT = 'write a literal in the declaration of the job, such as health={"lag-seconds": 600, "frozen": None}'
 

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
-from streamkeeper import clock
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged, StoreUnavailable
-from streamkeeper.model import job_state, journal
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import (
+from streamkeeper.model.names import check_name, key_number
+from streamkeeper.model.records import job_state, journal
+from streamkeeper.model.records.job_state import JobState, fold
+from streamkeeper.model.records.journal import (
     NEEDED_BY_DRIVERS,
     Entry,
     PassedEntry,
     Record,
 )
-from streamkeeper.model.journal_keys import entry_key, fold_key, fold_prefix, journal_prefix
-from streamkeeper.model.names import check_name, key_number
+from streamkeeper.model.records.journal_keys import entry_key, fold_key, fold_prefix, journal_prefix
 from streamkeeper.stores.contract import Store
+from streamkeeper.system import clock
+from streamkeeper.system.crash_points import crash_point
 
 if TYPE_CHECKING:
     import pendulum

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from streamkeeper.errors import FormatTooNew, RegistryDamaged
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
 

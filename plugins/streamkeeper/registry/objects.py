@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from contextlib import suppress
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, KeyMissing, RegistryDamaged
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.finding import Assessment
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifests.finding import Assessment
+from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.stores.contract import Store
+from streamkeeper.system.crash_points import crash_point
 
 
 def object_key(job: str, kind: str, sha256: str, suffix: str) -> str:

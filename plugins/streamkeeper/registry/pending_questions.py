@@ -12,7 +12,7 @@ import msgspec
 
 from streamkeeper.errors import KeyMissing, RegistryDamaged
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.health import AskedPerson
+from streamkeeper.model.watch.health import AskedPerson
 from streamkeeper.stores.contract import Store
 
 FORMAT = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from streamkeeper.errors import StreamkeeperError, Unsupported
-from streamkeeper.model.control import LOCAL, LaunchSpec
-from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.protocol.control import LOCAL, LaunchSpec
+from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Runner
 from streamkeeper.stores.contract import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from streamkeeper.errors import KeyExists
-from streamkeeper.model.control import ProcessRecord
+from streamkeeper.model.protocol.control import ProcessRecord
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.machine import Machine
 

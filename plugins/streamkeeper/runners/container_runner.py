@@ -8,13 +8,12 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.control import LaunchSpec, ProcessRecord
-from streamkeeper.model.faults import Fault
-from streamkeeper.model.installation_record import InstallationRecord
-from streamkeeper.model.release_conf import MASTER
-from streamkeeper.model.settings import Settings
+from streamkeeper.model.protocol.control import LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.records.installation_record import InstallationRecord
+from streamkeeper.model.settings.release_conf import MASTER
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.contract import Life, Liveness, Runner
@@ -22,6 +21,7 @@ from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import mark
 from streamkeeper.runners.variables import DRIVER, named_master, passed_to_containers, settings_variables
 from streamkeeper.stores.contract import Store
+from streamkeeper.system.crash_points import crash_point
 
 
 class Place(Protocol):

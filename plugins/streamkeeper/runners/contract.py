@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 
-from streamkeeper.model.control import LaunchSpec
-from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.protocol.control import LaunchSpec
+from streamkeeper.model.protocol.liveness import Life, Liveness
 
 __all__ = ["Life", "Liveness", "Runner"]
 

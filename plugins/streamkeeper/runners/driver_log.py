@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from streamkeeper.log_lines import own_logger, sentence_of
 from streamkeeper.model.redaction import redact, secret_forms
-from streamkeeper.private_files import FILE, make_folders
+from streamkeeper.system.log_lines import own_logger, sentence_of
+from streamkeeper.system.private_files import FILE, make_folders
 
 LIMIT_BYTES = 20 * 1024 * 1024
 LONGEST_LINE_BYTES = 64 * 1024

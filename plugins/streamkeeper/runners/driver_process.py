@@ -9,11 +9,11 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from streamkeeper import clock
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.memory_kills import LATELY_S, RecentKills
 from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.process_tree import Mark, Root, catches, find_tree, read_above, read_process, send, wait_gone
+from streamkeeper.system import clock
+from streamkeeper.system.memory_kills import LATELY_S, RecentKills
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

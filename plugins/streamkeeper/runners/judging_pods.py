@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from streamkeeper.model.control import Pod, ProcessRecord
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.protocol.control import Pod, ProcessRecord
+from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.runners.claims import is_barred
 from streamkeeper.runners.contract import Life, Liveness
 from streamkeeper.runners.kubernetes_api import ContainerStatus, PodReport, Terminated

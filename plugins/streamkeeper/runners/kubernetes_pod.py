@@ -17,11 +17,9 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
-from streamkeeper import clock
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import NotFound, OperationRefused, PermanentError, StreamkeeperError, TemporaryError
-from streamkeeper.model.control import SECRETS, LaunchSpec, Pod, ProcessRecord
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.protocol.control import SECRETS, LaunchSpec, Pod, ProcessRecord
+from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import is_barred
 from streamkeeper.runners.container_runner import ContainerRunner
@@ -44,6 +42,8 @@ from streamkeeper.runners.pod_template import (
     read_template,
 )
 from streamkeeper.runners.variables import choose_driver, supervisor_command
+from streamkeeper.system import clock
+from streamkeeper.system.crash_points import crash_point
 
 _KILL_GRACE_S = 1
 """The shortest grace period that is not a deletion by force, which does not wait for the kubelet."""

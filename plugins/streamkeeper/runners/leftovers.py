@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.locations import local_path, same_place, scheme_of
-from streamkeeper.model.settings import Settings
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.machine import FIRST_PID_NAMESPACE, Machine, this_machine
 from streamkeeper.runners.process_tree import CHECKPOINTS, INSTALLATION, STORE, Process, ProcessTable, variable

@@ -20,15 +20,11 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
-from streamkeeper.java import check_java
-from streamkeeper.masters import check_master
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
-from streamkeeper.model.installation_record import InstallationRecord
-from streamkeeper.model.settings import Settings
-from streamkeeper.private_files import make_folders, opener
+from streamkeeper.model.protocol.control import SECRETS, LaunchSpec, ProcessRecord, control_key
+from streamkeeper.model.records.installation_record import InstallationRecord
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
@@ -44,6 +40,10 @@ from streamkeeper.runners.variables import (
     supervisor_command,
 )
 from streamkeeper.stores.contract import Store
+from streamkeeper.system.crash_points import crash_point
+from streamkeeper.system.java import check_java
+from streamkeeper.system.masters import check_master
+from streamkeeper.system.private_files import make_folders, opener
 
 
 class Launcher(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
-from streamkeeper.model.control import SECRETS
+from streamkeeper.model.protocol.control import SECRETS
 from streamkeeper.runners.room import container_cores, container_mib, least_mib
 
 CONTAINER = "driver"

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper import clock
 from streamkeeper.locations import same_place
+from streamkeeper.system import clock
 
 INSTANCE = "STREAMKEEPER_INSTANCE"
 INSTALLATION = "STREAMKEEPER_INSTALLATION"

@@ -24,12 +24,10 @@ from typing import TypeVar
 
 import msgspec
 
-from streamkeeper import clock
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.continuation import Verdict, may_go_on
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import (
+from streamkeeper.model.protocol.control import (
     CLAIM,
     SECRETS,
     TERMINATED,
@@ -42,12 +40,12 @@ from streamkeeper.model.control import (
     ProcessRecord,
     fault_of_code,
 )
-from streamkeeper.model.faults import Fault, read_fault
-from streamkeeper.model.restarts import Cause
+from streamkeeper.model.protocol.faults import Fault, read_fault
+from streamkeeper.model.protocol.restarts import Cause
 from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.secret_references import find_references, resolve
-from streamkeeper.model.setting_variables import SECRET_PREFIX
-from streamkeeper.model.settings import read_settings
+from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
+from streamkeeper.model.settings.settings import read_settings
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners import process_tree
@@ -57,8 +55,10 @@ from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.pod_template import GRACE, POD_UID
 from streamkeeper.runners.restarts import Decision, Next, Spent, code_without_start, decide
 from streamkeeper.runners.yarn_container import application_master, container_log, is_in_container, why_gone
-from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.stores.opening import open_store
+from streamkeeper.system import clock
+from streamkeeper.system.crash_points import crash_point
+from streamkeeper.system.secret_resolvers import built_in_resolvers
 
 T = TypeVar("T")
 

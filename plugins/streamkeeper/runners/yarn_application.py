@@ -19,11 +19,9 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-from streamkeeper import clock
 from streamkeeper.errors import InvalidInput, StreamkeeperError, TemporaryError
-from streamkeeper.hadoop_conf import hadoop_user, manager_url
-from streamkeeper.model.control import Application, LaunchSpec, ProcessRecord
-from streamkeeper.model.faults import Fault
+from streamkeeper.model.protocol.control import Application, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.model.secret_references import split_reference
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import is_barred
@@ -33,6 +31,8 @@ from streamkeeper.runners.room import container_cores, container_mib
 from streamkeeper.runners.variables import choose_driver, supervisor_command
 from streamkeeper.runners.yarn_container import MARK as IN_A_CONTAINER
 from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ResourceManager
+from streamkeeper.system import clock
+from streamkeeper.system.hadoop_conf import hadoop_user, manager_url
 
 _EXIT_CODE = re.compile(r"^.*?AM Container for (appattempt_\w+) exited with +exitCode: (-?\d+)", re.DOTALL)
 _BEYOND_MEMORY = frozenset({-103, -104})

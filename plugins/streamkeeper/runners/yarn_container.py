@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from streamkeeper.errors import NotFound, StreamkeeperError
-from streamkeeper.java import find_java
+from streamkeeper.system.java import find_java
 
 MARK = "STREAMKEEPER_CONTAINER"
 """The variable that marks processes in a driver's container."""

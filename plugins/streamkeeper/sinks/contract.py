@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from streamkeeper.errors import OperationRefused, OutputLost
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.output_history import OutputRecord
-from streamkeeper.model.serving import OutputSegment
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.output_history import OutputRecord
+from streamkeeper.model.records.serving import OutputSegment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.errors import NotFound, Unsupported
 from streamkeeper.locations import scheme_of
-from streamkeeper.model.lost_store import Fence
+from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.kind_modules import module_of
 from streamkeeper.sinks.kinds.known_kinds import kinds_at, places_of_outputs
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable
-from streamkeeper.model.lost_store import Fence
-from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.output_history import OutputRecord
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.protocol.output_history import OutputRecord
+from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.file_serving import local_directory, newest_epoch, read_epochs
 from streamkeeper.sinks.sink_log import listed_files, newest_batch

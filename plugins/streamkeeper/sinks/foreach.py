@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, WriterRole, compute
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Protocol, cast
 
-from streamkeeper.model.lost_store import Fence
-from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 

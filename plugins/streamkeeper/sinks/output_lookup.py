@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.sink_capabilities import Reconciliation
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.manifests.sink_capabilities import Reconciliation
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.kind_modules import module_of
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of

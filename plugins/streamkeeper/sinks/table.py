@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import Fenced, InvalidInput
-from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.output_history import OutputRecord
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
 from streamkeeper.sinks.comparison import OutputComparison, compare_tables
 from streamkeeper.sinks.contract import (
@@ -69,6 +68,7 @@ from streamkeeper.sinks.versions_of_table import (
     swap_in,
     version_table,
 )
+from streamkeeper.system.crash_points import crash_point
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

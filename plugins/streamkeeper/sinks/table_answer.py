@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from streamkeeper.errors import NotFound, StoreUnavailable, StreamkeeperError
-from streamkeeper.model.lost_store import Fence
+from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
 from streamkeeper.sinks.databases import identity, may_be_there, open_engine, parse_url, server_of
 from streamkeeper.sinks.staging import outputs_table

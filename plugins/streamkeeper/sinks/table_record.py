@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.output_history import OutputRecord
+from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.sinks.databases import may_be_there, open_engine, parse_url
 from streamkeeper.sinks.staging import outputs_table
 from streamkeeper.sinks.versions_of_table import check_outputs_table, find_staging_table, version_in_name

@@ -13,15 +13,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from streamkeeper import clock
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import Seen, Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SnapshotDamaged, SnapshotsChanged
-from streamkeeper.model.snapshot import Chunk, Pack, Snapshot, SnapshotFile, Stamp
+from streamkeeper.model.records.snapshot import Chunk, Pack, Snapshot, SnapshotFile, Stamp
 from streamkeeper.snapshots.anchor import Anchor, find_anchor
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.packs import CHUNK_BYTES, PackBuilder
 from streamkeeper.snapshots.sealing import hash_of
+from streamkeeper.system import clock
 
 ATTEMPTS = 20
 SPARSE = 0.25

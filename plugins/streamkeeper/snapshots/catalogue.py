@@ -8,9 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, KeyMissing, NotFound, RegistryDamaged, SnapshotDamaged
-from streamkeeper.model.snapshot import (
+from streamkeeper.model.records.snapshot import (
     FORMAT,
     DrillResult,
     Garbage,
@@ -27,6 +26,7 @@ from streamkeeper.model.snapshot import (
 from streamkeeper.snapshots.packs import check_snapshot
 from streamkeeper.snapshots.sealing import seal, unseal
 from streamkeeper.stores.contract import Store
+from streamkeeper.system.crash_points import crash_point
 
 _SNAPSHOTS = "snapshots/"
 _R = TypeVar("_R", DrillResult, Garbage, Hold, Pin)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, SnapshotDamaged
-from streamkeeper.model.snapshot import Snapshot, snapshot_number
+from streamkeeper.model.records.snapshot import Snapshot, snapshot_number
 from streamkeeper.snapshots.catalogue import Catalogue
 
 

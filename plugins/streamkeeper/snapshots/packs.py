@@ -15,7 +15,7 @@ import msgspec
 import zstandard
 
 from streamkeeper.errors import SnapshotDamaged
-from streamkeeper.model.snapshot import FORMAT, Chunk, Snapshot
+from streamkeeper.model.records.snapshot import FORMAT, Chunk, Snapshot
 from streamkeeper.snapshots.sealing import HINT, hash_of, seal, unpacked, unseal
 
 PACK_BYTES = 32 * 1024 * 1024

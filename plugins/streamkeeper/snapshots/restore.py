@@ -18,7 +18,7 @@ from streamkeeper.checkpoints.publishing import METADATA, publish_from
 from streamkeeper.checkpoints.relocating import names_its_place, relocated
 from streamkeeper.checkpoints.trees import Tree, check_inside
 from streamkeeper.errors import InvalidInput, PermanentError, SnapshotDamaged
-from streamkeeper.model.snapshot import Chunk, Snapshot, SnapshotFile
+from streamkeeper.model.records.snapshot import Chunk, Snapshot, SnapshotFile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.packs import PACK_BYTES, open_chunk
 from streamkeeper.snapshots.sealing import hash_of

@@ -19,7 +19,7 @@ from itertools import pairwise
 import msgspec
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.snapshot import snapshot_name
+from streamkeeper.model.records.snapshot import snapshot_name
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):

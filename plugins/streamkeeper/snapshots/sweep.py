@@ -14,13 +14,13 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.snapshot import Garbage, Hold, Pin, padded, series_key, snapshot_name
+from streamkeeper.model.records.snapshot import Garbage, Hold, Pin, padded, series_key, snapshot_name
 from streamkeeper.snapshots.capture import LONGEST_S
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
 from streamkeeper.snapshots.sealing import seal
+from streamkeeper.system.crash_points import crash_point
 
 GRACE_S = 24 * 3600.0
 _RECORDS = ("drills", "pins", "holds")

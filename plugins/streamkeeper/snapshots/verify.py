@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from streamkeeper.errors import FormatTooNew, KeyMissing, NotFound, SnapshotDamaged
-from streamkeeper.model.snapshot import Chunk, Pack, Snapshot, snapshot_name
+from streamkeeper.model.records.snapshot import Chunk, Pack, Snapshot, snapshot_name
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.packs import index_of, open_chunk
 from streamkeeper.snapshots.sealing import hash_of

@@ -8,7 +8,7 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.model.manifest import Source
+from streamkeeper.model.manifests.manifest import Source
 
 NO_OFFSET = "-"
 """The offset of a source without an offset yet."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from streamkeeper.model.coding import json_object
-from streamkeeper.model.manifest import Source
-from streamkeeper.model.row_risks import CORRUPT_FILES, MISSING_FILES
+from streamkeeper.model.manifests.manifest import Source
+from streamkeeper.model.settings.row_risks import CORRUPT_FILES, MISSING_FILES
 from streamkeeper.sources.contract import (
     OptionEffect,
     SourceKind,

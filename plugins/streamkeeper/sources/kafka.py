@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from streamkeeper.model.coding import decoder_of, json_object, parse_json
-from streamkeeper.model.manifest import Source
+from streamkeeper.model.manifests.manifest import Source
 from streamkeeper.sources.contract import (
     OptionEffect,
     PlaceChange,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streamkeeper.errors import Unsupported
-from streamkeeper.model.manifest import Manifest, Source
+from streamkeeper.model.manifests.manifest import Manifest, Source
 from streamkeeper.model.secret_names import is_secret
 from streamkeeper.sources.contract import (
     NO_OFFSET,

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from streamkeeper import clock
 from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
-from streamkeeper.private_files import FOLDER, make_folders, opener, sync_folder
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
+from streamkeeper.system import clock
+from streamkeeper.system.private_files import FOLDER, make_folders, opener, sync_folder
 
 _DRAFT = re.compile(r"\.[0-9a-f]{32}")
 _HINTS = {

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
-from streamkeeper import clock
 from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
+from streamkeeper.system import clock
 
 _CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 WRONG_CLOCK = "set this machine's clock: the server rejects requests whose time differs by more than 15 minutes"

@@ -10,7 +10,7 @@ from harness.forms import SALES_TOTALS
 from harness.places import ROOT
 from harness.rest import AirflowApi
 from harness.waiting import wait_until
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.liveness import Life
 from tests.integration.installation import (
     APPROVERS,
     CODE,

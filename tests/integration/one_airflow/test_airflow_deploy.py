@@ -16,8 +16,8 @@ from harness.processes import StartedProcesses, session_of
 from harness.rest import AirflowApi
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import InstancePlanned
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import InstancePlanned
 from streamkeeper.runners.process_tree import find_tree, mark
 from tests.integration.installation import InstalledAirflow, Run
 from tests.private_home import open_to_others

@@ -12,10 +12,10 @@ from harness.forms import SALES_TOTALS
 from harness.rest import AirflowApi
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.liveness import Life
-from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.targets import query_target
-from streamkeeper.page_address import page_path
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.operations.backups.backup import back_up
+from streamkeeper.operations.jobs.targets import query_target
+from streamkeeper.pages.page_address import page_path
 from tests.integration.installation import InstalledAirflow, Run
 from tests.integration.walker import WAIT_MS, walking
 

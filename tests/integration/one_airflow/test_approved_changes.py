@@ -11,12 +11,12 @@ from harness.outputs import read_totals
 from harness.rest import AirflowApi, Conflict
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput, OperationRefused
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.liveness import Life
+from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.markdown_text import escaped
-from streamkeeper.model.operation import OperationState
-from streamkeeper.model.transitions import Transition
-from streamkeeper.operations.approval import answer_approval
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.operations.deploys.approval import answer_approval
 from tests.integration.installation import OTHER_CODE, InstalledAirflow, Interrupted, Run, edited
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]

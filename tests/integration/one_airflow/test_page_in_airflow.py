@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from harness.forms import DAG, SALES_TOTALS
-from streamkeeper.operations.watching import Watch, run_pass
-from streamkeeper.page_address import page_path
+from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.pages.page_address import page_path
 from tests.integration.installation import InstalledAirflow, Run
 from tests.integration.walker import WAIT_MS
 from tests.pages.accessible import grave_violations

@@ -11,10 +11,10 @@ from harness.forms import SALES_TOTALS
 from harness.rest import AirflowApi
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import CheckpointVersionCreated
-from streamkeeper.model.snapshot import Snapshot
-from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.targets import query_target
+from streamkeeper.model.records.journal import CheckpointVersionCreated
+from streamkeeper.model.records.snapshot import Snapshot
+from streamkeeper.operations.backups.backup import back_up
+from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.snapshots.catalogue import Catalogue
 from tests.integration.installation import MAPPED, InstalledAirflow, Run
 from tests.orchestration.installed import add_job_without_commits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.sink_capabilities import ColumnChange, SinkCapabilities
+from streamkeeper.model.manifests.sink_capabilities import ColumnChange, SinkCapabilities
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
 
 FOREACH = SinkKind(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamkeeper.model.faults import Judged
-from streamkeeper.model.sink_capabilities import SinkCapabilities
+from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
+from streamkeeper.model.protocol.faults import Judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.faults import Fault, Judged
-from streamkeeper.model.restarts import Cause
-from streamkeeper.model.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
+from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
+from streamkeeper.model.protocol.faults import Fault, Judged
+from streamkeeper.model.protocol.restarts import Cause
 from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind
 
 _DATABASE = "OperationalError"

@@ -1,0 +1,1 @@
+"""What a release declares and a check compares: manifests, params, findings."""

@@ -1,0 +1,1 @@
+"""What a driver reports and is told: control files, faults, checks, drills."""

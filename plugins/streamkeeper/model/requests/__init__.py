@@ -1,0 +1,1 @@
+"""What a person asks for: deploys and recoveries, and the limits of their fields."""

@@ -1,0 +1,72 @@
+"""The limits of a new request: valid numbers, texts that can be stored, and a bounded size."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.names import shorten
+from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.request import LONGEST_S, DeployRequest
+
+MOST_BYTES = 1024 * 1024
+"""The most bytes of a request, because every reader of the journal reads it for as long as the job exists."""
+
+
+def check_request(request: DeployRequest) -> None:
+    """Raise InvalidInput if a value is out of range or cannot be stored, or if the whole request is too large.
+
+    The error for a value names its field, param or conf.
+    """
+    for name in request.__struct_fields__:
+        value = getattr(request, name)
+        if name.endswith("_s"):
+            check_seconds(name, value)
+        elif isinstance(value, float) and not 0 <= value <= 1:
+            raise InvalidInput(f"{name}={value:g} is not a share", hint="give a number between 0 and 1")
+        elif isinstance(value, int) and value < 0:
+            raise InvalidInput(f"{name}={value} is below 0", hint="give 0 or more")
+        elif isinstance(value, str):
+            check_text(name, value)
+    for name, value in {**request.params, **request.conf}.items():
+        check_text("a param's or conf's name", name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidInput(f"param {name} is {value}, which JSON cannot store", hint="give a finite number")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InvalidInput(f"param {name} is {shorten(str(value))}, beyond 64 bits", hint="give the number as text")
+        if isinstance(value, str):
+            check_text(name, value)
+    if (size := len(msgspec.json.encode(request))) > MOST_BYTES:
+        raise InvalidInput(
+            f"the request is {size:,} bytes, more than {MOST_BYTES:,}",
+            hint="put large values into a file, and give the file's path as a param",
+        )
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Raise InvalidInput for a duration that is not a number, not above zero, or longer than a year."""
+    if not 0 < value <= LONGEST_S:
+        raise InvalidInput(
+            f"{name}={value:g} is not a deadline", hint=f"give seconds, above 0 and up to {LONGEST_S:.0f}"
+        )
+
+
+def check_length(name: str, value: str, *, required: bool = False) -> None:
+    """Raise InvalidInput for a person's text that is shorter or longer than its field allows, in characters.
+
+    An empty text counts as not given, and is refused only if ``required`` is set. Do not call this for Streamkeeper's
+    own texts, such as the reason of a restart: the limits do not apply to them.
+    """
+    least, most = (asked_fields(DeployRequest)[name].extra[bound] for bound in ("minLength", "maxLength"))
+    if (value or required) and not least <= len(value) <= most:
+        raise InvalidInput(f"{name} has {len(value):,} characters", hint=f"write {least} to {most:,} characters")
+
+
+def check_text(name: str, value: str) -> None:
+    """Raise InvalidInput for a text that is not Unicode: it has half a surrogate pair, or bytes of another encoding."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} is not Unicode: {ascii(value)[:80]}", hint="write it in UTF-8") from None

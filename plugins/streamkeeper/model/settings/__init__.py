@@ -1,0 +1,1 @@
+"""What an installation and a release may set."""

@@ -1,0 +1,1 @@
+"""What the watch reports: health, incidents, rows of the fleet."""

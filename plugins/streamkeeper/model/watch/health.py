@@ -1,0 +1,199 @@
+"""The observations of a job from which the health rules find symptoms, and the symptoms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from streamkeeper.model.protocol.control import DriverExit, DriverStatus
+from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.signals import HistoryPoint
+
+
+class Severity(Enum):
+    """How urgently a person must be informed."""
+
+    PAGE = "page"
+    """Inform a person now: output has stopped, or data will be lost."""
+    TICKET = "ticket"
+    """Inform a person on a working day."""
+    INFO = "info"
+    """Only show the symptom to viewers."""
+
+
+class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
+    """A query's current checkpoint version.
+
+    ``damaged``, ``unproven``, ``input_gone`` and ``input_unchecked`` are only filled if ``lost`` is empty, the job
+    should run, and its driver has ended.
+    """
+
+    version: str
+    """The version."""
+    directory: str
+    """Its directory."""
+    lost: str = ""
+    """Why the directory is not the recorded checkpoint, in one sentence; empty if it is."""
+    damaged: str = ""
+    """Damage that makes a start harmful."""
+    input_gone: str = ""
+    """Files of the open batch that no longer exist."""
+    unproven: str = ""
+    """The driver that may still write there, because its end was stated and not proven."""
+    input_unchecked: str = ""
+    """Files of the open batch that could not be checked."""
+    bytes: int | None = None
+    """Size of the checkpoint; None if unknown."""
+
+
+class BackupLook(msgspec.Struct, frozen=True, kw_only=True):
+    """The ages of a query's snapshots. None means that there is no such snapshot."""
+
+    age_s: float | None = None
+    """Seconds since the newest snapshot."""
+    verified_age_s: float | None = None
+    """Seconds since the newest verified snapshot."""
+    lacks_s: float | None = None
+    """Seconds by which the newest snapshot is behind the query's newest commit."""
+    oldest_age_s: float | None = None
+    """Seconds since the first snapshot, reported if no snapshot was ever verified."""
+
+
+class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation without an outcome."""
+
+    operation: str
+    """The operation's id."""
+    kind: str
+    """Its kind."""
+    step: str
+    """Tag of its current step."""
+    open_s: float
+    """Seconds since the operation was first observed."""
+    waits_for_person: bool = False
+    """Whether the operation waits for a person."""
+    owned: bool = True
+    """Whether a known task or process carries out the operation."""
+    replaces: bool = True
+    """Whether the operation has come so far that it may be replacing the driver."""
+
+
+class AskedPerson(msgspec.Struct, frozen=True, kw_only=True):
+    """An open question to a person about a future operation, which the journal records only after the answer."""
+
+    operation: str
+    """The future operation's id."""
+    action: str
+    """The requested action."""
+    sentence: str
+    """The question."""
+    waited_s: float
+    """Seconds since it was asked."""
+    left_s: float
+    """Seconds until its deadline."""
+    may: str = ""
+    """Who may answer."""
+
+
+class JobLook(msgspec.Struct, frozen=True, kw_only=True):
+    """All observations of one job, collected in one pass, so that the rules do no I/O."""
+
+    job: str
+    """The job's name."""
+    now: float
+    """Seconds since 1970 by the watch's clock."""
+    wanted: bool = True
+    """Whether the job should run."""
+    stopped: str = ""
+    """Why the job should not run; empty otherwise."""
+    desired_release: str = ""
+    """The release that should be current."""
+    serving_release: str = ""
+    """The current release."""
+    instance: str = ""
+    """The current instance."""
+    life: Life | None = None
+    """The runner's observation; None if it was not observed."""
+    why: str = ""
+    """The evidence for ``life``."""
+    stated: bool = False
+    """Whether a person stated the driver's end without proof."""
+    ended_by: Fault | None = None
+    """The fault that ended the driver, if the runner knows it; None otherwise."""
+    frozen: bool = False
+    """Whether a process of the driver is stopped."""
+    frozen_s: float = 0.0
+    """Seconds for which a process of the driver's tree has been stopped."""
+    rebooted: bool = False
+    """Whether the driver's machine was booted after the driver's start."""
+    status: DriverStatus | None = None
+    """The driver's status; None without one."""
+    exit: DriverExit | None = None
+    """The driver's exit; None without one."""
+    silent_s: float = 0.0
+    """Seconds for which the driver's beat has not grown, by the watch's observations."""
+    restarts_s: tuple[float, ...] = ()
+    """Seconds since each observed restart of the driver."""
+    operation: OpenOperation | None = None
+    """The open operation; None without one."""
+    asked: AskedPerson | None = None
+    """The open question; None without one."""
+    last_failure: str = ""
+    """The result of the last operation, in one sentence, if it failed and none has succeeded since; else empty."""
+    last_fault: str = ""
+    """The stored kind of fault of that failure; empty from older versions."""
+    checkpoints: dict[str, CheckpointLook] = {}
+    """Query -> its current checkpoint version."""
+    backups: dict[str, BackupLook] = {}
+    """Query -> its snapshots."""
+    objective_s: float = 86_400.0
+    """Seconds that the newest snapshot may be behind the newest commit."""
+    prune_age_s: float | None = None
+    """Seconds since the last complete prune; None before the first."""
+    prune_failed: str = ""
+    """The parts of this job that the prune could not plan or remove."""
+    history: dict[str, tuple[HistoryPoint, ...]] = {}
+    """Query -> its measurements, oldest first, if they were read."""
+    lost: str = ""
+    """The records that name the job although its journal is missing; no other fact is known then."""
+    outdated: str = ""
+    """How the job's journal is older than the data, or older than an earlier pass has read it; empty if it is not."""
+    unreadable: str = ""
+    """Why the job's journal cannot be read. All other facts are then from the last pass that could read the journal."""
+    thresholds: dict[str, float | None] = {}
+    """Rule -> the threshold in the job's file; None if the job has switched the rule off."""
+    unlooked: dict[str, str] = {}
+    """Part of the job -> why it could not be observed; the part ``store`` means the job's records."""
+
+
+class Symptom(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem that a health rule has found."""
+
+    rule: str
+    """The rule's id."""
+    severity: Severity
+    """Its severity."""
+    job: str
+    """The job."""
+    query: str = ""
+    """The query; empty if the symptom concerns the whole job."""
+    cause: str
+    """One sentence with the evidence."""
+    action: str
+    """The advised action."""
+    heading: str
+    """Heading of docs/operations/runbook.md."""
+
+    @property
+    def key(self) -> str:
+        """The key of the symptom's incident; a job has at most one open incident per key."""
+        return f"{self.rule}/{self.query or '-'}"
+
+
+def worst(symptoms: Iterable[Symptom]) -> Severity | None:
+    """Return the most urgent severity of the symptoms; None if there are none."""
+    order = list(Severity)
+    return min((symptom.severity for symptom in symptoms), key=order.index, default=None)

@@ -1,0 +1,1 @@
+"""Snapshots of a job: taken, aged, drilled, exported and pruned."""

@@ -1,0 +1,1 @@
+"""Deploys, starts and stops of one job, from admission to the last step."""

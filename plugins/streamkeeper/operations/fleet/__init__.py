@@ -1,0 +1,1 @@
+"""The watch over all jobs: what it observes, reports and starts again."""

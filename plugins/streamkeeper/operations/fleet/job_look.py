@@ -1,0 +1,135 @@
+"""Compose the input of the health rules from an observed job, and the facts that the next pass remembers."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.records.step import BEFORE_DRAIN
+from streamkeeper.model.watch.fleet import JobMemory, PruneRecord
+from streamkeeper.model.watch.health import BackupLook, JobLook, OpenOperation
+from streamkeeper.operations.backups.snapshot_ages import backup_look
+from streamkeeper.operations.fleet.fleet_look import Seen
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.registry.fleet import read_prune
+
+FORGET_S = 3600.0
+"""Age in seconds beyond which restarts and actions are dropped."""
+
+
+def compose_look(
+    installation: Installation, seen: Seen, now: float, prune: PruneRecord | None
+) -> tuple[JobLook, JobMemory]:
+    """Return the health rules' input for one job, and the memory for the next pass. ``now``: seconds since 1970."""
+    memory = _remember(seen, now)
+    facts, liveness = seen.facts, seen.liveness
+    if seen.lost:
+        unread = {"journal": seen.lost}
+        return JobLook(job=seen.job, now=now, wanted=False, lost=seen.lost, unlooked=unread), memory
+    if facts is None or facts.forgotten:
+        unlooked = dict(seen.unlooked) if facts is None or seen.unreadable else {}
+        return JobLook(job=seen.job, now=now, wanted=False, unreadable=seen.unreadable, unlooked=unlooked), memory
+    look = JobLook(
+        job=seen.job,
+        now=now,
+        wanted=facts.wanted,
+        stopped=facts.stopped,
+        desired_release=facts.desired_release,
+        serving_release=facts.serving_release,
+        instance=facts.serving_instance,
+        life=liveness.life if liveness is not None else None,
+        why=liveness.why if liveness is not None else "",
+        stated=bool(facts.ended) and facts.ended_stated,
+        ended_by=liveness.fault if liveness is not None else None,
+        frozen=liveness is not None and liveness.frozen,
+        frozen_s=now - memory.frozen_at if memory.frozen_at else 0.0,
+        rebooted=liveness is not None and liveness.rebooted,
+        status=seen.status,
+        exit=seen.exit,
+        silent_s=max(0.0, now - memory.beat_at),
+        restarts_s=tuple(now - moment for moment in memory.restarts),
+        operation=_operation(seen, now),
+        asked=seen.asked,
+        last_failure=facts.last_failure,
+        last_fault=facts.last_fault,
+        checkpoints=seen.checkpoints,
+        backups=_backups(seen, now),
+        objective_s=installation.settings.objective_s,
+        prune_age_s=now - prune.at if prune is not None else None,
+        prune_failed=_unpruned(seen.job, prune),
+        history=seen.history,
+        outdated=seen.outdated,
+        unreadable=seen.unreadable,
+        thresholds=facts.thresholds,
+        unlooked=dict(seen.unlooked),
+    )
+    return look, memory
+
+
+def find_prune(installation: Installation) -> PruneRecord | None:
+    """Return the last full prune; None if there was none or the store of the snapshots cannot be read."""
+    try:
+        return read_prune(installation.snapshots)
+    except StreamkeeperError:
+        return None
+
+
+def _remember(seen: Seen, now: float) -> JobMemory:
+    """Update the time of the last heartbeat and the times of restarts."""
+    before = seen.memory
+    restarts = tuple(moment for moment in before.restarts if now - moment <= FORGET_S)
+    acts = {
+        act: tuple(moment for moment in moments if now - moment <= FORGET_S) for act, moments in before.acts.items()
+    }
+    status = seen.status
+    beat, beat_at = before.beat, before.beat_at
+    if status is not None:
+        beat = (status.instance, status.generation, status.beat)
+        if beat != before.beat:
+            beat_at = now
+        if status.instance == before.beat[0] and status.generation > before.beat[1]:
+            restarts += (now,) * (status.generation - before.beat[1])
+    elif seen.instance != before.beat[0]:
+        beat, beat_at = (seen.instance, 0, 0), now
+    facts = seen.facts if seen.facts is not None else before.facts
+    frozen_at = (before.frozen_at or now) if seen.liveness is not None and seen.liveness.frozen else 0.0
+    elsewhere_at = (before.elsewhere_at or now) if seen.elsewhere else 0.0
+    return replace(
+        before,
+        facts=facts,
+        lost=bool(seen.lost),
+        beat=beat,
+        beat_at=beat_at,
+        frozen_at=frozen_at,
+        elsewhere_at=elsewhere_at,
+        restarts=restarts,
+        acts=acts,
+    )
+
+
+def _operation(seen: Seen, now: float) -> OpenOperation | None:
+    operation = seen.facts.operation if seen.facts is not None else None
+    if operation is None:
+        return None
+    return OpenOperation(
+        operation=operation.operation,
+        kind=operation.kind,
+        step=operation.step,
+        open_s=max(0.0, now - operation.began_at),
+        waits_for_person=operation.waits_for_person,
+        owned=not seen.abandoned,
+        replaces=not operation.waits_for_person and (operation.mends or operation.step not in BEFORE_DRAIN),
+    )
+
+
+def _backups(seen: Seen, now: float) -> dict[str, BackupLook]:
+    versions = seen.facts.versions if seen.facts is not None else {}
+    return {query: backup_look(snapshot, now) for query, snapshot in seen.memory.snapshots.items() if query in versions}
+
+
+def _unpruned(job: str, prune: PruneRecord | None) -> str:
+    """Return the first failure of the last prune that is about this job; empty without one."""
+    failed = prune.failed if prune is not None else ()
+    return next(
+        (failure for failure in failed if failure.startswith((f"{job}:", f"{job}/")) or f"/{job}/" in failure), ""
+    )

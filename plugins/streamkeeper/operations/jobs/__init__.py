@@ -1,0 +1,1 @@
+"""What is known of one job: its installation, records, drivers, inputs and outputs."""

@@ -1,0 +1,49 @@
+"""The content of a deployed query's output: read from the output itself, never from a driver's last status."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.redaction import redact
+from streamkeeper.model.secret_references import MASK, find_references, resolve, substitute
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion
+from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.sinks.output_lookup import ask_output
+
+
+def takes_again(kind: str) -> str:
+    """Return how an output handles rows that arrive a second time, as a phrase."""
+    can = capabilities_of(kind)
+    return can.takes_again or f"and {can.receiver} receives them a second time"
+
+
+def ask(
+    installation: Installation, state: JobState, release: str, query: str, sink: SinkDescription, version: str
+) -> OutputAnswer:
+    """Return the newest batch of a checkpoint version that the output contains, or why that batch is unknown.
+
+    ``installation``: the installation; ``state``: the job's state; ``release``: the release whose params contain the
+    output's URL or directory, possibly as a secret; ``query``: the query that writes the output; ``sink``: the output;
+    ``version``: the checkpoint version.
+    """
+    content = state.releases[release].content
+    try:
+        # A database needs its password; a directory needs a secret only if its path is masked.
+        asked = capabilities_of(sink.kind).one_place or MASK in sink.output
+        secrets = resolve(find_references(content.params, content.conf), installation.resolvers) if asked else {}
+    except StreamkeeperError as error:
+        return OutputAnswer(unknown=f"the secret of the output cannot be resolved here: {error.message}")
+    places = [value for value in substitute(content.params, secrets).values() if isinstance(value, str)]
+    question = OutputQuestion(
+        sink=sink,
+        owner=f"{state.job}/{query}",
+        version=version,
+        places=places,
+        mask=lambda text: redact(text, secrets),
+    )
+    answer = ask_output(question)
+    return structs.replace(answer, unknown=redact(answer.unknown, secrets))

@@ -1,0 +1,1 @@
+"""Recovery of one job: diagnosis, restart, restore, and journals that were lost."""

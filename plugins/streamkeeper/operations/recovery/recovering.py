@@ -1,0 +1,185 @@
+"""Recover a job: diagnose it, announce the effects, get a loss or duplicates accepted, run one recorded deploy.
+
+A restart, a restore and a rebuild are deploys of the current release with announced transitions; recovery has no other
+mechanism. So each of them continues after a crash, has a probation and a rollback path, and is part of the history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput, OperationRefused
+from streamkeeper.lifecycle.right_to_answer import right_to_answer
+from streamkeeper.model.names import check_instance, check_name
+from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, Recovery, RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.deploys.replanning import copy_without_plans
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.placement import must_see_drivers
+from streamkeeper.operations.recovery.diagnosing import diagnose_job
+
+_DEFAULTS = DeployRequest(job="any")
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """The request of a recovery. Durations are in seconds and mean the same as in a deploy."""
+
+    job: str
+    """The job."""
+    action: RecoveryAction
+    """The requested action."""
+    queries: tuple[str, ...] = ()
+    """Queries to recover in place of the damaged ones, also healthy ones."""
+    snapshots: dict[str, str] = {}
+    """Query -> the snapshot to use."""
+    reason: str = ""
+    """The reason of the request."""
+    requested_by: str = ""
+    """Who requests it."""
+    accepted_by: str = ""
+    """Who accepts the announced loss or duplicates; empty if no person has."""
+    accepted_by_id: str = ""
+    """That person's id in Airflow; empty outside Airflow."""
+    accept_loss: bool = False
+    """Whether that person accepts the announced loss."""
+    accept_replay: bool = False
+    """Whether that person accepts the announced duplicates."""
+    announced: tuple[str, ...] = ()
+    """The effects that were shown to that person earlier; empty if they are shown now."""
+    drain_s: float = _DEFAULTS.drain_s
+    """How long the driver may take to drain before it is killed."""
+    standby_s: float = _DEFAULTS.standby_s
+    """How long the candidate may take to reach standby before it is given up."""
+    first_commit_s: float = _DEFAULTS.first_commit_s
+    """How long the first commit may take."""
+    approve_s: float = _DEFAULTS.approve_s
+    """How long a question stays open before it counts as declined."""
+    catch_up_s: float = _DEFAULTS.catch_up_s
+    """How long a rebuild may take to catch up."""
+    probation_batches: int = _DEFAULTS.probation_batches
+    """Further triggers that every query has to complete without an error."""
+    probation_s: float = _DEFAULTS.probation_s
+    """How long the probation may take."""
+
+
+def diagnose_for(installation: Installation, asked: Asked) -> Diagnosis:
+    """Diagnose the job for a request; raises NotFound, InvalidInput."""
+    check_name("job", asked.job)
+    if asked.snapshots and asked.action is not RecoveryAction.RESTORE:
+        raise InvalidInput("a snapshot can be named only for the action restore")
+    return diagnose_job(installation, asked.job, chosen=[*asked.queries, *asked.snapshots], snapshots=asked.snapshots)
+
+
+def open_recovery(
+    installation: Installation, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None
+) -> Deploy:
+    """Start the recovery and return its operation.
+
+    If an operation with this id exists, or an open recovery with the same action, return that operation instead.
+
+    ``diagnosis``: the job's current diagnosis, if the caller has one. Raises OperationRefused for an impossible action,
+    for a loss or duplicates that no entitled person has accepted, and for effects that differ from the announced ones.
+    Raises NotFound, InvalidInput and WrongMachine.
+    """
+    check_instance(operation)
+    state = installation.journal(check_name("job", asked.job), "recover").state()
+    opened = state.open_operation
+    if operation in state.operations:
+        return Deploy.load(installation, asked.job, operation)
+    if opened is not None and opened.request.recover is not None and opened.request.recover.asked_for is asked.action:
+        return Deploy.load(installation, asked.job, opened.operation)
+    # A checkpoint on another disk does not prevent a recovery: a snapshot can be restored here.
+    must_see_drivers(installation, state)
+    found = diagnosis or diagnose_for(installation, asked)
+    option = must_be_possible(found, asked.action)
+    announced = announcements(option)
+    if missing := not_accepted(option, asked):
+        raise OperationRefused(
+            f"a person must accept the effects of {asked.action.value} on {asked.job}: {'; '.join(costly(option))}",
+            hint=f"to accept them, add `{' '.join(missing)} --reason …`",
+        )
+    right = right_to_answer(installation.settings, state, asked.requested_by)
+    if option.asks and (objection := right.objection(asked.accepted_by, asked.accepted_by_id)):
+        raise OperationRefused(
+            f"{asked.action.value} of {asked.job} loses or duplicates rows, and no authorized person has accepted this:"
+            f" {objection}",
+            hint="trigger the DAG streaming_recover, which asks an authorized person to accept the effects",
+        )
+    if option.asks and asked.announced and asked.announced != announced:
+        raise OperationRefused(
+            f"the effects have changed since they were accepted: {'; '.join(costly(option))}",
+            hint="diagnose the job again, and decide whether to accept the new effects",
+        )
+    copies = (
+        copy_without_plans(installation, asked.job, option.replans) if asked.action is RecoveryAction.REPLAN else {}
+    )
+    return Deploy.open(installation, operation, recovery_request(state.serving_release, asked, found, copies=copies))
+
+
+def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
+    """Return the option of an action; raises OperationRefused if the action is not possible."""
+    option = found.option(action)
+    if not option.possible:
+        raise OperationRefused(f"{action.value} of {found.job} is not possible: {option.why_not}", hint=found.advice)
+    return option
+
+
+def not_accepted(option: Option, asked: Asked) -> list[str]:
+    """Return the command-line options, such as ``--accept-loss``, that the request lacks to accept all effects."""
+    accepts = bool(asked.accepted_by)
+    loses, doubles = any(price.lost for price in option.prices), any(price.doubles for price in option.prices)
+    missing = ["--accept-loss"] if loses and not (accepts and asked.accept_loss) else []
+    return [*missing, "--accept-replay"] if doubles and not (accepts and asked.accept_replay) else missing
+
+
+def announcements(option: Option) -> tuple[str, ...]:
+    """Return the effects of an option: one sentence for each output."""
+    return tuple(price.sentence for price in option.prices)
+
+
+def costly(option: Option) -> list[str]:
+    """Return one sentence for each output that would lose rows or contain rows twice."""
+    return [price.sentence for price in option.prices if price.asks]
+
+
+def recovery_request(
+    release: str, asked: Asked, found: Diagnosis, *, copies: Mapping[str, str] | None = None
+) -> DeployRequest:
+    """Return the request of the deploy that carries out an announced recovery. A dry run prints that deploy's steps.
+
+    ``release``: the current release; ``copies``: for a replan, query -> the snapshot without the plan of the open
+    batch.
+    """
+    option = found.option(asked.action)
+    replans = asked.action is RecoveryAction.REPLAN
+    loses = option.asks and asked.accept_loss and found.cause is Cause.OUTPUT_LOST
+    rebuilt = tuple(price.query for price in option.prices) if asked.action is RecoveryAction.REBUILD else ()
+    return DeployRequest(
+        job=asked.job,
+        release=release,
+        strategy=Strategy.REBUILD if rebuilt else Strategy.RESUME,
+        handover=Handover.WARM,
+        reason=asked.reason or f"recover: {found.sentence}",
+        requested_by=asked.requested_by,
+        accept_output_loss=loses and asked.action is RecoveryAction.RESTART,
+        drain_s=asked.drain_s,
+        standby_s=asked.standby_s,
+        first_commit_s=asked.first_commit_s,
+        approve_s=asked.approve_s,
+        catch_up_s=asked.catch_up_s,
+        probation_batches=asked.probation_batches,
+        probation_s=asked.probation_s,
+        recover=Recovery(
+            action=RecoveryAction.RESTORE if replans else asked.action,
+            cause=found.cause.value,
+            snapshots=dict(copies or {}) if replans else option.snapshots,
+            replans=option.replans if replans else {},
+            rebuilt=rebuilt,
+            announced=announcements(option),
+            accepted_by=asked.accepted_by if option.asks else "",
+            losses=tuple(price.query for price in option.prices if price.lost),
+        ),
+    )

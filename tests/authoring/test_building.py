@@ -1,0 +1,119 @@
+"""Building a job's queries on a real session: what it yields is checked at the moment it is yielded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.authoring.definition import JobDefinition, Param, Query
+from streamkeeper.errors import InvalidInput, JobUnusable, Unsupported
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.foreach import ForeachBatch
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def nothing(batch: object, context: object) -> None:
+    """A sink function."""
+
+
+def stream(spark: SparkSession, tmp_path: Path) -> DataFrame:
+    return spark.readStream.schema("a string").csv(str(tmp_path))
+
+
+def build(spark: SparkSession, function: Callable[..., Any], params: dict | None = None) -> list[Query]:
+    job = JobDefinition(name="sales", params={"n": Param(int, default=1)}, function=function)
+    return list(job.build(spark, params or {}))
+
+
+def test_confs_of_a_query_are_those_of_its_moment(spark: SparkSession, tmp_path: Path) -> None:
+    """Each query is handed on before the job goes on, so the session is as that query means it."""
+
+    def job(spark: SparkSession, params: Any) -> Iterable[Query]:
+        for name, zone in (("one", "UTC"), ("two", "Europe/Berlin")):
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            yield Query(name, stream(spark, tmp_path), sink=ForeachBatch(nothing))
+
+    zones = []
+    for _ in JobDefinition(name="sales", params={}, function=job).build(spark, {}):
+        zones.append(spark.conf.get("spark.sql.session.timeZone"))
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    assert zones == ["UTC", "Europe/Berlin"]
+
+
+def test_params_are_read_only(spark: SparkSession) -> None:
+    """A job that changes its params is told where."""
+
+    def job(spark: SparkSession, params: Any) -> Iterable[Query]:
+        params["n"] = 2
+        yield from ()
+
+    with pytest.raises(JobUnusable, match="TypeError"):
+        build(spark, job)
+
+
+def test_what_cannot_be_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Each fault has its own sentence."""
+    frame = stream(spark, tmp_path)
+    sink = ForeachBatch(nothing)
+    faults: list[tuple[list[object], type[Exception], str]] = [
+        ([], JobUnusable, "yields no query"),
+        (["text"], JobUnusable, "yields str, not Query"),
+        ([Query("q", frame, sink=sink), Query("q", frame, sink=sink)], JobUnusable, "two queries named q"),
+        ([Query("Q", frame, sink=sink)], InvalidInput, "query name 'Q' is not allowed"),
+        ([Query("q", spark.range(1), sink=sink)], JobUnusable, "is not streaming"),
+        ([Query("q", "text", sink=sink)], JobUnusable, "str is not a DataFrame"),  # type: ignore[arg-type]
+        ([Query("q", frame, sink=print)], Unsupported, "unknown sink.*use TableSink, FileSink or ForeachBatch"),  # type: ignore[arg-type]
+        ([Query("q", frame, sink=FileSink("/o"), output_mode="complete")], Unsupported, "does not take output mode"),
+        ([Query("q", frame, sink=sink, trigger="once")], Unsupported, "trigger once"),
+        (
+            [Query("q", frame, sink=FileSink("/o")), Query("r", frame, sink=FileSink("/o/"))],
+            JobUnusable,
+            "write to the same output",
+        ),
+    ]
+    for queries, error, told in faults:
+        with pytest.raises(error, match=told) as raised:
+            build(spark, lambda _spark, _params, queries=queries: queries)
+        assert "\n" not in str(raised.value)
+
+
+def test_wrong_params_do_not_reach_the_job(spark: SparkSession) -> None:
+    """The function is not even called."""
+    with pytest.raises(InvalidInput, match="job sales: param n is 'x', not a int"):
+        build(spark, lambda *_: pytest.fail("called"), {"n": "x"})
+
+
+def test_checkpoint_set_in_the_session_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """A checkpoint location that the job puts into the session's confs is a second owner."""
+
+    def job(spark: SparkSession, params: Any) -> Iterable[Query]:
+        spark.conf.set("spark.sql.streaming.checkpoint" + "Location", str(tmp_path))
+        yield Query("q", stream(spark, tmp_path), sink=ForeachBatch(nothing))
+
+    try:
+        with pytest.raises(JobUnusable, match="second checkpoint"):
+            build(spark, job)
+    finally:
+        spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+def test_a_state_format_that_is_set_in_the_session_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Also one that no description names: what the job has changed since it was given the session."""
+    key = "spark.sql.streaming.stateStore.encodingFormat"
+
+    def job(spark: SparkSession, params: Any) -> Iterable[Query]:
+        spark.conf.set(key, "avro")
+        yield Query("q", stream(spark, tmp_path), sink=ForeachBatch(nothing))
+
+    try:
+        with pytest.raises(JobUnusable, match=f"code sets {key}"):
+            build(spark, job)
+    finally:
+        spark.conf.unset(key)

@@ -1,0 +1,101 @@
+"""A job's own list of approvers: read from its text, part of the release, and the very list that running it gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.authoring import definition
+from streamkeeper.authoring.definition import load_job
+from streamkeeper.authoring.job_declarations import read_approvers
+from streamkeeper.errors import InvalidInput, JobUnusable
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.manifests.release import ReleaseContent
+from streamkeeper.registry.bundles import build_bundle
+
+HEAD = "import streamkeeper\nfrom functools import partial\nfrom streamkeeper import streaming_job\n"
+LISTED = '@streaming_job(name="sales", approvers=["ada", "cli:bob", "eve=3"])\ndef sales(a, b): ...\n'
+DETOURS = {
+    "another name of the decorator": 'declare = streaming_job\n@declare(name="sales", approvers=["ada"])\n',
+    "a mapping": 'MORE = {"approvers": ["ada"]}\n@streaming_job(name="sales", **MORE)\n',
+    "a partial": 'declare = partial(streaming_job, approvers=["ada"])\n@declare(name="sales")\n',
+    "a condition": '@(streaming_job(name="sales") if 0 else partial(streaming_job, approvers=["ada"])(name="sales"))\n',
+}
+
+
+def write(root: Path, text: str) -> Path:
+    (root / "sales.py").write_text(HEAD + text)
+    return root
+
+
+def test_a_list_is_read_without_running_the_job(tmp_path: Path) -> None:
+    """A file that would end the process when it is run tells it all the same; another job's is passed over."""
+    write(tmp_path, f"{LISTED.replace('sales', 'other').replace('ada', 'eve')}{LISTED}raise SystemExit\n")
+    assert build_bundle(tmp_path, "sales").approvers == ("ada", "cli:bob", "eve=3")
+    assert read_approvers("x = 1\n", "sales", where="sales.py") == ()
+
+
+def test_running_the_job_gives_the_same_list(tmp_path: Path) -> None:
+    """Blanks around a name count in neither; a job without a list has none in either."""
+    write(tmp_path, LISTED.replace('"ada"', '" ada "'))
+    assert load_job(tmp_path, "sales.py", "sales").approvers == build_bundle(tmp_path, "sales").approvers
+    write(tmp_path, '@streaming_job(name="sales", approvers=None)\ndef sales(a, b): ...\n')
+    assert load_job(tmp_path, "sales.py", "sales").approvers == build_bundle(tmp_path, "sales").approvers == ()
+
+
+@pytest.mark.parametrize("given", ["PEOPLE", "[NAME]", "['ada'] + ['bob']", "list('ab')", "{[]: 1}"])
+def test_what_is_not_written_out_is_refused(tmp_path: Path, given: str) -> None:
+    """A list that only running the job could tell is refused by file and line."""
+    write(tmp_path, f"@streaming_job(name='sales', approvers={given})\ndef sales(a, b): ...\n")
+    with pytest.raises(JobUnusable, match=r"^sales.py:4: the approvers of job sales are not a literal in its file"):
+        build_bundle(tmp_path, "sales")
+
+
+@pytest.mark.parametrize("given", ["[]", "'ada'", "['*']", "[7]", "{'ada': 1}"])
+def test_a_list_of_nobody_is_refused_by_both_doors(tmp_path: Path, given: str) -> None:
+    """Where the job is bundled and where it is run: it is not taken for no list."""
+    write(tmp_path, f"@streaming_job(name='sales', approvers={given})\ndef sales(a, b): ...\n")
+    with pytest.raises(InvalidInput, match="^sales.py:4: the list of approvers"):
+        build_bundle(tmp_path, "sales")
+    with pytest.raises((InvalidInput, JobUnusable), match="list of approvers of job sales"):
+        load_job(tmp_path, "sales.py", "sales")
+
+
+@pytest.mark.parametrize("detour", DETOURS)
+def test_a_list_by_a_detour_is_found_by_running_it(tmp_path: Path, detour: str) -> None:
+    """The text does not show it: the candidate is refused before it is described, and not taken for one without."""
+    write(tmp_path, f"{DETOURS[detour]}def sales(a, b): ...\n")
+    if detour == "a condition":
+        assert build_bundle(tmp_path, "sales").approvers == ()
+    told = "the approvers of job sales at run time differ from the approvers that are written in the file"
+    with pytest.raises(JobUnusable, match=told):
+        load_job(tmp_path, "sales.py", "sales")
+
+
+def test_without_that_check_the_detour_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: the release would have no list, and whoever may trigger could answer."""
+    write(tmp_path, f"{DETOURS['a partial']}def sales(a, b): ...\n")
+    monkeypatch.setattr(definition, "_check_approvers_are_written_out", lambda *_: None)
+    assert load_job(tmp_path, "sales.py", "sales").approvers == ("ada",)
+    assert build_bundle(tmp_path, "sales").approvers == ()
+
+
+def test_two_declarations_that_disagree_are_refused(tmp_path: Path) -> None:
+    """Which of them runs is not known from the text; the same list twice is one list."""
+    write(tmp_path, f"if 1:\n    N = 1\n{LISTED}{LISTED.replace('ada', 'mallory')}")
+    with pytest.raises(JobUnusable, match="declares job sales more than once, with different approvers"):
+        build_bundle(tmp_path, "sales")
+    write(tmp_path, f"{LISTED}{LISTED}")
+    assert build_bundle(tmp_path, "sales").approvers == ("ada", "cli:bob", "eve=3")
+
+
+def test_a_release_of_before_there_were_lists_reads_and_is_the_same_release() -> None:
+    """A stored release without one has none, and equals what the same code makes today."""
+    old = (
+        b'{"bundle":"b","bundle_bytes":1,"entry":"sales.py","params":{},"conf":{},"environment":{"python":"3.11",'
+        b'"spark":"4.2.0","packages_sha256":"p","jars_sha256":"j","digest":"d"},"state_format":"f"}'
+    )
+    read = from_json(old, ReleaseContent, where="old")
+    assert read.approvers == ()
+    assert from_json(to_json(read), ReleaseContent, where="new") == read

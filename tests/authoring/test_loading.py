@@ -1,0 +1,145 @@
+"""Loading a job from its code: what is wrong is told with the job's own file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.authoring.definition import check_conf, load_job
+from streamkeeper.authoring.job_code import content_of, own_files
+from streamkeeper.errors import JobUnusable, Unsupported
+
+HEAD = "from streamkeeper import Param, streaming_job\n"
+
+
+def write(root: Path, text: str, name: str = "sales.py") -> Path:
+    (root / name).write_text(HEAD + text)
+    return root
+
+
+def test_job_is_found_by_name(tmp_path: Path) -> None:
+    """The file may declare more than one job; params come with it."""
+    write(
+        tmp_path,
+        '@streaming_job(name="sales", params={"n": Param(int)})\ndef one(spark, params): ...\n'
+        '@streaming_job(name="other")\ndef two(spark, params): ...\n',
+    )
+    job = load_job(tmp_path, "sales.py", "sales")
+    assert (job.name, list(job.params)) == ("sales", ["n"])
+
+
+def test_code_is_run_afresh(tmp_path: Path) -> None:
+    """A module of the job that was loaded before from another bundle is never run again."""
+    for number in (1, 2):
+        root = tmp_path / str(number)
+        root.mkdir()
+        (root / "rates.py").write_text(f"RATE = {number}\n")
+        write(root, 'from rates import RATE\n@streaming_job(name="sales")\ndef sales(spark, params): return RATE\n')
+    first = load_job(tmp_path / "1", "sales.py", "sales")
+    second = load_job(tmp_path / "2", "sales.py", "sales")
+    assert [first.function(None, {}), second.function(None, {})] == [1, 2]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import nowhere_at_all\n", r"sales.py:2: ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        ("def broken(:\n", r"sales.py:2: SyntaxError"),
+        ("raise SystemExit(3)\n", r"sales.py:2: SystemExit: 3"),
+        ("1 / 0\n", r"sales.py:2: ZeroDivisionError: division by zero"),
+        ("", r"declares no job sales \(it declares: none\)"),
+        ('@streaming_job(name="other")\ndef f(s, p): ...\n', r"it declares: other"),
+        (
+            '@streaming_job(name="sales")\ndef f(s, p): ...\n@streaming_job(name="sales")\ndef g(s, p): ...\n',
+            "declares the job sales 2 times",
+        ),
+        ('X = df.option("checkpointLocation", "/x")\n', r"sales.py:2: the job's own code names a checkpoint location"),
+        ("def f(df): return df.options(checkpointLocation='/x')\n", r"names a checkpoint location"),
+        ('C = {"spark.sql.streaming.checkpointLocation": "/x"}\n', r"names a checkpoint location"),
+        ("def f(df): return df.writeStream\n", r"uses writeStream"),
+    ],
+)
+def test_unusable_code_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:
+    """File, line and reason; a checkpoint of its own says why it must go."""
+    with pytest.raises(JobUnusable, match=told) as raised:
+        load_job(write(tmp_path, text), "sales.py", "sales")
+    assert "\n" not in str(raised.value)
+    if "checkpoint" in told:
+        assert "second checkpoint" in str(raised.value)
+
+
+def test_imported_modules_are_searched_for_checkpoints_too(tmp_path: Path) -> None:
+    """A checkpoint hidden in a module that the job imports is found there."""
+    (tmp_path / "writing.py").write_text('WHERE = "checkpointLocation"\n')
+    write(tmp_path, 'import writing\n@streaming_job(name="sales")\ndef f(s, p): ...\n')
+    with pytest.raises(JobUnusable, match="writing.py:1"):
+        load_job(tmp_path, "sales.py", "sales")
+
+
+def test_whatever_a_job_imported_is_forgotten(tmp_path: Path) -> None:
+    """A folder without an `__init__`, and an object that took a module's place, are read anew from another root."""
+    text = """
+from space import rate
+import lazy
+@streaming_job(name="sales")
+def f(s, p): return rate.RATE, lazy.rate
+"""
+    found = []
+    for number in (1, 2):
+        root = tmp_path / str(number)
+        (root / "space").mkdir(parents=True)
+        (root / "space" / "rate.py").write_text(f"RATE = {number}\n")
+        (root / "lazy.py").write_text(
+            f"import sys, types\nsys.modules[__name__] = types.SimpleNamespace(rate={number})\n"
+        )
+        write(root, text)
+        found.append(load_job(root, "sales.py", "sales").function(None, {}))  # type: ignore[arg-type]
+    assert found == [(1, 1), (2, 2)]
+
+
+def test_what_belongs_to_a_jobs_code_leaves_environments_and_caches_out(tmp_path: Path) -> None:
+    """Whatever lies below the root that a package manager or Python itself put there is not the job's."""
+    for name in ("job.py", "pkg/rates.json", ".env", ".venv/lib/x.py", "env/pyvenv.cfg", "env/lib/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    for name in ("pkg/__pycache__/x.pyc", "lib/site-packages/x.py", "node_modules/x.js", ".git/config"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "pkg" / "loop").symlink_to(tmp_path)
+    files = own_files(tmp_path)
+    assert files is not None
+    assert [str(each.relative_to(tmp_path)) for each in files] == [".env", "job.py", "pkg/rates.json"]
+
+
+def test_the_content_of_a_jobs_code_is_that_of_its_files_wherever_they_lie(tmp_path: Path) -> None:
+    """A byte or a name more is another content; more than a bundle may hold is none."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, "X = 1\n")
+    one = content_of(tmp_path / "one")
+    assert one == content_of(tmp_path / "two") != ""
+    (tmp_path / "two" / "a").write_text("")
+    assert content_of(tmp_path / "two") != one
+    for number in range(5_001):
+        (tmp_path / "two" / f"{number}").touch()
+    assert content_of(tmp_path / "two") == ""
+
+
+def test_file_outside_the_root_is_refused(tmp_path: Path) -> None:
+    """An entry cannot lead out of the bundle."""
+    (tmp_path / "root").mkdir()
+    write(tmp_path, "")
+    with pytest.raises(JobUnusable, match="no job file"):
+        load_job(tmp_path / "root", "../sales.py", "sales")
+
+
+def test_confs_that_leave_streamkeepers_hands_are_refused() -> None:
+    """Spark Connect, and a checkpoint location by conf."""
+    check_conf({"spark.sql.shuffle.partitions": "2"})
+    with pytest.raises(Unsupported, match="Spark Connect"):
+        check_conf({"spark.remote": "sc://host"})
+    with pytest.raises(Unsupported, match="Spark Connect"):
+        check_conf({"spark.api.mode": "connect"})
+    with pytest.raises(JobUnusable, match="second checkpoint"):
+        check_conf({"spark.sql.streaming.checkpointLocation": "/x"})

@@ -1,0 +1,38 @@
+"""Triggers: intervals and availableNow; Spark's other kinds are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.authoring.definition import Trigger, parse_trigger
+from streamkeeper.errors import InvalidInput, Unsupported
+
+
+@pytest.mark.parametrize(
+    ("text", "trigger"),
+    [
+        ("5 seconds", Trigger("5 seconds", 5.0)),
+        ("1 minute", Trigger("1 minutes", 60.0)),
+        ("250ms", Trigger("250 milliseconds", 0.25)),
+        ("0 seconds", Trigger("0 seconds", 0.0)),
+        ("availableNow", Trigger("availableNow", None)),
+        ("available now", Trigger("availableNow", None)),
+    ],
+)
+def test_understood(text: str, trigger: Trigger) -> None:
+    """One meaning, one text."""
+    assert parse_trigger(text) == trigger
+
+
+@pytest.mark.parametrize("text", ["once", "continuous 1 second", "continuous", "realTime", "real-time 5 minutes"])
+def test_refused_by_name(text: str) -> None:
+    """What cannot be drained or fenced is Unsupported."""
+    with pytest.raises(Unsupported, match="not supported"):
+        parse_trigger(text)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5", "5 parsecs", 5, None])
+def test_not_understood(text: object) -> None:
+    """Anything else names the two forms that there are."""
+    with pytest.raises(InvalidInput, match="availableNow"):
+        parse_trigger(text)

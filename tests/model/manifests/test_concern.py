@@ -1,0 +1,44 @@
+"""What findings are about, as the choice of a way asks it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE
+from streamkeeper.compatibility.effects_of_notes import NOTES
+from streamkeeper.model.manifests import concern
+from streamkeeper.model.manifests.concern import Concern, concern_of
+from streamkeeper.model.manifests.finding import Finding, Severity
+
+_COME_WITH_THEIR_EFFECT = {"input-of-open-batch-gone", "open-batch-of-named-sources", "sink-ahead-of-checkpoint"}
+
+
+def test_every_rule_with_a_concern_of_its_own_is_one() -> None:
+    """A rule that gets another name would else be about the query alone, without a word."""
+    assert set(concern._OF_RULE) <= {*BREAKING, *FATAL, *OPAQUE, *NOTES} | _COME_WITH_THEIR_EFFECT
+
+
+@pytest.mark.parametrize(
+    ("rule", "where", "expected"),
+    [
+        ("source-kind-changed", "source 0 (file /in)", Concern.OTHER_SOURCES),
+        ("source-column-type-changed", "source 0 (file /in)", Concern.OFFSETS),
+        ("unexplained-difference", "sources", Concern.OFFSETS),
+        ("unexplained-difference", "delays", Concern.UNEXPLAINED),
+        ("refused-by-spark", "rehearsal of batch 7", Concern.UNEXPLAINED),
+        ("fails-on-the-last-batch", "rehearsal of batch 7", Concern.REHEARSAL),
+        ("history-gone", "source 0 (file /in)", Concern.HISTORY),
+        ("checkpoint-lost", "checkpoint v0003", Concern.RECORD),
+        ("checkpoint-torn-offsets", "offsets/7", Concern.CHECKPOINT),
+        ("checkpoint-layout-changed", "spark.sql.streaming.checkpointFileFormat", Concern.QUERY),
+        ("input-of-open-batch-gone", "sources", Concern.CHECKPOINT),
+        ("sink-ahead-of-checkpoint", "sink /out", Concern.SINK_AHEAD),
+        ("output-column-added", "output columns", Concern.OUTPUT),
+        ("output-mode-changed", "output mode", Concern.QUERY),
+        ("grouping-keys-changed", "aggregation", Concern.QUERY),
+    ],
+)
+def test_what_a_finding_is_about(rule: str, where: str, expected: Concern) -> None:
+    """By its rule, else by the family of its rule, else by where it was found."""
+    found = Finding(rule=rule, severity=Severity.BREAKING, where=where, evidence="a -> b")
+    assert concern_of(found) is expected

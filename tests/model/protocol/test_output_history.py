@@ -1,0 +1,223 @@
+"""Which batches an output must hold, from the journal and the checkpoint's last commit alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamkeeper.model.protocol.output_history import OutputHistory, OutputRecord, find_output_loss
+from streamkeeper.model.records.checkpoint_version import CheckpointVersion, EpochState
+from streamkeeper.model.records.job_state import JobState, fold
+from streamkeeper.model.records.journal import Entry, EpochClaimed
+
+PLAIN = OutputHistory(version="v0001")
+SEEDED = OutputHistory(version="v0002", inherited=7, parent="v0001", parent_batch=7)
+SINCE_EPOCH_3 = OutputHistory(version="v0001", epoch=3, epoch_committed=4)
+
+
+def record(epoch: int = 9, **last: int) -> OutputRecord:
+    return OutputRecord(epoch=epoch, last=last)
+
+
+def files(**last: int) -> OutputRecord:
+    return OutputRecord(epoch=9, last=last, every_version=True)
+
+
+@pytest.mark.parametrize(
+    ("history", "committed", "found", "loss"),
+    [
+        (PLAIN, None, OutputRecord(gone="the file is missing"), ""),
+        (PLAIN, 5, OutputRecord(gone="the file is missing"), "the file is missing, and batch 5 of v0001 was committed"),
+        (PLAIN, 5, record(v0001=5), ""),
+        (PLAIN, 5, record(v0001=6), ""),
+        (PLAIN, 5, record(v0001=4), "it holds batch 4 of v0001, and batch 5 of v0001 was committed"),
+        (PLAIN, 0, record(), "it holds no batch, and batch 0 of v0001 was committed"),
+        (PLAIN, 5, files(v0002=9), "it holds no batch of v0001, and batch 5 of v0001 was committed"),
+        (PLAIN, 5, record(v0002=9), ""),
+        (PLAIN, 5, OutputRecord(gone="it has no row", last={"v0001": 5}), ""),
+        (SINCE_EPOCH_3, 4, OutputRecord(gone="gone", last={"v0001": 5}), "gone, and batch 4 of v0001 was committed"),
+        (
+            SINCE_EPOCH_3,
+            5,
+            record(2, v0002=9),
+            "its epoch is 2, and batch 5 of v0001 was committed under epoch 3 or a later one",
+        ),
+        (SINCE_EPOCH_3, 4, record(2, v0002=9), ""),
+        (SINCE_EPOCH_3, 5, record(3, v0002=9), ""),
+        (SEEDED, 7, record(v0001=7), ""),
+        (SEEDED, 7, record(v0001=6), "it holds batch 6 of v0001, and batch 7 of v0001 was committed"),
+        (SEEDED, None, record(), "it holds no batch, and batch 7 of v0001 was committed"),
+        (SEEDED, 8, files(v0001=7, v0002=7), "it holds batch 7 of v0002, and batch 8 of v0002 was committed"),
+    ],
+)
+def test_a_committed_batch_must_be_in_the_output(
+    history: OutputHistory, committed: int | None, found: OutputRecord, loss: str
+) -> None:
+    """The newest own batch of a version, else the batch it inherited; an output may be ahead by an open batch."""
+    assert find_output_loss(history, committed, found) == loss
+
+
+def version(name: str, **more: Any) -> CheckpointVersion:
+    return CheckpointVersion(query="totals", version=name, release="r0001", origin="", state_format="", **more)
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        ((version("v0001"),), (-1, "", -1)),
+        # Handed over: a table keeps the numbers, files begin anew with 0.
+        ((version("v0001"), version("v0002", parent="v0001", parent_batch=7, batch=7)), (7, "v0001", 7)),
+        ((version("v0001"), version("v0002", parent="v0001", parent_batch=7, batch=0)), (0, "v0001", 7)),
+        # Its state was given up: it begins without a batch.
+        ((version("v0001"), version("v0002", parent="v0001", parent_batch=7, batch=-1)), (-1, "v0001", 7)),
+        # Recorded, and not handed over yet.
+        ((version("v0001"), version("v0002", parent="v0001")), (-1, "", -1)),
+        # Restored; from elsewhere; rebuilt.
+        ((version("v0001"), version("v0002", parent="v0001", parent_batch=3, begun_at=3)), (3, "v0001", 3)),
+        ((version("v0002", begun_at=3),), (3, "", -1)),
+        ((version("v0001"), version("v0002")), (-1, "", -1)),
+        # The version between never wrote a batch of its own.
+        (
+            (
+                version("v0001", parent="v0000", parent_batch=7, batch=0),
+                version("v0002", parent="v0001", parent_batch=0, batch=0),
+            ),
+            (0, "v0000", 7),
+        ),
+    ],
+)
+def test_what_a_version_inherits_comes_from_the_journal(
+    versions: tuple[CheckpointVersion, ...], expected: tuple[int, str, int]
+) -> None:
+    """Its own batches begin after it; for those before, the version that wrote them must be in the output."""
+    state = JobState(job="sales", versions={"totals": versions})
+    history = state.output_history("totals", "v0002" if len(versions) > 1 else versions[0].version)
+    assert (history.inherited, history.parent, history.parent_batch) == expected
+
+
+def test_only_the_epoch_of_this_version_counts() -> None:
+    """What was committed when another version's epoch was claimed says nothing of this one."""
+    epoch = EpochState(query="totals", output="t", epoch=3, instance="i", generation=1, version="v0001", committed=4)
+    state = JobState(job="sales", versions={"totals": (version("v0001"), version("v0002"))}, epochs={"totals": epoch})
+    assert state.output_history("totals", "v0001").epoch_committed == 4
+    assert state.output_history("totals", "v0002").epoch == 0
+
+
+def claims_of(*claims: tuple[int, str, int | None], state: JobState | None = None) -> JobState:
+    """A job whose query was claimed under these epochs, for these versions, at these committed batches."""
+    state = state or JobState(job="sales", versions={"totals": (version("v0001"), version("v0002"))})
+    for epoch, name, committed in claims:
+        claim = EpochClaimed(
+            query="totals", output="t", epoch=epoch, instance="i", generation=epoch, version=name, committed=committed
+        )
+        state = fold(state, Entry(number=state.number + 1, at="", by="test", record=claim))
+    return state
+
+
+BEFORE_THE_SWITCH = record(3, v0001=40)
+
+
+def test_an_idle_restart_keeps_the_proof_of_the_first_claim() -> None:
+    """v0002 wrote 50 batches under epoch 5, restarted without input, and the copy of the database is from epoch 3."""
+    restarted = claims_of((3, "v0001", None), (5, "v0002", 0), (6, "v0002", 50))
+    history = restarted.output_history("totals", "v0002")
+    assert (history.epoch, history.epoch_committed, history.first_epoch, history.first_committed) == (6, 50, 5, 0)
+    loss = find_output_loss(history, 50, BEFORE_THE_SWITCH)
+    assert loss == "its epoch is 3, and batch 50 of v0002 was committed under epoch 5 or a later one"
+    assert find_output_loss(history, 50, record(5, v0001=40)) == ""
+
+
+def test_claims_without_a_batch_prove_no_fence() -> None:
+    """Two drivers died between claim and fence: the output still holds what the version before wrote. Here it is not
+    known whether v0002 was claimed before.
+    """
+    claimed = claims_of((3, "v0001", None), (5, "v0002", 10), (6, "v0002", 10))
+    assert find_output_loss(claimed.output_history("totals", "v0002"), 10, BEFORE_THE_SWITCH) == ""
+
+
+def rebuilt(*claims: tuple[int, str, int | None]) -> OutputHistory:
+    """The history of v0002, which a deploy filled beside v0001 before its first claim."""
+    made = msgspec.structs.replace(version("v0002"), operation="op2")
+    state = JobState(job="sales", versions={"totals": (version("v0001"), made)})
+    return claims_of(*claims, state=state).output_history("totals", "v0002")
+
+
+@pytest.mark.parametrize("claims", [(), ((5, "v0002", 10),), ((5, "v0002", 10), (6, "v0002", 10))])
+def test_what_a_rebuilt_version_wrote_beside_the_output_must_be_there(claims: tuple[Any, ...]) -> None:
+    """An older copy of the database has the table of v0001 and no shadow: v0002 would continue in that table, and the
+    rows of its own batches would be missing.
+    """
+    history = rebuilt((3, "v0001", None), *claims)
+    lost = "it holds no batch of v0002, and batch 10 of v0002 was committed"
+    assert find_output_loss(history, 10, BEFORE_THE_SWITCH) == lost
+    assert find_output_loss(history, 10, record(3, v0001=40, v0002=10)) == ""
+    assert find_output_loss(history, 10, record(3, v0001=40, v0002=9)) != ""
+
+
+def test_a_version_that_was_current_before_may_be_missing_from_the_output() -> None:
+    """A rollback to v0002 and back: v0001 has written over its record, and died before the fence of the return."""
+    back = rebuilt((3, "v0001", None), (5, "v0002", 10), (6, "v0001", 40), (7, "v0002", 50))
+    assert (back.first_epoch, back.beside) == (7, False)
+    assert find_output_loss(back, 50, record(6, v0001=40)) == ""
+    swapped = rebuilt((3, "v0001", None), (5, "v0002", 10))
+    assert find_output_loss(swapped, 10, record(5, v0001=40)) == ""
+
+
+def test_what_a_restored_version_continues_must_be_there() -> None:
+    """An old release goes on in a copy of v0002, whose batches an older copy of the output lacks. They were once not
+    noticed, because only claims of the copy itself were compared.
+    """
+    copied = msgspec.structs.replace(version("v0003"), parent="v0002", parent_batch=21)
+    known = {"totals": (version("v0001"), version("v0002"), copied)}
+    for claims in ([], [(4, "v0003", 21)]):
+        state = claims_of((1, "v0001", None), (2, "v0002", 11), *claims, state=JobState(job="sales", versions=known))
+        history = state.output_history("totals", "v0003")
+        lost = "its epoch is 1, and batch 21 of v0002 was committed under epoch 2 or a later one"
+        assert find_output_loss(history, 21, record(1, v0001=11)) == lost
+        assert find_output_loss(history, 21, record(2, v0002=21)) == ""
+        assert find_output_loss(history, 21, record(3, v0001=30)) == ""
+
+
+def test_another_version_ends_the_series_of_claims() -> None:
+    """Back in v0001 for a while: what v0002 wrote before that was under an epoch that the output has left."""
+    back = claims_of((5, "v0002", 0), (6, "v0001", 40), (7, "v0002", 50))
+    history = back.output_history("totals", "v0002")
+    assert (history.first_epoch, history.first_committed) == (7, 50)
+
+
+def test_a_fold_without_the_first_claim_stays_without_it() -> None:
+    """What an older version has folded names the newest claim alone: that one counts, as it did."""
+    epoch = EpochState(query="totals", output="t", epoch=5, instance="i", generation=1, version="v0002", committed=0)
+    state = JobState(job="sales", versions={"totals": (version("v0002"),)}, epochs={"totals": epoch})
+    assert find_output_loss(state.output_history("totals", "v0002"), 50, BEFORE_THE_SWITCH) != ""
+    claim = EpochClaimed(query="totals", output="t", epoch=6, instance="i", generation=2, version="v0002", committed=50)
+    history = fold(state, Entry(number=1, at="", by="test", record=claim)).output_history("totals", "v0002")
+    assert (history.first_epoch, history.first_committed) == (0, None)
+    assert find_output_loss(history, 50, BEFORE_THE_SWITCH) == ""
+
+
+def test_a_cutover_into_a_new_output_goes_on_after_a_crash_before_its_fence() -> None:
+    """The rebuilt version holds all its batches; the new output has no record until the fence is raised."""
+    unseen = OutputRecord(gone="it has no row", last={"v0002": 10})
+    for claims in ([(5, "v0002", 10)], [(5, "v0002", 10), (6, "v0002", 10)]):
+        history = claims_of(*claims).output_history("totals", "v0002")
+        assert find_output_loss(history, 10, unseen) == ""
+        # What it has not written is missing all the same.
+        assert find_output_loss(history, 10, OutputRecord(gone="it has no row", last={"v0002": 9})) != ""
+        # A batch committed after the claim proves that the output had its record.
+        assert find_output_loss(history, 11, OutputRecord(gone="it has no row", last={"v0002": 11})) != ""
+
+
+def test_a_version_keeps_its_claims_after_another_version_has_claimed() -> None:
+    """A handoff looks for losses of the version that it leaves after its own claim. An older copy of the output, from
+    before the first batch of that version, was once taken for the output, and its missing rows were never noticed.
+    """
+    state = claims_of((1, "v0001", None), (2, "v0002", 6), (3, "v0003", 13))
+    history = state.output_history("totals", "v0002")
+    assert (history.epoch, history.first_epoch, history.first_committed) == (0, 2, 6)
+    loss = find_output_loss(history, 13, record(1, v0001=3))
+    assert loss == "its epoch is 1, and batch 13 of v0002 was committed under epoch 2 or a later one"
+    assert find_output_loss(history, 6, record(1, v0001=6)) == ""
+    assert find_output_loss(history, 13, record(3, v0001=14)) == ""

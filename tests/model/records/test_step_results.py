@@ -1,0 +1,61 @@
+"""What steps leave for each other, against the text that stands for it in journals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import (
+    Bundled,
+    CutoverSnapshots,
+    FirstBacklog,
+    LastBatches,
+    OutputsCompared,
+    StateKept,
+    StepResult,
+    VersionsRestored,
+    step_done,
+)
+from streamkeeper.model.requests.request import DeployRequest
+
+BEFORE = OperationState(operation="op", request=DeployRequest(job="j"), steps=(), started=1)
+SNAPSHOTS = CutoverSnapshots(taken={"a": "s0001"}, failed={"b": "the store is full"})
+LEFT: list[tuple[Step, StepResult, dict[str, str], str, Any]] = [
+    (Step.BUNDLE, Bundled("r0002"), {"release": "r0002"}, "release", "r0002"),
+    (Step.KEEP_STATE, StateKept({"q": "s0003"}), {"q": "s0003"}, "kept_state", {"q": "s0003"}),
+    (Step.PROVE_DEAD, LastBatches({"q": 41}), {"q": "41"}, "last_batches", {"q": 41}),
+    (Step.FIRST_COMMIT, FirstBacklog({"q": 1000}), {"q": "1000"}, "first_backlog", {"q": 1000}),
+    (Step.SNAPSHOT, SNAPSHOTS, {"a": "s0001", "b": "failed: the store is full"}, "cutover_snapshots", SNAPSHOTS),
+    (Step.FALL_BACK, VersionsRestored({"q": "v0003"}), {"q": "v0003"}, "versions_back", {"q": "v0003"}),
+]
+
+
+@pytest.mark.parametrize(("step", "left", "stored", "name", "read"), LEFT, ids=lambda value: str(value)[:12])
+def test_what_a_step_leaves_stands_on_record_as_ever_and_is_read_typed(
+    step: Step, left: StepResult, stored: dict[str, str], name: str, read: Any
+) -> None:
+    """The text is that of the first version's journals; the operation gives the value back."""
+    record = step_done("op", step, left)
+    assert (record.step, record.result, record.compared) == (step.tag, stored, {})
+    operation = OperationState(
+        operation="op", request=BEFORE.request, steps=(), started=1, done={record.step: record.result}
+    )
+    assert getattr(operation, name) == read
+    assert getattr(BEFORE, name) in ("", {}, CutoverSnapshots({}, {}))
+
+
+def test_a_comparison_is_recorded_as_a_sentence_and_whole() -> None:
+    """People read the sentence in a history; decisions take the comparison."""
+    found = {"q": OutputComparison(old_rows=3, new_rows=3)}
+    record = step_done("op", Step.COMPARE, OutputsCompared(found))
+    assert (record.result, record.compared) == ({"q": "3 rows and 3: the same"}, found)
+
+
+def test_a_step_that_leaves_nothing_says_no_more_than_that_it_is_done() -> None:
+    """Most steps: what they did is in records of their own."""
+    record = step_done("op", Step.GO)
+    assert (record.step, record.result, record.compared) == ("go", {}, {})

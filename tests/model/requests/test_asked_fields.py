@@ -1,0 +1,78 @@
+"""What a request's type says of its fields is what both doors show, and what is checked."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated
+
+import msgspec
+import pytest
+from msgspec import Meta
+from msgspec.structs import replace
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.requests.asked_fields import AskedField, asked_fields
+from streamkeeper.model.requests.request import ROLLBACK, DeployRequest
+from streamkeeper.model.requests.request_limits import check_request
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    by: str = ""
+    name: Annotated[str, Meta(title="Name")]
+    tags: Annotated[dict[str, str], Meta(title="Tags", description="Any", extra={"section": "More"})] = {}
+    kept: Annotated[int, Meta(ge=0)] = 1
+    last: Annotated[int | None, Meta(title="Last")] = None
+
+
+def test_a_field_with_a_title_is_asked_for() -> None:
+    """In the order of the declaration, with its bare type, its words and its default."""
+    more = {"description": "", "extra": {}}
+    assert list(asked_fields(Asked).values()) == [
+        AskedField(name="name", kind=str, default=msgspec.NODEFAULT, title="Name", **more),
+        AskedField(
+            name="tags",
+            kind=dict[str, str],
+            default={},
+            title="Tags",
+            description="Any",
+            extra={"section": "More"},
+        ),
+        AskedField(name="last", kind=int | None, default=None, title="Last", **more),
+    ]
+
+
+def test_who_asks_and_what_is_filled_in_is_nobodys_to_fill_in() -> None:
+    """A form that offered one of these would let a person say who has asked, or what was announced."""
+    inherited = {"inherit_params", "inherit_conf", "inherited_from", "not_inherited"}
+    others = {"requested_by", "rollback", "start", "recover", *inherited}
+    assert set(DeployRequest.__struct_fields__) - set(asked_fields(DeployRequest)) == others
+
+
+def test_every_field_that_is_asked_for_has_words() -> None:
+    """A title alone does not say what a value means; each choice has its own word; a rollback renames known fields."""
+    fields = asked_fields(DeployRequest)
+    assert [field.name for field in fields.values() if not field.description] == []
+    for field in fields.values():
+        if isinstance(field.default, Enum):
+            assert list(field.extra["values_display"]) == [each.value for each in type(field.default)]
+    assert set(ROLLBACK) <= set(fields)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [each for each in asked_fields(DeployRequest).values() if isinstance(each.default, float)],
+    ids=lambda field: field.name,
+)
+def test_declared_bounds_are_those_that_are_checked(field: AskedField) -> None:
+    """What a form's schema refuses, the request refuses as well, for whoever comes past the form."""
+    least = field.extra.get("minimum", field.extra.get("exclusiveMinimum"))
+    for good in (least + 0.5, field.extra["maximum"]):
+        check_request(replace(DeployRequest(job="orders"), **{field.name: good}))
+    for bad in (least - 0.5, field.extra["maximum"] + 0.5, *([least] if "exclusiveMinimum" in field.extra else [])):
+        with pytest.raises(InvalidInput, match=field.name):
+            check_request(replace(DeployRequest(job="orders"), **{field.name: bad}))
+
+
+def test_bounds_are_not_held_against_what_is_on_record() -> None:
+    """A journal that an earlier version wrote is read, whatever may be asked for today."""
+    assert msgspec.convert({"job": "orders", "drain_s": 0.0, "most_missing": 2.0}, DeployRequest).drain_s == 0

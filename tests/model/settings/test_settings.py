@@ -1,0 +1,203 @@
+"""An installation's settings, as its environment gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.model.settings.settings import read_settings
+
+
+def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) -> None:
+    """Drivers work in other directories than whoever starts them; without the variable it is left to them."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert read_settings(home).jars == ""
+    assert read_settings({**home, "STREAMKEEPER_JARS": "jars:/opt/jars"}).jars == f"{Path.cwd()}/jars:/opt/jars"
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [
+        ("CHECKPOINT", "CHECKPOINTS"),
+        ("CHECKPOINT_ROOT", "CHECKPOINTS"),
+        ("STORES", "STORE"),
+        ("STORE_URL", "STORE"),
+        ("KEPE", "KEEP"),
+        ("JOSB", "JOBS"),
+        ("RETIRED", "RETIRED_DAYS"),
+        ("SNAPSHOT_STORE", "SNAPSHOTS"),
+        ("BACKUP_SHEDULE", "BACKUP_SCHEDULE"),
+        ("DRIVER_METRIC", "DRIVER_METRICS"),
+        ("APPROVER", "APPROVERS"),
+        ("FOUREYES", "FOUR_EYES"),
+    ],
+)
+def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, meant: str) -> None:
+    """Its default would be taken in silence: other checkpoints, another store."""
+    with pytest.raises(
+        InvalidInput, match=rf"STREAMKEEPER_{misspelt} is not a setting \(rename it to STREAMKEEPER_{meant}, or"
+    ):
+        read_settings({"STREAMKEEPER_HOME": str(tmp_path), f"STREAMKEEPER_{misspelt}": "/data"})
+
+
+@pytest.mark.parametrize("home", ["home", "./home", "~/home", "../home"])
+def test_a_relative_home_is_refused(home: str) -> None:
+    """It would be another installation in every directory in which a command is run."""
+    with pytest.raises(InvalidInput, match=r"is relative, and so depends on where a command is run \(write the whole"):
+        read_settings({"STREAMKEEPER_HOME": home})
+
+
+def test_other_variables_of_that_prefix_are_left_alone(tmp_path: Path) -> None:
+    """Those of the demo, of a driver's own environment, and what a person keeps a secret in."""
+    others = ("PORT", "CI", "DATA", "CRASH", "CRASH_ONCE", "INSTANCE", "GENERATION", "SECRETS", "DB_PASSWORD")
+    others += ("STORE_SERVICE_HOST", "STORE_PORT", "STORE_PORT_9000_TCP_ADDR")
+    given = {f"STREAMKEEPER_{name}": "x" for name in others}
+    assert read_settings({"STREAMKEEPER_HOME": str(tmp_path), **given}).home == str(tmp_path)
+
+
+@pytest.mark.parametrize("jars", ["file:/opt/jars", "s3://b/jars", "/opt/jars:hdfs://n/jars"])
+def test_jars_are_looked_for_in_directories(tmp_path: Path, jars: str) -> None:
+    """A URL would be cut at its colon, into two directories that are not there."""
+    with pytest.raises(Unsupported, match="STREAMKEEPER_JARS"):
+        read_settings({"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_JARS": jars})
+
+
+@pytest.mark.parametrize("name", ["a,b", "a:b", "a\nb", "a\x1b"])
+def test_a_home_that_spark_would_take_apart_is_refused(tmp_path: Path, name: str) -> None:
+    """By name, with the sign. Spaces, quotes and the like are quoted."""
+    with pytest.raises(InvalidInput, match=r"^STREAMKEEPER_HOME=.* contains .*: "):
+        read_settings({"STREAMKEEPER_HOME": f"{tmp_path}/{name}"})
+    home = f'{tmp_path}/a home\'s "own" $name #1'
+    assert read_settings({"STREAMKEEPER_HOME": home}).home == home
+
+
+def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -> None:
+    """Names, or all below a name; what is neither is told."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert read_settings(home).confs == ()
+    given = {**home, "STREAMKEEPER_CONFS": "spark.jars, spark.hadoop.fs.s3a.*"}
+    assert read_settings(given).confs == ("spark.jars", "spark.hadoop.fs.s3a.*")
+    for wrong in ("driver.memory", "spark.*.dir", "*"):
+        with pytest.raises(InvalidInput, match="is not a Spark conf"):
+            read_settings({**home, "STREAMKEEPER_CONFS": wrong})
+
+
+def test_who_may_answer_is_a_list_of_names(tmp_path: Path) -> None:
+    """None without the variable or with an empty one; a list that names nobody is not taken for none."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert read_settings(home).approvers == read_settings({**home, "STREAMKEEPER_APPROVERS": ""}).approvers == ()
+    assert read_settings({**home, "STREAMKEEPER_APPROVERS": " ada, cli:bob,eve=3,"}).approvers == (
+        "ada",
+        "cli:bob",
+        "eve=3",
+    )
+    for nobody in (" ", ",", " , ,", "*", "ada,*", "ada,\x00"):
+        with pytest.raises(InvalidInput, match="^STREAMKEEPER_APPROVERS"):
+            read_settings({**home, "STREAMKEEPER_APPROVERS": nobody})
+
+
+def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
+    """What is neither yes nor no is told: taken for no, it would let the requester answer."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert not read_settings(home).four_eyes
+    assert [
+        read_settings({**home, "STREAMKEEPER_FOUR_EYES": each}).four_eyes for each in ("yes", " YES ", "no", "")
+    ] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    for unclear in ("true", "1", "on", "y"):
+        with pytest.raises(InvalidInput, match="STREAMKEEPER_FOUR_EYES"):
+            read_settings({**home, "STREAMKEEPER_FOUR_EYES": unclear})
+
+
+@pytest.mark.parametrize("checkpoints", ["s3a://bucket/cp", "hdfs://namenode:8020/cp"])
+def test_a_master_is_a_standalone_clusters(tmp_path: Path, checkpoints: str) -> None:
+    """One or several hosts with ports, or an Airflow connection; without the variable a driver runs its tasks."""
+    far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": checkpoints}
+    assert read_settings(far).master == ""
+    for master in ("spark://one:7077", "spark://one:7077,two.example:7078", "airflow://spark_default"):
+        assert read_settings({**far, "STREAMKEEPER_MASTER": master}).master == master
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["yarn", "k8s://https://10.0.0.1", "local[4]", "spark://one", "spark://u@one:1", "airflow://", "airflow://a/b"],
+)
+def test_any_other_master_is_refused(tmp_path: Path, master: str) -> None:
+    """In a line that says how one is written."""
+    far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp"}
+    with pytest.raises(InvalidInput, match="spark://host:7077") as refused:
+        read_settings({**far, "STREAMKEEPER_MASTER": master})
+    assert f"STREAMKEEPER_MASTER={master}" in str(refused.value)
+
+
+@pytest.mark.parametrize("checkpoints", ["", "/mnt/shared/checkpoints"])
+def test_executors_elsewhere_need_checkpoints_that_they_can_write(tmp_path: Path, checkpoints: str) -> None:
+    """A directory would be another one on each of their machines, and nothing shows that it is a shared one."""
+    here = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_MASTER": "spark://one:7077"}
+    with pytest.raises(Unsupported, match="a different directory on each executor's machine .*s3a://.*hdfs://"):
+        read_settings({**here, "STREAMKEEPER_CHECKPOINTS": checkpoints})
+
+
+ON_KUBERNETES = {"STREAMKEEPER_DRIVERS": "kubernetes", "STREAMKEEPER_STORE": "s3://one/store"}
+POD = {"STREAMKEEPER_POD_TEMPLATE": "/etc/driver-pod.yaml"}
+ON_YARN = {"STREAMKEEPER_DRIVERS": "yarn", "STREAMKEEPER_STORE": "s3://one/store"}
+IN_HDFS = {"STREAMKEEPER_CHECKPOINTS": "hdfs://one:8020/cp"}
+
+
+def test_drivers_are_this_machines_unless_a_cluster_is_named(tmp_path: Path) -> None:
+    """And a queue is YARN's."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert read_settings(home).drivers == "local"
+    found = read_settings({**home, **ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "root.streaming"})
+    assert (found.drivers, found.queue) == ("yarn", "root.streaming")
+    found = read_settings({**home, **ON_KUBERNETES, **IN_HDFS, **POD})
+    assert (found.drivers, found.pod_template) == ("kubernetes", "/etc/driver-pod.yaml")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"STREAMKEEPER_STORE": ""}, "a store in the home would be a different directory on each node"),
+        ({"STREAMKEEPER_CHECKPOINTS": "/cp"}, "/cp would be a different directory on each node"),
+        (
+            {"STREAMKEEPER_MASTER": "spark://a:1", "STREAMKEEPER_EXECUTOR_ENVIRONMENT": "/e.tar.gz"},
+            "drivers on nodes cannot use STREAMKEEPER_EXECUTOR_ENVIRONMENT",
+        ),
+    ],
+)
+def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict[str, str], told: str) -> None:
+    """In a line with the variable and the way out."""
+    with pytest.raises(InvalidInput, match=f"STREAMKEEPER_DRIVERS=yarn: .*{told}"):
+        read_settings({"STREAMKEEPER_HOME": str(tmp_path), **ON_YARN, **IN_HDFS, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"STREAMKEEPER_DRIVERS": "k8s"},
+            "STREAMKEEPER_DRIVERS=k8s is not a place .*yarn or kubernetes",
+        ),
+        ({**ON_KUBERNETES, **IN_HDFS}, "STREAMKEEPER_DRIVERS=kubernetes: STREAMKEEPER_POD_TEMPLATE is not set"),
+        (
+            {**ON_YARN, **IN_HDFS, **POD},
+            "STREAMKEEPER_POD_TEMPLATE=/etc/driver-pod.yaml has an effect only with STREAMKEEPER_DRIVERS=kubernetes",
+        ),
+        ({**ON_KUBERNETES, **IN_HDFS, "STREAMKEEPER_POD_TEMPLATE": "s3://a/b"}, "STREAMKEEPER_POD_TEMPLATE s3://a/b"),
+        (
+            {"STREAMKEEPER_QUEUE": "default"},
+            "STREAMKEEPER_QUEUE=default has an effect only with STREAMKEEPER_DRIVERS=yarn",
+        ),
+        ({**ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "a; b"}, "STREAMKEEPER_QUEUE=a; b is not the name of a queue"),
+    ],
+)
+def test_what_names_no_place_for_drivers_is_refused(tmp_path: Path, given: dict[str, str], told: str) -> None:
+    """Also a queue of which nobody would ask anything."""
+    with pytest.raises(InvalidInput, match=told):
+        read_settings({"STREAMKEEPER_HOME": str(tmp_path), **given})

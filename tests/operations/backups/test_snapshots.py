@@ -1,0 +1,673 @@
+"""Backing up, restoring and pruning the queries of a registered job: real stores and files, no Spark."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from harness.checkpoint_files import QUERY_ID
+from streamkeeper.checkpoints import publishing
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import (
+    CheckpointDamaged,
+    InvalidInput,
+    NotFound,
+    OperationOpen,
+    OperationRefused,
+    StoreUnavailable,
+)
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import (
+    Assessed,
+    HandedOff,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+    Role,
+)
+from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.backups.backup import back_up, lateness_of
+from streamkeeper.operations.backups.pruning import plan_prune, prune, read_policy, tell_run
+from streamkeeper.operations.deploys.cutover_snapshots import take_cutover_snapshots
+from streamkeeper.operations.jobs.outputs import ask
+from streamkeeper.operations.jobs.overview import recorded_jobs
+from streamkeeper.operations.jobs.targets import all_targets, query_target
+from streamkeeper.operations.recovery import restoring
+from streamkeeper.operations.recovery.restoring import RestorePlan, plan_restore, restore_version
+from streamkeeper.registry.objects import put_object
+from streamkeeper.sinks.contract import OutputAnswer
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
+from streamkeeper.snapshots.retention import Policy
+from streamkeeper.stores.local import LocalStore
+from tests.compatibility.manifests import STATEFUL
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.snapshots.series import a_checkpoint, files_below, wanted
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job whose query writes a table."""
+    return Registered(tmp_path)
+
+
+def test_a_backup_says_which_release_and_version_it_is_of(job: Registered) -> None:
+    """The catalogue tells who wrote a snapshot."""
+    job.take()
+    snapshot = job.catalogue.read(1)
+    assert (snapshot.version, snapshot.release, snapshot.batch) == ("v0001", "r0001", 7)
+    assert [each.series for each in all_targets(job.installation)] == ["sales/totals"]
+
+
+def test_an_unknown_query_names_those_there_are(job: Registered) -> None:
+    """Bad input names the way out."""
+    with pytest.raises(NotFound, match="name one of its queries: totals"):
+        query_target(job.installation, JOB, "nope")
+    with pytest.raises(NotFound, match="not known"):
+        all_targets(job.installation, job="nope")
+
+
+def test_a_lost_checkpoint_is_told_with_the_command_that_brings_it_back(job: Registered) -> None:
+    """A directory that is gone is no empty checkpoint."""
+    shutil.rmtree(job.directory)
+    with pytest.raises(CheckpointDamaged, match="streamkeeper snapshot restore sales/totals"):
+        job.take()
+
+
+def test_lateness_counts_from_the_first_commit_that_no_snapshot_holds(job: Registered) -> None:
+    """A job that stands still is never late; one that goes on is late by its oldest unsaved batch."""
+    target = query_target(job.installation, JOB, QUERY)
+    os.utime(job.directory / "commits/0", (1000, 1000))
+    first = lateness_of(job.installation, target, now=datetime.fromtimestamp(5000, UTC))
+    assert first is not None
+    assert (first.behind, first.late_s) == (None, 4000)
+    assert "there is no snapshot" in first.exceeds(3999)
+    job.take()
+    resting = lateness_of(job.installation, target, now=datetime.now(UTC) + timedelta(days=30))
+    assert resting is not None
+    assert (resting.behind, resting.exceeds(60)) == (0, "")
+    job.commit(8)
+    job.commit(9)
+    late = lateness_of(job.installation, target, now=datetime.now(UTC) + timedelta(hours=2))
+    assert late is not None
+    assert late.behind == 2
+    assert "s0001 is 2 batches behind" in late.exceeds(3600)
+
+
+def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job: Registered) -> None:
+    """What the table holds beyond the snapshot is asked of the table, whatever a driver said last, and announced."""
+    name = job.take()
+    kept = wanted(job.directory, 7)
+    job.report(committed=7)
+    job.write_table(12)
+    shutil.rmtree(job.directory)
+    plan = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
+    assert plan.sentence == (
+        f"sqlite:///{job.warehouse}#totals contains 5 batches beyond batch 7 (up to 12); they are written again,"
+        " each row replaces the one with its key; the restore may lose rows: the files, and whether they still"
+        f" exist, are unknown ({job.directory} is missing)"
+    )
+    assert job.versions == ["v0001"]
+    accepts = {"loss_accepted_by": "ada", "reason": "test data"}
+    done = restore_version(job.installation, JOB, QUERY, job.catalogue.read(1), **accepts)
+    assert done == plan
+    assert job.versions == ["v0001", "v0002"]
+    assert files_below(job.directory.with_name("v0002")) == kept
+    state = job.installation.journal(JOB, "test").state()
+    restored = state.versions[QUERY][-1]
+    assert restored.origin.startswith(f"snapshot {name} of v0001 at batch 7; ada accepted that it may lose rows: the")
+    assert (restored.query_id, restored.committed, restored.root) == (
+        QUERY_ID,
+        7,
+        job.installation.settings.checkpoints,
+    )
+    assert state.current_version(QUERY) == restored
+
+
+@pytest.mark.parametrize(
+    ("sink", "holds", "told"),
+    [
+        ("table", "nothing beyond", ["contains no batch beyond batch 7, so no rows are written again"]),
+        ("table", "one beyond", ["contains one batch beyond batch 7 (up to 8); it is written again"]),
+        ("table", "another version", ["it is unknown", "(checkpoint version v0009 has written to table totals since)"]),
+        ("table", "another owner", ["it is unknown", "(table totals is written by other/totals)"]),
+        ("table", "no database", ["it is unknown", "warehouse.db does not exist"]),
+        ("file", "nothing beyond", ["contains no batch beyond batch 7, so no rows are written again"]),
+        ("file", "one beyond", ["contains one batch beyond batch 7 (up to 8); it is written again"]),
+        ("file", "no directory", ["it is unknown", "out does not exist"]),
+        ("foreach", "whatever", ["it is unknown", "Streamkeeper cannot query the output of a function"]),
+    ],
+)
+def test_what_is_written_again_is_asked_of_the_output_itself(
+    tmp_path: Path, sink: str, holds: str, told: list[str]
+) -> None:
+    """Of none that cannot be asked it is said that nothing comes again."""
+    job = Registered(tmp_path / "j", sink=sink)
+    job.take()
+    job.report(committed=7)
+    write = job.write_table if sink == "table" else job.write_files
+    match holds:
+        case "nothing beyond":
+            write(7)
+        case "one beyond":
+            write(8)
+        case "another version":
+            write(7, version="v0009")
+        case "another owner":
+            job.write_table(7, owner="other/totals")
+        case "no database":
+            job.warehouse.unlink()
+    plan = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
+    assert all(each in plan.sentence for each in told), plan.sentence
+    assert (plan.replayed is None) is ("it is unknown" in told)
+
+
+def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Registered) -> None:
+    """Its release's params name it; where the secret is not known, nobody knows what the table holds."""
+    job.take()
+    job.write_table(9)
+    state = job.installation.journal(JOB, "test").state()
+    first = state.releases["r0001"]
+    params = {"n": 3, "warehouse": "secret://env/WAREHOUSE"}
+    named = replace(state, releases={"r0001": replace(first, content=replace(first.content, params=params))})
+    sink = SinkDescription(kind="table", output="postgresql://127.0.0.1:1/db#totals", options={})
+    silent = ask(job.installation, named, "r0001", QUERY, sink, "v0001")
+    assert silent.unknown.startswith("the secret of the output cannot be resolved here")
+    known = dataclasses.replace(
+        job.installation, resolvers={"env": lambda _: "postgresql+psycopg://ada:hunter2@127.0.0.1:1/db"}
+    )
+    answer = ask(known, named, "r0001", QUERY, sink, "v0001")
+    assert answer.unknown == "postgresql://127.0.0.1:1/db does not answer: OperationalError"
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("table", "***#totals"), ("file", "***")])
+def test_an_output_that_is_a_secret_as_a_whole_is_asked(job: Registered, kind: str, shown: str) -> None:
+    """Its description is masked where it is stored: it is found by what its masked place is. Where the secret names
+    another place by now, nobody knows what the first one holds."""
+    job.write_table(9)
+    job.write_files(9)
+    place = {"table": f"sqlite:///{job.warehouse}", "file": str(job.output)}[kind]
+    state = job.installation.journal(JOB, "test").state()
+    first = state.releases["r0001"]
+    named = replace(
+        state,
+        releases={"r0001": replace(first, content=replace(first.content, params={"out": "secret://env/OUT"}))},
+    )
+    sink = SinkDescription(kind=kind, output=shown, options={})
+    known = dataclasses.replace(job.installation, resolvers={"env": lambda _: place})
+    told = ask(known, named, "r0001", QUERY, sink, "v0001")
+    assert replace(told, record=None) == OutputAnswer(batch=9)
+    elsewhere = dataclasses.replace(job.installation, resolvers={"env": lambda _: f"{place}.gone"})
+    answer = ask(elsewhere, named, "r0001", QUERY, sink, "v0001")
+    assert answer.unknown == "*** does not exist", answer
+
+
+def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: by the last word of the driver nothing would come again, and the table holds 39 more."""
+    job.take()
+    job.report(committed=7)
+    job.write_table(46)
+    with monkeypatch.context() as patch:
+        patch.setattr(restoring, "ask", lambda *_: OutputAnswer(batch=7))
+        told = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
+        assert (told.replayed, "no rows are written again" in told.sentence) == (0, True)
+    assert plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1)).replayed == 39
+
+
+def test_a_restore_never_touches_a_directory_that_it_did_not_record(job: Registered) -> None:
+    """Whoever made it: the new version gets another name."""
+    job.take()
+    stray = job.directory.with_name("v0002")
+    stray.mkdir()
+    (stray / "metadata").write_text("of somebody else")
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0003"
+    assert (stray / "metadata").read_text() == "of somebody else"
+    assert job.versions == ["v0001", "v0003"]
+    assert files_below(job.directory.with_name("v0003")) == wanted(job.directory, 7)
+
+
+class Died(BaseException):
+    """A process that ends at a named point."""
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    """Let whatever restores next in this process end at the point, as far as what it leaves behind goes."""
+
+    def reached(name: str) -> None:
+        if name == point:
+            raise Died
+
+    for module in (restoring, publishing):
+        monkeypatch.setattr(module, "crash_point", reached)
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["restore.record.after", "publish.metadata.before", "publish.metadata.after", "restore.serve.before"],
+)
+def test_a_restore_that_died_goes_on_with_the_version_it_recorded(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """Until it is done the version before it serves; again, it makes no further one."""
+    job.take()
+    with monkeypatch.context() as patch:
+        die_at(patch, point)
+        with pytest.raises(Died):
+            restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    state = job.installation.journal(JOB, "test").state()
+    assert state.current_version(QUERY).version == "v0001"
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+    assert job.versions == ["v0001", "v0002"]
+    assert files_below(job.directory.with_name("v0002")) == wanted(job.directory, 7)
+
+
+def a_slower_restore(job: Registered, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> RestorePlan:
+    """A restore that is paused once it has looked, lets ``meanwhile`` happen, and goes on."""
+    plan, planned = restoring.plan_restore, []
+
+    def pause(*given: Any) -> RestorePlan:
+        planned.append(plan(*given))
+        if len(planned) == 1:
+            meanwhile()
+        return planned[0]
+
+    monkeypatch.setattr(restoring, "plan_restore", pause)
+    return restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+
+
+def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faster one's version serves, a driver has committed to it: the slower one is refused and touches nothing."""
+    job.take()
+    served = job.directory.with_name("v0002") / "commits" / "99"
+
+    def another_one_and_a_driver() -> None:
+        assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+        job.record(job.epoch("v0002", 2))
+        served.write_text("a batch of the driver that serves on it")
+
+    with pytest.raises(OperationRefused, match="has a different checkpoint version now"):
+        a_slower_restore(job, monkeypatch, another_one_and_a_driver)
+    assert served.exists()
+    assert job.installation.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
+
+
+def test_a_slower_restore_takes_no_shadow_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deploy has begun meanwhile, and its dual run fills the version whose name the restore had looked at."""
+    job.take()
+    shadow = job.directory.with_name("v0002") / "commits" / "0"
+
+    def a_dual_run() -> None:
+        job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+        job.record(replace(job.version("v0002"), serves=False, operation="op2"))
+        shadow.parent.mkdir(parents=True)
+        shadow.write_text("a batch of the shadow")
+
+    with pytest.raises(OperationOpen):
+        a_slower_restore(job, monkeypatch, a_dual_run)
+    assert shadow.exists()
+
+
+def test_a_restore_that_sets_aside_what_it_finds_takes_a_live_version_away(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: the old order, the directory first and the second look afterwards."""
+    job.take()
+    plan = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
+    served = job.directory.with_name("v0002") / "commits" / "99"
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    served.write_text("a batch of the driver that serves on it")
+    Path(plan.target).rename(Path(plan.target).with_name(".aside"))
+    restore(job.catalogue, job.catalogue.read(1), LocalTree(Path(plan.target)))
+    assert not served.exists()
+
+
+@pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
+def test_no_restore_beside_a_driver_that_may_still_write(job: Registered, life: Life) -> None:
+    """A version is never switched under a driver that lives, or whose death is not known."""
+    job.take()
+    job.runner.life = life
+    with pytest.raises(OperationRefused, match="may still write"):
+        restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    assert job.versions == ["v0001"]
+
+
+def test_no_restore_while_an_operation_is_open(job: Registered) -> None:
+    """A deploy that is under way keeps the version it looked at."""
+    job.take()
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    with pytest.raises(OperationOpen):
+        restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    assert not job.directory.with_name("v0002").exists()
+
+
+def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> None:
+    """A user's function must be said to take batches twice."""
+    function = Registered(tmp_path / "g", sink="foreach")
+    function.take()
+    function.report(committed=7)
+    with pytest.raises(OperationRefused, match="--accept-replay"):
+        restore_version(function.installation, JOB, QUERY, function.catalogue.read(1))
+    assert function.versions == ["v0001"]
+    restore_version(function.installation, JOB, QUERY, function.catalogue.read(1), accept_replay=True)
+    assert function.versions == ["v0001", "v0002"]
+
+
+def test_a_restored_file_output_carries_on_the_one_before_it(tmp_path: Path) -> None:
+    """Its serving output is the old version up to the snapshot's batch, then the new one: no row is read twice."""
+    files = Registered(tmp_path / "f", sink="file")
+    files.take()
+    snapshot = files.catalogue.read(1)
+    restore_version(files.installation, JOB, QUERY, snapshot)
+    state = files.installation.journal(JOB, "test").state()
+    assert state.segments(QUERY, "v0002") == (OutputSegment("v0001", snapshot.batch), OutputSegment("v0002"))
+
+
+def other_output(job: Registered) -> None:
+    """Deploy a release that writes elsewhere."""
+    manifest = replace(STATEFUL, query=QUERY, sink=SinkDescription(kind="file", output="/elsewhere", options={}))
+    digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
+    first = job.installation.journal(JOB, "test").state().releases["r0001"]
+    content = replace(first.content, bundle="d" * 64)
+    job.record(ReleaseRegistered(release=replace(first, number=2, content=content)))
+    job.record(ReleaseDescribed(release="r0002", manifests={QUERY: digest}))
+    job.record(ReleasePromoted(operation="op", release="r0002", instance="op-candidate"))
+
+
+def test_files_that_were_written_elsewhere_cannot_be_carried_on(tmp_path: Path) -> None:
+    """A log that begins at batch 8 is damaged to Spark, and readers would see nothing of what serves."""
+    files = Registered(tmp_path / "f", sink="file")
+    files.take()
+    other_output(files)
+    with pytest.raises(OperationRefused, match=r"/elsewhere cannot continue from s0001: "):
+        restore_version(files.installation, JOB, QUERY, files.catalogue.read(1))
+    assert files.versions == ["v0001"]
+
+
+@pytest.mark.parametrize("sink", ["file", "table"])
+def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, sink: str) -> None:
+    """The log of the snapshot's own version holds nothing beyond it: all of the newer version's comes again."""
+    job = Registered(tmp_path / "j", sink=sink)
+    job.take()
+    (job.write_table if sink == "table" else job.write_files)(7)
+    assert "no rows are written again" in plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1)).sentence
+    job.record(job.version("v0002"))
+    job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
+    sentence = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1)).sentence
+    assert "it is unknown which batches" in sentence
+    assert "(v0002 has written to the output since)" in sentence
+
+
+def test_a_restore_from_another_store_takes_its_files_and_no_version_of_a_namesake(
+    job: Registered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two stores may each have an s0001: the version that one of them began is not filled from the other."""
+    job.take()
+    elsewhere = Catalogue(LocalStore(tmp_path / "elsewhere"), f"{JOB}/{QUERY}")
+    job.commit(8)
+    back_up(elsewhere.store, query_target(job.installation, JOB, QUERY))
+    with monkeypatch.context() as patch:
+        die_at(patch, "restore.record.after")
+        with pytest.raises(Died):
+            restore_version(job.installation, JOB, QUERY, elsewhere.read(1), catalogue=elsewhere)
+    done = restore_version(
+        job.installation, JOB, QUERY, job.catalogue.read(1), loss_accepted_by="ada", reason="no input here"
+    )
+    state = job.installation.journal(JOB, "test").state()
+    assert (done.version, state.version(QUERY, done.version).committed) == ("v0003", 7)
+    again = restore_version(job.installation, JOB, QUERY, elsewhere.read(1), catalogue=elsewhere)
+    assert (again.version, again.batch) == ("v0002", 8)
+    assert (job.directory.with_name("v0002") / "commits" / "8").exists()
+    assert job.installation.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
+
+
+def test_a_query_that_the_job_has_not_any_more_is_refused_by_name(job: Registered) -> None:
+    """Its snapshots are still there, and can be restored into a directory."""
+    job.take()
+    job.record(ReleaseDescribed(release="r0001", manifests={}))
+    with pytest.raises(OperationRefused, match="has no query totals"):
+        plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
+
+
+def test_the_cutover_snapshot_is_held_until_the_next_deploy_has_its_own(job: Registered) -> None:
+    """One way back at a time is kept from being pruned."""
+    assert take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 6}).taken == {QUERY: "s0001"}
+    assert [each.owner for each in job.catalogue.holds(1)] == ["op"]
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    assert take_cutover_snapshots(job.installation, JOB, "op2", {QUERY: 7}).taken == {QUERY: "s0002"}
+    assert job.catalogue.holds(1) == []
+    assert take_cutover_snapshots(job.installation, JOB, "op2", {QUERY: 7}).taken == {QUERY: "s0002"}
+
+
+def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_left(job: Registered) -> None:
+    """The new version serves by then, and has a batch of that number as well: it is not taken for the old one's."""
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    job.record(
+        Assessed(
+            operation="op2", verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence="", report="",
+            transitions={QUERY: QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002")},
+        )
+    )  # fmt: skip
+    job.record(job.version("v0002"))
+    job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE))
+    job.record(InstanceAppointed(operation="op2", instance="op2-candidate", versions={QUERY: "v0002"}))
+    a_checkpoint(job.directory.with_name("v0002"), "hdfs", batches=8)
+    assert take_cutover_snapshots(job.installation, JOB, "op2", {QUERY: 6}).taken == {QUERY: "s0001"}
+    kept = job.catalogue.read(1)
+    assert (kept.version, kept.release, kept.batch) == ("v0001", "r0001", 6)
+    job.take()
+    later = job.catalogue.read(2)
+    assert (later.version, later.release) == ("v0002", "r0002")
+
+
+def test_a_cutover_snapshot_of_a_batch_that_was_cleaned_up_is_told(job: Registered) -> None:
+    """The deploy goes on without it: nothing is raised."""
+    snapshots = take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 70, "gone": 1})
+    assert (snapshots.taken, set(snapshots.failed)) == ({}, {QUERY, "gone"})
+
+
+def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registered) -> None:
+    """Old batches go once a driver has claimed the newer version; until then nothing is touched."""
+    job.take()
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    before = files_below(job.directory)
+    prune(job.installation.snapshots, plan_prune(job.installation))
+    assert files_below(job.directory) == before
+    job.record(job.epoch("v0002", 2))
+    live = files_below(job.directory.with_name("v0002"))
+    run = plan_prune(job.installation)
+    lines = list(tell_run(run))
+    assert any("v0001: old batches" in line for line in lines)
+    assert files_below(job.directory) == before
+    report = prune(job.installation.snapshots, run)
+    assert report.failed == ()
+    assert report.files > 0
+    assert files_below(job.directory) == wanted(job.directory, 7)
+    assert files_below(job.directory.with_name("v0002")) == live
+    ahead = plan_prune(job.installation, now=datetime.now(UTC) + timedelta(days=8))
+    prune(job.installation.snapshots, ahead)
+    assert job.directory.exists(), "a clock that is ahead, or a job that stands still, takes no way back"
+    later = (datetime.now(UTC) + timedelta(days=8)).timestamp()
+    os.utime(job.directory.with_name("v0002") / "commits/7", (later, later))
+    prune(job.installation.snapshots, plan_prune(job.installation))
+    assert not job.directory.exists()
+    assert files_below(job.directory.with_name("v0002")) == live
+
+
+def test_an_open_operation_keeps_every_file_of_a_version_that_does_not_serve(job: Registered) -> None:
+    """While an operation is open, a prune leaves the version to roll back to and the candidate's version as they are.
+
+    Negative control: once the operation has ended, old batches of both are pruned.
+    """
+    job.take()
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    job.record(job.epoch("v0002", 2))
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    job.record(replace(job.version("v0003"), serves=False, operation="op2"))
+    candidate = job.directory.with_name("v0003")
+    a_checkpoint(candidate, "hdfs", batches=5)
+    before = {root: files_below(root) for root in (job.directory, candidate)}
+    report = prune(job.installation.snapshots, plan_prune(job.installation))
+    assert report.failed == ()
+    assert {root: files_below(root) for root in before} == before
+    job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence="aborted"))
+    assert prune(job.installation.snapshots, plan_prune(job.installation)).failed == ()
+    assert files_below(job.directory) == wanted(job.directory, 7) != before[job.directory]
+    assert files_below(candidate) == wanted(candidate, 4) != before[candidate]
+
+
+def age(root: Path) -> None:
+    """Make what is there older than anything that a writer may still be about."""
+    for path in root.rglob("*"):
+        os.utime(path, (1000, 1000))
+
+
+def left_half(job: Registered, *, batch: int | None) -> Path:
+    """What a driver has left that died while it handed over to v0002; v0003 serves since."""
+    job.record(replace(job.version("v0002"), parent="v0001", parent_batch=7, serves=False, operation="op"))
+    job.record(HandedOff(query=QUERY, version="v0002", parent_batch=7, batch=7, query_id="a-new-id"))
+    job.take()
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0003"
+    job.record(job.epoch("v0003", 2))
+    half = LocalTree(job.directory.with_name("v0002"))
+    half.create("offsets/7", [(job.directory / "offsets/7").read_bytes()])
+    if batch is not None:
+        half.create(f"commits/{batch}", [b"v1\n{}"])
+    return half.root
+
+
+def test_a_version_that_was_never_published_is_pruned(job: Registered) -> None:
+    """Its maker died and nobody goes on with it: without metadata it is no version, and it keeps nothing else."""
+    half = left_half(job, batch=7)
+    assert prune(job.installation.snapshots, plan_prune(job.installation)).failed == ()
+    assert half.exists(), "its writer may only be slow"
+    age(half)
+    report = prune(job.installation.snapshots, plan_prune(job.installation))
+    assert report.failed == ()
+    assert not half.exists()
+    assert files_below(job.directory) == wanted(job.directory, 7)
+
+
+def test_a_version_that_lost_its_metadata_is_not_pruned(job: Registered) -> None:
+    """Negative control: it has committed a batch of its own, which nobody's half version has."""
+    half = left_half(job, batch=8)
+    age(half)
+    prune(job.installation.snapshots, plan_prune(job.installation))
+    assert sorted(files_below(half)) == ["commits/8", "offsets/7"]
+
+
+def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Registered) -> None:
+    """A damaged series stops its own prune only, and is told."""
+    for batch in (8, 9):
+        job.take()
+        job.commit(batch)
+    job.take()
+    other = Catalogue(job.installation.snapshots, "other/query")
+    job.installation.snapshots.create(other.index_key(1), b"not a snapshot")
+    run = plan_prune(job.installation, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
+    report = prune(job.installation.snapshots, run)
+    assert report.snapshots == 2
+    assert [each.split(":")[0] for each in report.failed] == ["other/query"]
+
+
+def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
+    """It left a bundle and no journal: whoever looks at all jobs, backs them up or prunes them passes over it."""
+    job.installation.store.create("registry/pushed/bundles/abc.zip", b"of a deploy that died at once")
+    assert recorded_jobs(job.installation) == [JOB]
+    assert [each.series for each in all_targets(job.installation)] == ["sales/totals"]
+    assert plan_prune(job.installation).untold == ()
+    (told,) = plan_prune(job.installation, job="pushed").untold
+    assert told.startswith("pushed: job pushed is not known")
+
+
+def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -> None:
+    """It is not taken for a job that has begun nothing yet."""
+    shutil.rmtree(job.directory)
+    job.directory.mkdir()
+    (told,) = plan_prune(job.installation).untold
+    assert told.startswith(f"sales: {job.directory} is not a checkpoint")
+
+
+def test_what_a_restore_that_was_killed_has_left_is_collected_when_it_is_old(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no checkpoint, and does not stay for ever; what is younger may be a writer's that is only slow."""
+    job.take()
+    with monkeypatch.context() as patch:
+        die_at(patch, "publish.metadata.before")
+        with pytest.raises(Died):
+            restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    half = job.directory.with_name("v0002")
+    left = files_below(half)
+    assert "metadata" not in left
+    run = plan_prune(job.installation)
+    assert (run.untold, prune(job.installation.snapshots, run).failed) == ((), ())
+    assert files_below(half) == left
+    age(half)
+    assert prune(job.installation.snapshots, plan_prune(job.installation)).failed == ()
+    assert not half.exists()
+    assert restore_version(job.installation, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+    assert files_below(half) == wanted(job.directory, 7)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_removal_that_was_cut_off_goes_on(job: Registered, marked: bool) -> None:
+    """By the mark that it has left; negative control: without one nothing goes of what lost its metadata."""
+    job.take()
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    job.record(job.epoch("v0002", 2))
+    tree = LocalTree(job.directory)
+    if marked:
+        tree.create("removing", [tree.read("metadata")])
+    tree.delete(["metadata"])
+    before = files_below(job.directory)
+    prune(job.installation.snapshots, plan_prune(job.installation))
+    assert files_below(job.directory) == ({} if marked else before)
+
+
+def test_the_growth_of_checkpoints_and_of_file_sinks_logs_is_told(tmp_path: Path) -> None:
+    """Spark never drops a line of a sink's log: somebody has to see it grow."""
+    job = Registered(tmp_path, sink="file")
+    log = tmp_path / "out" / "v0001" / "_spark_metadata"
+    log.mkdir(parents=True)
+    for name, content in {"8": "v1\nx", "9.compact": "v1\n" + "x" * 500, "10": "v1\ny"}.items():
+        (log / name).write_text(content)
+    lines = list(tell_run(plan_prune(job.installation)))
+    assert any(line.startswith(f"size {job.directory}: ") for line in lines)
+    assert f"size {log}: 3 files (0 of them checksums), 511 bytes, its largest compacted entry 503" in lines
+
+
+def test_a_policy_is_read_or_refused_in_one_line() -> None:
+    """What is left out keeps its default; what is wrong is named."""
+    assert read_policy("last=5, daily=0") == Policy(keep_last=5, daily=0)
+    for wrong in ("last", "last=x", "yearly=3", "last=0", "last=-1"):
+        with pytest.raises(InvalidInput):
+            read_policy(wrong)
+
+
+def test_a_store_that_is_down_is_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup without its store fails, whatever else works."""
+
+    def down(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the store is down")
+
+    monkeypatch.setattr(LocalStore, "create", down)
+    with pytest.raises(StoreUnavailable):
+        job.take()

@@ -1,0 +1,285 @@
+"""What is refused before it is on record, what a deploy keeps of what serves, and which command goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused, PermanentError
+from streamkeeper.lifecycle.steps import plan_deploy
+from streamkeeper.model.records.journal import (
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    ReleasePromoted,
+    ReleaseRegistered,
+    StepDone,
+)
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.admission import find_same, open_deploy
+from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
+from streamkeeper.operations.deploys.releases import push_release
+from streamkeeper.system.secret_resolvers import built_in_resolvers
+from tests.operations.registered_job import JOB, Registered, RestingRunner
+
+CODE = """
+from streamkeeper import Param, streaming_job
+
+@streaming_job(name="NAME", params={"input": Param(str), "files": Param(int, default=7)})
+def job(spark, params):
+    yield from ()
+"""
+CONF = {"spark.sql.shuffle.partitions": "4"}
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that serves, and the files of two more; the test's own runner starts nothing."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "home").mkdir()
+    for name in (JOB, "orders"):
+        (tmp_path / "jobs" / f"{name}.py").write_text(CODE.replace("NAME", name))
+    (tmp_path / "jobs" / "broken.py").write_text("def (:\n")
+    (tmp_path / "jobs" / "other.py").write_text(CODE.replace("NAME", "another"))
+    (tmp_path / "jobs" / "lost.py").write_text("import no_such_library\n")
+    made = Registered(tmp_path)
+    made.installation = dataclasses.replace(made.installation, resolvers=built_in_resolvers({}))
+    return made
+
+
+def serving(job: Registered, params: dict[str, Any], conf: dict[str, str]) -> None:
+    """Let a release with these serve, of the code that stands there."""
+    pushed = push_release(job.installation, JOB, params=params, conf=conf)
+    job.record(ReleasePromoted(operation="op", release=pushed.name, instance="op-candidate"))
+
+
+def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployRequest:
+    """What is on record of a deploy that is opened with these."""
+    opened = open_deploy(place.installation, operation, DeployRequest(**{"job": JOB, **fields}))
+    return opened.state.operations[operation].request
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "told"),
+    [
+        ({"job": "ordres"}, NotFound, r"no job ordres .*\(perhaps orders\)"),
+        ({"job": "broken"}, JobUnusable, "broken.py:1: "),
+        ({"job": "other"}, JobUnusable, r"declares no job other \(it declares: another\)"),
+        ({"job": "lost"}, JobUnusable, "lost.py:1: ModuleNotFoundError"),
+        ({"params": {}}, InvalidInput, "param input is missing"),
+        ({"params": {"inptu": "/in"}}, InvalidInput, r"unknown param inptu \(perhaps input\)"),
+        ({"params": {"input": 3}}, InvalidInput, "input is 3, not a str"),
+        ({"params": {"input": "secret://env/NOWHERE"}}, InvalidInput, "STREAMKEEPER_SECRET_NOWHERE is not set"),
+        ({"params": {"input": "/in"}, "conf": {"spark.master": "yarn"}}, InvalidInput, "spark.master=yarn cannot be"),
+        ({"release": "r0009"}, NotFound, "has no release r0009"),
+        ({"release": "latest"}, InvalidInput, "'latest' is not a release"),
+        ({"rollback": True}, NotFound, "orders is not known"),
+        ({"params": {"input": "/in"}, "conf": {"spark.driver.memory": "plenty"}}, InvalidInput, "plenty is not a size"),
+        ({"revive": True}, OperationRefused, r"orders was not forgotten \(deploy it without --revive\)"),
+    ],
+    ids=str,
+)
+def test_what_is_refused_leaves_nothing(
+    job: Registered, fields: dict[str, Any], kind: type[Exception], told: str
+) -> None:
+    """No key in the store and no file anywhere, also of a dry run; no driver was started. Negative control: without
+    the look the job is on record.
+    """
+    for dry_run in (False, True):
+        before = sorted(job.installation.store.list("")), sorted(Path(job.installation.settings.home).rglob("*"))
+        with pytest.raises(kind, match=told):
+            asked(job, **{"job": "orders", **fields, "dry_run": dry_run})
+        assert before == (
+            sorted(job.installation.store.list("")),
+            sorted(Path(job.installation.settings.home).rglob("*")),
+        )
+    if fields.get("release") != "latest":
+        name = fields.get("job", "orders")
+        Deploy.open(job.installation, "op2", DeployRequest(**{"job": name, **fields}))
+        assert [*job.installation.store.list(f"registry/{name}/")]
+
+
+def test_a_machine_without_java_is_told_before_anything_is_on_record(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a deploy of the code and of a release, and for a rollback; nothing of the other operation is ended."""
+
+    def nowhere(_: object, references: object = (), conf: object = None) -> None:
+        raise PermanentError("Java is missing")
+
+    serving(job, {"input": "/in"}, {})
+    Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0002"))
+    monkeypatch.setattr(RestingRunner, "check_place", nowhere)
+    for fields in ({"params": {"input": "/in"}}, {"release": "r0002"}, {"rollback": True, "release": "r0001"}):
+        with pytest.raises(PermanentError, match="Java is missing"):
+            open_deploy(job.installation, "op2", DeployRequest(job=JOB, **fields), on_open=OnOpen.ABORT)  # type: ignore[arg-type]
+    state = job.installation.journal(JOB, "test").state()
+    assert state.open_operation is not None
+    assert (state.open_operation.operation, state.open_operation.abort) == ("before", "")
+
+
+def test_a_typo_ends_no_other_operation(job: Registered) -> None:
+    """``--on-open abort`` ends what is open only for a deploy that could be one."""
+    Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0001"))
+    with pytest.raises(InvalidInput, match="unknown param inptu"):
+        open_deploy(job.installation, "op2", DeployRequest(job=JOB, params={"inptu": "/in"}), on_open=OnOpen.ABORT)
+    found = job.installation.journal(JOB, "test").state().open_operation
+    assert found is not None
+    assert (found.operation, found.abort) == ("before", "")
+
+
+def test_what_is_not_given_is_what_serves(job: Registered) -> None:
+    """Params and conf of the serving release are on record with the request, and in the plan."""
+    serving(job, {"input": "/in", "files": 3}, CONF)
+    request = asked(job, inherit_params=True, inherit_conf=True)
+    assert (request.params, request.conf) == ({"input": "/in", "files": 3}, CONF)
+    told = plan_deploy(request, serving="r0002")[0].does
+    assert "with the params (files, input) and the conf (spark.sql.shuffle.partitions) of r0002" in told
+
+
+def test_only_what_is_not_given_is_what_serves(job: Registered) -> None:
+    """Given params are all that there are; negative control: nothing is kept that was not asked to be."""
+    serving(job, {"input": "/in", "files": 3}, CONF)
+    request = asked(job, params={"input": "/other"}, inherit_conf=True)
+    assert (request.params, request.conf) == ({"input": "/other"}, CONF)
+    job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))
+    alone = asked(job, "op3", params={"input": "/in"})
+    assert (alone.params, alone.conf, alone.inherited_from) == ({"input": "/in"}, {}, "")
+    assert "with the" not in plan_deploy(alone, serving="r0002")[0].does
+
+
+def test_a_param_that_the_code_declares_no_more_is_left_out_with_a_word(job: Registered, tmp_path: Path) -> None:
+    """An inherited one; one that somebody gives is refused as ever."""
+    serving(job, {"input": "/in", "files": 3}, {})
+    file = tmp_path / "jobs" / f"{JOB}.py"
+    file.write_text(file.read_text().replace('"files": Param(int, default=7)', '"rows": Param(int, default=7)'))
+    request = asked(job, inherit_params=True, inherit_conf=True)
+    assert (request.params, request.not_inherited) == ({"input": "/in"}, ("files",))
+    told = plan_deploy(request, serving="r0002")[0].does
+    assert "with the params (input) of r0002; without files, which the code no longer declares" in told
+    job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))
+    with pytest.raises(InvalidInput, match="unknown param files"):
+        asked(job, "op3", params={"input": "/in", "files": 3})
+
+
+def test_a_param_whose_type_has_changed_is_refused(job: Registered, tmp_path: Path) -> None:
+    """What it would mean now is for a person to say."""
+    serving(job, {"input": "/in", "files": 3}, {})
+    file = tmp_path / "jobs" / f"{JOB}.py"
+    file.write_text(file.read_text().replace("Param(int, default=7)", 'Param(str, default="7")'))
+    with pytest.raises(InvalidInput, match="param files is 3, not a str"):
+        asked(job, inherit_params=True)
+
+
+def test_what_only_a_driver_can_load_keeps_every_param(job: Registered, tmp_path: Path) -> None:
+    """Nothing is left out of which it is not known whether the code declares it."""
+    serving(job, {"input": "/in", "files": 3}, {})
+    file = tmp_path / "jobs" / f"{JOB}.py"
+    file.write_text("from pyspark.sql import functions as F\nAMOUNT = F.col('amount')\n" + CODE.replace("NAME", JOB))
+    assert asked(job, inherit_params=True).params == {"input": "/in", "files": 3}
+
+
+def test_another_release_that_comes_to_serve_meanwhile_refuses(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its params and conf are not those that were looked at; negative control: nothing was inherited."""
+    serving(job, {"input": "/in"}, {})
+    of_release = {"release": replace(job.installation.journal(JOB, "t").state().releases["r0002"], number=3)}
+    began = Deploy.open
+
+    def overtaken(*given: Any, **named: Any) -> Deploy:
+        job.record(ReleaseRegistered(**of_release))
+        job.record(ReleasePromoted(operation="op", release="r0003", instance="op-candidate"))
+        return began(*given, **named)
+
+    monkeypatch.setattr(Deploy, "open", overtaken)
+    told = (
+        "r0003 became the current release after this deploy was requested, so the deploy would not inherit the params"
+        " and confs of r0003"
+    )
+    with pytest.raises(OperationRefused, match=told):
+        asked(job, inherit_params=True, inherit_conf=True)
+    assert asked(job, params={"input": "/in"}).params == {"input": "/in"}
+
+
+def test_the_same_operation_again_is_found_whatever_was_filled_in(job: Registered) -> None:
+    """A cleared task asks with an empty form; another request is still another one."""
+    serving(job, {"input": "/in"}, CONF)
+    request = DeployRequest(job=JOB, inherit_params=True, inherit_conf=True)
+    open_deploy(job.installation, "op2", request)
+    assert open_deploy(job.installation, "op2", request).operation == "op2"
+    with pytest.raises(OperationRefused, match=r"another request, which differs in inherit_params, params\."):
+        open_deploy(job.installation, "op2", DeployRequest(job=JOB, params={"input": "/in"}, inherit_conf=True))
+
+
+def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path) -> None:
+    """Not another person's, not with another reason, and not once the code has changed; negative control: a release
+    is what it is.
+    """
+    serving(job, {"input": "/in"}, {})
+    request = DeployRequest(job=JOB, inherit_params=True, requested_by="cli:ada", reason="first")
+    assert find_same(job.installation, request) == ""
+    open_deploy(job.installation, "op2", request)
+    assert find_same(job.installation, request) == "op2"
+    assert find_same(job.installation, replace(request, reason="second")) == ""
+    assert find_same(job.installation, replace(request, requested_by="cli:bob")) == ""
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0002"}))
+    assert find_same(job.installation, request) == "op2"
+    file = tmp_path / "jobs" / f"{JOB}.py"
+    file.write_text(file.read_text() + "\nMORE = 1\n")
+    with pytest.raises(
+        OperationRefused,
+        match=r"op2 .* deploys r0002, but the code has changed since the operation started \(use `--on-open continue`",
+    ):
+        find_same(job.installation, request)
+    job.record(OperationFinished(operation="op2", outcome=Outcome.ABORTED, sentence=""))
+    assert find_same(job.installation, request) == ""
+    named = replace(request, release="r0002", inherit_params=False)
+    job.record(OperationStarted(operation="op3", request=named, steps=()))
+    job.record(StepDone(operation="op3", step="bundle", result={"release": "r0002"}))
+    assert find_same(job.installation, named) == "op3"
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [
+        (None, "no release was current before r0002"),
+        ("r0002", "r0002 is the current release"),
+        ("r0009", "has no release r0009"),
+    ],
+)
+def test_a_rollback_to_nowhere_leaves_nothing(job: Registered, release: str | None, told: str) -> None:
+    """It was put on record first, and failed there."""
+    serving(job, {"input": "/in"}, {})
+    before = job.installation.journal(JOB, "test").state().number
+    with pytest.raises(PermanentError, match=told):
+        open_deploy(job.installation, "back", DeployRequest(job=JOB, release=release, rollback=True))
+    assert job.installation.journal(JOB, "test").state().number == before
+
+
+def test_a_release_that_no_place_has_room_for_is_refused_before_anything_is_on_record(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The place is asked with the very conf of what is to run; negative control: a smaller one is let through."""
+    asked: list[object] = []
+
+    def small(_: object, references: object = (), conf: dict[str, str] | None = None) -> None:
+        asked.append(conf)
+        if (conf or {}).get("spark.driver.memory") == "64g":
+            raise InvalidInput("the pod template limits the driver container to 8Gi")
+
+    monkeypatch.setattr(RestingRunner, "check_place", small)
+    serving(job, {"input": "/in"}, {"spark.driver.memory": "64g"})
+    given = {"params": {"input": "/in"}, "conf": {"spark.driver.memory": "64g"}}
+    for fields in (given, {"release": "r0002"}):
+        with pytest.raises(InvalidInput, match="limits the driver container"):
+            open_deploy(job.installation, "op2", DeployRequest(job=JOB, **fields))  # type: ignore[arg-type]
+    assert asked == [{"spark.driver.memory": "64g"}] * 2
+    assert "op2" not in job.installation.journal(JOB, "test").state().operations
+    open_deploy(
+        job.installation, "op3", DeployRequest(job=JOB, params={"input": "/in"}, conf={"spark.driver.memory": "1g"})
+    )

@@ -1,0 +1,162 @@
+"""Kafka topics that were created again: which of them an approval is for, and what a rollback may still read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.compatibility import observations
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.manifests.evidence import Look
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.records.journal import ApprovalAnswered, Assessed, InstanceAppointed, ReleasePromoted, StepDone
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys import assessing
+from streamkeeper.operations.deploys.approval import check_drift
+from streamkeeper.operations.deploys.assessing import assess_candidate, find_transitions
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.jobs.registered import stored_manifests
+from streamkeeper.registry.control import Control
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+OLD, NEW, NEWER = ({"sales": each} for each in ("old", "new", "newer"))
+AGAIN = observations.topic_created_again("sales (kafka)", "topic sales was deleted and created again")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that runs, whose query has read the old topic."""
+    job = Registered(tmp_path)
+    job.record(replace(job.epoch("v0001", 2), topics=OLD))
+    return job
+
+
+def deploy(job: Registered) -> None:
+    """Let a deploy be open."""
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
+
+
+def assess(job: Registered) -> Assessed:
+    state = job.installation.journal(JOB, "test").state()
+    return assess_candidate(job.installation, state, state.operations["op2"], "r0001")
+
+
+@pytest.mark.parametrize(("found", "approved"), [((AGAIN,), NEW), ((), {})])
+def test_an_approval_is_for_the_topics_of_the_check(
+    job: Registered, found: tuple[Finding, ...], approved: dict[str, str]
+) -> None:
+    """Without a topic that was created again there is none to approve."""
+    deploy(job)
+    job.gather("op2", *found, look=Look.SOURCES, topics=NEW)
+    way = assess(job).transitions[QUERY]
+    assert (way.other_topics, way.approved_topics) == (bool(found), approved)
+
+
+@pytest.mark.parametrize("now", [NEW, {}, NEWER])
+def test_an_approval_is_void_once_the_topic_was_created_again(job: Registered, now: dict[str, str]) -> None:
+    """The same topic leaves it valid, and so do brokers that do not answer: the driver compares again."""
+    deploy(job)
+    job.gather("op2", AGAIN, look=Look.SOURCES, topics=NEW)
+    job.record(assess(job))
+    job.record(
+        ApprovalAnswered(operation="op2", approved=True, by="ada", reason="seen", bundle="b" * 64, batches={QUERY: "7"})
+    )
+    job.gather("op2", AGAIN, look=Look.SOURCES, topics=now)
+    state = job.installation.journal(JOB, "test").state()
+    if now == NEWER:
+        with pytest.raises(OperationRefused, match=r"^the approval is void: topic sales was deleted and created again"):
+            check_drift(job.installation, state, state.operations["op2"])
+    else:
+        check_drift(job.installation, state, state.operations["op2"])
+
+
+def back(job: Registered, request: DeployRequest, now: dict[str, str]) -> tuple[QueryTransition | None, str]:
+    """The transition of a release that cannot resume; ``now``: Kafka topic -> its id."""
+    state = job.installation.journal(JOB, "test").state()
+    manifests = stored_manifests(job.installation, state, "r0001")
+    changed = Finding(rule="grouping-keys-changed", severity=Severity.BREAKING, where="q", evidence="a -> b")
+    judged = QueryAssessment(verdict=Verdict.SWITCH, findings=(changed,))
+    assessment = Assessment(verdict=Verdict.SWITCH, queries={QUERY: judged})
+    ways, refusal = find_transitions(
+        job.installation, state, request, "r0001", manifests, manifests, assessment, assessment, topics={QUERY: now}
+    )
+    return ways.get(QUERY), refusal
+
+
+def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job: Registered) -> None:
+    """Its driver would refuse after the current one was stopped. Negative control: the topic is still the same."""
+    job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0001"}))
+    job.record(ReleasePromoted(operation="op", release="r0001", instance="op-candidate"))
+    job.record(job.version("v0002"))
+    job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
+    request = DeployRequest(job=JOB, release="r0001", rollback=True)
+    for now in (OLD, {}):
+        way, _ = back(job, request, now)
+        assert way is not None
+        assert (way.way, way.version) == (Transition.RETURN, "v0001")
+    way, refusal = back(job, request, NEW)
+    assert way is None
+    assert refusal.endswith(
+        "; topic sales was deleted and created again since v0001, so its offsets do not belong to the present records"
+        " (to continue in the present topic, deploy this release instead of rolling back to it)"
+    )
+
+
+def test_a_rollback_does_not_restore_a_snapshot_of_an_earlier_topic(job: Registered) -> None:
+    """Negative control: the topic is still the same."""
+    snapshot = job.take()
+    request = DeployRequest(job=JOB, release="r0001", rollback=True)
+    way, _ = back(job, request, OLD)
+    assert way is not None
+    assert (way.way, way.snapshot) == (Transition.RESTORE, snapshot)
+    way, refusal = back(job, request, NEW)
+    assert way is None
+    assert "topic sales was deleted and created again since batch 7" in refusal
+
+
+def test_a_recovery_restores_only_into_topics_that_a_person_is_asked_about(job: Registered) -> None:
+    """The check names the topic that was created again since the newest claim. An earlier one it does not name."""
+    recover = Recovery(action=RecoveryAction.RESTORE, snapshots={QUERY: job.take()}, accepted_by="ada")
+    request = DeployRequest(job=JOB, release="r0001", recover=recover)
+    way, _ = back(job, request, NEW)
+    assert way is not None
+    assert way.way is Transition.RESTORE
+    job.record(replace(job.epoch("v0001", 3), topics=NEW, committed=7))
+    way, refusal = back(job, request, NEW)
+    assert way is None
+    assert "topic sales was deleted and created again since batch 7" in refusal
+
+
+def test_a_topic_without_an_id_is_not_approved(job: Registered) -> None:
+    """The brokers reported the topic, and then no ids: an approval would be for any topic."""
+    deploy(job)
+    job.gather("op2", AGAIN, look=Look.SOURCES)
+    assert assess(job).refusal == (f"query {QUERY}: the brokers did not report the ids of its topics (deploy again)")
+
+
+def test_a_rollback_that_leaves_the_topic_asks_nobody(job: Registered) -> None:
+    """It returns to a version that has read the present topic. A handoff of the same change asks."""
+    judged = QueryAssessment(verdict=Verdict.BACKUP, findings=(AGAIN,))
+    forward = Assessment(verdict=Verdict.BACKUP, queries={QUERY: judged})
+    for way, rollback, asks in (
+        (Transition.RETURN, True, False),
+        (Transition.HANDOFF, False, True),
+        (Transition.RESTORE, False, True),
+    ):
+        request = DeployRequest(job=JOB, release="r0001", rollback=rollback)
+        asked = NEW if assessing._has_other_topics(forward, QUERY) else None
+        assert assessing._with_losses(QueryTransition(way=way), None, asked, request).other_topics is asks
+
+
+def test_an_order_names_the_approved_topics(job: Registered) -> None:
+    """A query without recorded ids is named, too: its order has none."""
+    control = Control(job.installation.store, JOB, "op-candidate")
+    sent = control.send(CommandKind.GO, "op2", {QUERY: "v0001"}, other_topics={QUERY: NEW, "older": {}})
+    assert (sent.other_topics, sent.approved_topics) == ((QUERY, "older"), {QUERY: NEW})
+    assert control.commands(0)[-1] == sent

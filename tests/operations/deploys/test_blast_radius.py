@@ -1,0 +1,123 @@
+"""What going back to the release before would write again, counted while the new one serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import (
+    Assessed,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+    Role,
+    StepDone,
+)
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.blast_radius import told_going_back
+from streamkeeper.operations.jobs.operation_record import read_operation
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+FORWARD = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001")
+
+
+def deployed(
+    job: Registered, way: QueryTransition, *, snapshot: str = "", outcome: Outcome = Outcome.SUCCEEDED
+) -> None:
+    """A second release took over after batch 7; ``snapshot``: of that batch."""
+    state = job.installation.journal(JOB, "test").state()
+    release = state.releases["r0001"]
+    content = replace(release.content, bundle="c" * 64)
+    records: tuple[Record, ...] = (
+        ReleaseRegistered(release=replace(release, number=2, content=content)),
+        ReleaseDescribed(release="r0002", manifests=state.described["r0001"]),
+        OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),
+        StepDone(operation="op2", step="bundle", result={"release": "r0002"}),
+        Assessed(
+            operation="op2",
+            verdict=Verdict.RESUME,
+            reverse=Verdict.BACKUP,
+            sentence="RESUME",
+            report="",
+            transitions={QUERY: way},
+        ),
+        InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE),
+        StepDone(operation="op2", step="prove-dead", result={QUERY: "7"}),
+        InstanceAppointed(operation="op2", instance="op2-candidate", versions={QUERY: way.version}),
+        StepDone(operation="op2", step="boundary", result={QUERY: snapshot or "failed: no room"}),
+        ReleasePromoted(operation="op2", release="r0002", instance="op2-candidate"),
+        OperationFinished(operation="op2", outcome=outcome, sentence="r0002 serves"),
+    )
+    for record in records:
+        job.record(record)
+
+
+def told(job: Registered) -> dict[str, str]:
+    return told_going_back(job.installation, read_operation(job.installation, JOB, "op2"))
+
+
+def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> None:
+    """The batches since the cutover, and what the output holds beyond them; nothing is started to know that."""
+    job = Registered(tmp_path)
+    deployed(job, replace(FORWARD, back=Transition.RESTORE), snapshot=job.take())
+    job.write_table(7)
+    assert "no rows are written again" in told(job)[QUERY]
+    job.commit(8)
+    job.commit(9)
+    job.write_table(10)
+    assert "2 batches" in told(job)[QUERY]
+    assert "contains batch 10, but only batch 9 is committed" in told(job)[QUERY]
+    assert "each row replaces the one with its key" in told(job)[QUERY]
+
+
+def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path: Path) -> None:
+    """It would go on without them; those that cannot be looked for are named too."""
+    job = Registered(tmp_path)
+    deployed(job, replace(FORWARD, back=Transition.RESTORE), snapshot=job.take())
+    job.commit(8)
+    assert "(1 file) to be read and written again; 1 of 1 of these files are missing, such as /in/" in told(job)[QUERY]
+    log = job.directory / "sources" / "0" / "8"
+    log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
+    assert "1 of 1 of these files are not checked, such as gs://bucket/in/f8.json" in told(job)[QUERY]
+
+
+@pytest.mark.parametrize(
+    ("way", "sentence"),
+    [
+        (replace(FORWARD, back=Transition.RESUME), "r0001 resumes from the last commit of the new release"),
+        (
+            replace(FORWARD, no_way_back="its output would get batches twice"),
+            "rollback is NOT possible (its output would get",
+        ),
+        (replace(FORWARD, back=Transition.RESTORE), "there is no snapshot of its last batch before the cutover"),
+    ],
+    ids=["forward", "none", "no snapshot"],
+)
+def test_what_costs_nothing_and_what_cannot_be_is_said(tmp_path: Path, way: QueryTransition, sentence: str) -> None:
+    """By the way back that was assessed."""
+    job = Registered(tmp_path)
+    deployed(job, way)
+    assert sentence in told(job)[QUERY]
+
+
+def test_only_the_release_that_serves_is_gone_back_from(tmp_path: Path) -> None:
+    """A release that did not come to serve, and one that another has followed since, are nobody's to go back from."""
+    job = Registered(tmp_path)
+    deployed(job, replace(FORWARD, back=Transition.RESUME))
+    assert told(job)
+    job.record(ReleasePromoted(operation="op3", release="r0001", instance="op-candidate"))
+    assert told(job) == {}
+    fell = Registered(tmp_path / "fell")
+    deployed(fell, replace(FORWARD, back=Transition.RESUME), outcome=Outcome.FELL_BACK)
+    assert told(fell) == {}
+    assert told_going_back(fell.installation, read_operation(fell.installation, JOB, "op")) == {}

@@ -1,0 +1,287 @@
+"""A driver that nobody can look at: what a person's word about its death does, and what it is refused for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamkeeper.errors import InvalidInput, KeyExists, NotFound, OperationRefused, StreamkeeperError
+from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import InstancePlanned, OperationStarted, Role
+from streamkeeper.model.records.snapshot import DrillResult
+from streamkeeper.model.requests.recovery import Cause, RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.watch.health import Severity
+from streamkeeper.operations.deploys import deaths
+from streamkeeper.operations.deploys.admission import admit
+from streamkeeper.operations.deploys.deaths import give_up, make_unclaimable, snapshot_fork, state_death
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.deploys.starting import open_start
+from streamkeeper.operations.deploys.version_acts import VersionActs
+from streamkeeper.operations.fleet.watching import PassReport, Watch, run_pass
+from streamkeeper.operations.jobs.overview import observe
+from streamkeeper.operations.recovery.diagnosing import diagnose_job
+from streamkeeper.registry.control import Control
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+DRIVER, REASON = "op-candidate", "its node was scrapped"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    job = Registered(tmp_path)
+    job.runner.life = Life.UNKNOWN
+    return job
+
+
+def say(job: Registered, *, by: str = "cli:ada", accept: bool = True, instance: str = DRIVER) -> list[str]:
+    return state_death(job.installation, JOB, instance, by=by, reason=REASON, accept=accept)
+
+
+def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
+    """By whom and why, never as a proof; what owned the checkpoints owns them no more, and a recovery goes on."""
+    assert diagnose_job(job.installation, JOB).cause is Cause.DRIVER_UNREACHABLE
+    risks = say(job)
+    assert any("Other drivers may continue only in a copy of these checkpoints" in line for line in risks)
+    state = job.installation.journal(JOB, "test").state()
+    assert state.instances[DRIVER].proof == f"stated by cli:ada, not proven: {REASON}"
+    assert state.instances[DRIVER].stated_by == "cli:ada"
+    assert state.owners == []
+    assert observe(job.installation, state, DRIVER).life is Life.DEAD
+    assert diagnose_job(job.installation, JOB).cause is Cause.OWNER_UNPROVEN
+
+
+def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> None:
+    """Neither a restart, a start, a deploy nor an appointment; a restore does, in a copy. Negative control: with the
+    same end proven, a restart is possible."""
+    before = diagnose_job(job.installation, JOB)
+    job.runner.life = Life.DEAD
+    assert options_of(job)[RecoveryAction.RESTART] == ""
+    job.runner.life = Life.UNKNOWN
+    say(job)
+    assert "may still write there: its termination was stated, not proven" in options_of(job)[RecoveryAction.RESTART]
+    assert options_of(job)[RecoveryAction.RESTORE] == "query totals: there is no snapshot of the query"
+    job.take()
+    assert options_of(job)[RecoveryAction.RESTORE] == ""
+    assert before.cause is not Cause.OWNER_UNPROVEN
+    refused = "op-candidate may still write to checkpoint v0001 of sales/totals: .*--action restore"
+    with pytest.raises(OperationRefused, match=refused):
+        open_start(job.installation, JOB, requested_by="ada", reason="again", operation="again")
+    state = job.installation.journal(JOB, "test").state()
+    with pytest.raises(OperationRefused, match=refused):
+        admit(job.installation, state, DeployRequest(job=JOB, release="r0001"))
+    job.record(OperationStarted(operation="late", request=DeployRequest(job=JOB), steps=()))
+    job.record(InstancePlanned(operation="late", instance="late-candidate", release="r0001", role=Role.CANDIDATE))
+    acts = VersionActs(job.installation, job.installation.journal(JOB, "test"), JOB, "late")
+    with pytest.raises(OperationRefused, match=refused):
+        acts.appoint("late-candidate", {})
+    acts.appoint("late-candidate", {QUERY: "v0002"})
+    assert job.installation.journal(JOB, "test").state().appointed == "late-candidate"
+
+
+def options_of(job: Registered) -> dict[RecoveryAction, str]:
+    """Action -> why it is not possible, empty where it is."""
+    return {option.action: option.why_not for option in diagnose_job(job.installation, JOB).options}
+
+
+def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -> None:
+    """One person asks and states it: a second one who answers does not exist; the list of approvers still counts."""
+    job = Registered(tmp_path)
+    settings = msgspec.structs.replace(job.installation.settings, four_eyes=True, approvers=("cli:ada",))
+    site = job.installation.__class__(settings=settings, store=job.installation.store, runner=job.runner)
+    job.runner.life = Life.UNKNOWN
+    with pytest.raises(OperationRefused, match="mallory is not among the approvers"):
+        state_death(site, JOB, DRIVER, by="cli:mallory", reason=REASON, accept=True)
+    state_death(site, JOB, DRIVER, by="cli:ada", reason=REASON, accept=True)
+    assert site.journal(JOB, "test").state().instances[DRIVER].stated_by == "cli:ada"
+
+
+def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:
+    """What it risks is said: of a table that it is refused, of a function that nothing keeps it from writing."""
+    before = job.installation.journal(JOB, "test").state().number
+    told = "refuses the driver's writes once its successor has taken over"
+    assert any(told in line for line in say(job, accept=False))
+    assert job.installation.journal(JOB, "test").state().number == before
+
+
+def test_the_risk_of_an_output_without_a_fence_is_named(tmp_path: Path) -> None:
+    """Nothing keeps a function from writing beside its successor."""
+    job = Registered(tmp_path, sink="foreach")
+    job.runner.life = Life.UNKNOWN
+    assert any("cannot refuse the driver's writes" in line for line in say(job, accept=False))
+
+
+@pytest.mark.parametrize(
+    ("life", "told"),
+    [
+        (Life.ALIVE, "op-candidate is running.*streamkeeper stop sales"),
+        (
+            Life.DEAD,
+            "termination of op-candidate needs no statement, because it can be proven here.*streamkeeper recover sales",
+        ),
+        (Life.ABSENT, "the termination of op-candidate needs no statement, because it can be proven here"),
+    ],
+)
+def test_what_can_be_known_is_not_stated(job: Registered, life: Life, told: str) -> None:
+    """Only where nobody can look; with the way that there is instead."""
+    job.runner.life = life
+    with pytest.raises(OperationRefused, match=told):
+        say(job)
+    assert not job.installation.journal(JOB, "test").state().instances[DRIVER].ended
+
+
+def test_a_word_counts_once_and_by_whom_it_may_be_given(tmp_path: Path) -> None:
+    """Said twice it is told; who may not answer what operations ask may not say this, either."""
+    job = Registered(tmp_path, approvers=("cli:ada",))
+    job.runner.life = Life.UNKNOWN
+    with pytest.raises(OperationRefused, match="cli:mallory is not among the approvers"):
+        say(job, by="cli:mallory")
+    say(job)
+    with pytest.raises(OperationRefused, match="is already recorded: stated by cli:ada"):
+        say(job)
+
+
+@pytest.mark.parametrize(("instance", "kind"), [("nobody", NotFound), ("../../x", InvalidInput)])
+def test_an_instance_that_is_not_one_is_refused(job: Registered, instance: str, kind: type[StreamkeeperError]) -> None:
+    """Unknown to the journal, or no name at all."""
+    with pytest.raises(kind):
+        say(job, instance=instance)
+
+
+@pytest.mark.parametrize(
+    ("life", "told"),
+    [
+        (Life.ABSENT, "never started: its store is older"),
+        (Life.DEAD, "given up: its store is older; "),
+        (Life.UNKNOWN, "given up: its store is older; it was killed, and its end was not seen: "),
+    ],
+)
+def test_an_instance_is_given_up_only_after_a_look(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, life: Life, told: str
+) -> None:
+    """What has run was not *never started*. It owns nothing, so that an end that nobody sees holds nothing up."""
+    monkeypatch.setattr(deaths, "_KILLED_WITHIN_S", 0.0)
+    killed: list[str] = []
+    monkeypatch.setattr(job.runner, "kill", lambda _, instance: killed.append(instance))
+    job.runner.life = life
+    assert give_up(job.installation, JOB, DRIVER, "its store is older").startswith(told)
+    assert killed == [DRIVER]
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+def test_what_counts_as_never_started_can_start_no_more(job: Registered, claimed: bool) -> None:
+    """Two callers carry on one operation: one sees no process of an instance, and the other one starts it."""
+    record = ProcessRecord(instance="op2-candidate", generation=1, machine="m", host="h", pid=7, started=1)
+    control = Control(job.installation.store, JOB, "op2-candidate")
+    if claimed:
+        control.write_process(record)
+    assert make_unclaimable(job.installation, JOB, "op2-candidate") is not claimed
+    if not claimed:
+        with pytest.raises(KeyExists):
+            control.write_process(record)
+
+
+def test_a_reason_is_needed(job: Registered) -> None:
+    """Who reads the record later asks how it was known."""
+    with pytest.raises(InvalidInput, match="a stated termination needs a reason"):
+        state_death(job.installation, JOB, DRIVER, by="cli:ada", reason=" ", accept=True)
+
+
+def a_pass(job: Registered, *, now: float, acts: bool = False, **given: Any) -> PassReport:
+    """One pass of the watch at that time."""
+    return run_pass(Watch(installation=job.installation, acts=acts, now=lambda: now, **given))
+
+
+def rules_of(report: PassReport) -> dict[str, Severity]:
+    """Rule -> severity, of what a pass found."""
+    return {symptom.rule: symptom.severity for row in report.index.rows for symptom in row.symptoms}
+
+
+def test_a_driver_on_a_lost_node_pages_once_it_is_silent_for_longer_than_its_job_allows(job: Registered) -> None:
+    """Six hours of silence were one ticket. The page names both commands of the way out. Negative control: the same
+    silence without the rule is a ticket for ever."""
+    job.report(7)
+    assert rules_of(a_pass(job, now=1000.0))["driver-unknown"] is Severity.TICKET
+    assert rules_of(a_pass(job, now=1599.0))["driver-unknown"] is Severity.TICKET
+    paged = a_pass(job, now=1600.0)
+    assert rules_of(paged) == {**rules_of(paged), "driver-lost": Severity.PAGE}
+    assert paged.index.rows[0].worst is Severity.PAGE
+    action = next(symptom.action for symptom in paged.index.rows[0].symptoms if symptom.rule == "driver-lost")
+    assert f"streamkeeper state-dead {JOB} {DRIVER}" in action
+    assert f"streamkeeper recover {JOB} --action restore" in action
+    without = rules_of(a_pass(job, now=1600.0 + 6 * 3600, but=frozenset({"driver-lost"})))
+    assert (without["driver-unknown"], Severity.PAGE in without.values()) == (Severity.TICKET, False)
+
+
+def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: Registered) -> None:
+    """Every pass began a start that was refused, three times an hour for ever. Negative control: without the rule's
+    fact (the end is proven) the same pass starts the driver."""
+    say(job)
+    for moment in (1000.0, 1060.0, 1120.0):
+        found = a_pass(job, now=moment, acts=True)
+        assert not any("start" in line for line in found.lines if "owner-unproven" not in line), found.lines
+        assert rules_of(found)["owner-unproven"] is Severity.PAGE
+        assert "driver-dead" not in rules_of(found)
+    proven = Registered(job.directory.parents[3] / "other")
+    assert any("would start" in line for line in a_pass(proven, now=1000.0, acts=True, dry_run=True).lines)
+
+
+def test_a_directory_without_a_committed_batch_is_no_page_after_a_stated_termination(job: Registered) -> None:
+    """No data is at risk there, so the watch starts the driver."""
+    for folder in ("offsets", "commits", "sources", "state"):
+        shutil.rmtree(job.directory / folder)
+    say(job)
+    found = a_pass(job, now=1000.0, acts=True, dry_run=True)
+    assert rules_of(found) == {"driver-dead": Severity.PAGE}
+    assert any("would start" in line for line in found.lines), found.lines
+
+
+def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered) -> None:
+    """The snapshot is of the directory as the lost driver left it; before the statement there is nothing to copy."""
+    with pytest.raises(OperationRefused, match="no checkpoint of sales belongs to a driver"):
+        snapshot_fork(job.installation, JOB)
+    say(job)
+    (line,) = snapshot_fork(job.installation, JOB)
+    assert "s0001" in line
+    restore = diagnose_job(job.installation, JOB).option(RecoveryAction.RESTORE)
+    assert (restore.possible, restore.asks) == (True, False)
+
+
+def test_an_operation_takes_a_stated_end_for_an_end(job: Registered) -> None:
+    """Otherwise it would wait until its deadline for a candidate that nobody can observe."""
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()))
+    job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0001", role=Role.CANDIDATE))
+    deploy = Deploy.load(job.installation, JOB, "op2")
+    assert deploy._observe().of("op2-candidate").life is Life.UNKNOWN
+    say(job, instance="op2-candidate")
+    assert deploy._observe().of("op2-candidate").life is Life.DEAD
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_the_copy_is_restored_also_if_an_older_snapshot_has_passed_a_drill(job: Registered, damaged: bool) -> None:
+    """The older one would replay a batch. Negative control: of a damaged checkpoint, the drilled snapshot is taken."""
+    job.take()
+    job.catalogue.note_drill(1, DrillResult(id="d1", ok=True, message="batch 8 ran", at="2026-01-01"))
+    job.commit(8)
+    job.write_table(8)
+    say(job)
+    snapshot_fork(job.installation, JOB)
+    if damaged:
+        (job.directory / "offsets/8").write_text("")
+    assert diagnose_job(job.installation, JOB).option(RecoveryAction.RESTORE).snapshots == {
+        QUERY: "s0001" if damaged else "s0002"
+    }
+
+
+def test_a_fork_whose_directory_went_with_the_machine_is_named(job: Registered) -> None:
+    """The older snapshot is what a restore uses then."""
+    job.take()
+    say(job)
+    shutil.rmtree(job.directory)
+    (line,) = snapshot_fork(job.installation, JOB)
+    assert "a restore uses the newest existing snapshot, because none could be taken now" in line

@@ -1,0 +1,252 @@
+"""A deploy as far as it comes without a driver: what is refused before anything is started."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused, StreamkeeperError, TemporaryError
+from streamkeeper.lifecycle.actions import Assess, Decision, FallBack, Launch
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.records.journal import (
+    Assessed,
+    FallBackDecided,
+    InstanceAppointed,
+    InstanceEnded,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleaseDescribed,
+    ReleaseRegistered,
+    Role,
+    StepBegun,
+)
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import Bundled, step_done
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys import deploy as deploying
+from streamkeeper.operations.deploys import deploy_acts
+from streamkeeper.operations.deploys.assessing import assess_candidate
+from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, Progress, ProgressKind
+from streamkeeper.operations.deploys.deploy_acts import DeployActs
+from streamkeeper.operations.jobs.registered import stored_manifests
+from streamkeeper.registry.objects import put_object
+from tests.compatibility.manifests import STATEFUL
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that serves; the test's own runner starts nothing."""
+    return Registered(tmp_path)
+
+
+def deploy(job: Registered, operation: str = "op2", **request: object) -> Progress:
+    """Advance a deploy as far as it goes by itself."""
+    opened = Deploy.open(job.installation, operation, DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
+    return opened.run(Step.FALL_BACK)
+
+
+def with_release(job: Registered, conf: dict[str, str]) -> str:
+    """A second release with this conf, registered as an older Streamkeeper would have."""
+    first = job.installation.journal(JOB, "test").state().releases["r0001"]
+    second = replace(first, number=2, content=replace(first.content, conf=conf))
+    job.record(ReleaseRegistered(release=second))
+    return second.name
+
+
+def test_an_old_release_whose_executors_run_elsewhere_is_refused(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conf that was let through before is not let through by naming its release; without that look it is started."""
+    name = with_release(job, {"spark.master": "yarn"})
+    ended = deploy(job, release=name)
+    assert ended.outcome is Outcome.REFUSED
+    assert "conf spark.master=yarn cannot be set" in ended.sentence
+    monkeypatch.setattr(deploy_acts, "check_release_conf", lambda conf, allowed: None)
+    assert "spark.master" not in deploy(job, "op3", release=name).sentence
+    done = job.installation.journal(JOB, "test").state().operations
+    assert done["op3"].has_done(Step.BUNDLE)
+    assert not done["op2"].has_done(Step.BUNDLE)
+
+
+def test_an_operations_id_that_comes_with_another_request_is_refused(job: Registered) -> None:
+    """It would be given the old outcome; the same request by somebody else is the same, and carries on."""
+    asked = DeployRequest(job=JOB, release="r0001", reason="first", requested_by="ada")
+    Deploy.open(job.installation, "op2", asked)
+    assert Deploy.open(job.installation, "op2", replace(asked, requested_by="bob")).operation == "op2"
+    other = replace(asked, dry_run=True, params={"a": 1})
+    with pytest.raises(
+        OperationRefused, match=r"differs in dry_run, params\. That operation is open .*on_open=continue"
+    ):
+        Deploy.open(job.installation, "op2", other)
+    job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
+    for on_open in OnOpen:
+        with pytest.raises(OperationRefused, match="has ended: r0001 serves"):
+            Deploy.open(job.installation, "op2", replace(other, dry_run=False), on_open=on_open)
+    assert job.installation.journal(JOB, "test").state().open_operation is None
+
+
+def test_without_that_look_another_request_gets_the_old_outcome(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: somebody asks for a deploy and is told that it succeeded, and nothing was done."""
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001", dry_run=True))
+    job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
+    monkeypatch.setattr(deploying, "must_be_the_same", lambda *_: None)
+    assert deploy(job, "op2", params={"a": 1}).sentence == "r0001 serves"
+
+
+def test_an_operation_that_an_older_store_does_not_know_is_refused(job: Registered) -> None:
+    """As after an older copy was put back while its task was running: one line, and no trace."""
+    with pytest.raises(NotFound, match=f"job {JOB} has no operation op9"):
+        Deploy(job.installation, JOB, "op9").advance(Step.FALL_BACK)
+
+
+def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job: Registered) -> None:
+    """Its manifest tells, whatever its release's conf says."""
+    name = with_release(job, {})
+    changed = {"spark.sql.streaming.stateStore.providerClass": "org.apache.Other"}
+    manifest = replace(STATEFUL, query=QUERY, confs={**STATEFUL.confs, **changed})
+    digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
+    job.record(ReleaseDescribed(release=name, manifests={QUERY: digest}))
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release=name))
+    state = job.installation.journal(JOB, "test").state()
+    with pytest.raises(JobUnusable, match="code sets .*providerClass"):
+        assess_candidate(job.installation, state, state.operations["op2"], name)
+
+
+@pytest.mark.parametrize("on_open", [OnOpen.CONTINUE, OnOpen.ABORT])
+def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_open: OnOpen) -> None:
+    """It only looks: what is open is somebody's deploy."""
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
+    with pytest.raises(InvalidInput, match=f"a dry run cannot {on_open.value} an open operation"):
+        Deploy.open(job.installation, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True), on_open=on_open)
+    assert job.installation.journal(JOB, "test").state().open_operation.operation == "op2"
+
+
+def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors elsewhere would write its state to disks of their own; once it is gone they get the job's tasks."""
+    launched: list[LaunchSpec] = []
+    monkeypatch.setattr(job.runner, "launch", lambda spec, secrets: launched.append(spec))
+    job.set(master="spark://elsewhere:7077")
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+
+    def master_of(release: str, instance: str) -> str:
+        planned = InstancePlanned(operation="op2", instance=instance, release=release, role=Role.CANDIDATE)
+        job.record(planned)
+        acts = deploy_acts.DeployActs(job.installation, job.installation.journal(JOB, "test"), JOB, "op2")
+        action = Launch(instance, LaunchMode.STANDBY)
+        acts.carry_out(Decision(step=Step.STANDBY, action=action, reason="to see"))
+        return launched[-1].conf.get("spark.master", "")
+
+    assert master_of("r0001", "one") == "local[2]"
+    assert master_of(with_release(job, {"spark.master": "local[1]"}), "two") == "local[1]"
+    shutil.rmtree(job.directory)
+    assert master_of("r0001", "three") == ""
+
+
+def under_way(job: Registered, *more: Record, done: tuple[Step, ...] = ()) -> Deploy:
+    """A deploy of a second release, drained, with its candidate let go; ``done``: steps beside the first two."""
+    name = with_release(job, {})
+    shown = {
+        QUERY: put_object(job.installation.store, JOB, "manifests", to_json(replace(STATEFUL, query=QUERY)), ".json")
+    }
+    job.record(ReleaseDescribed(release=name, manifests=shown))
+    back = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESUME)
+    resume = Verdict.RESUME
+    for record in (
+        OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),
+        step_done("op2", Step.BUNDLE, Bundled(name)),
+        InstancePlanned(operation="op2", instance="op2-candidate", release=name, role=Role.CANDIDATE),
+        Assessed(operation="op2", verdict=resume, reverse=resume, sentence="", report="", transitions={QUERY: back}),
+        StepBegun(operation="op2", step=Step.DRAIN.tag),
+        InstanceEnded(operation="op2", instance="op-candidate", proof="gone", exit="drained"),
+        InstanceAppointed(operation="op2", instance="op2-candidate"),
+        *(step_done("op2", step) for step in done),
+        *more,
+    ):
+        job.record(record)
+    return Deploy.load(job.installation, JOB, "op2", on="op2-candidate: probation", waited_s=60)
+
+
+def never_starts(job: Registered, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError) -> list[str]:
+    """Whom the runner has barred: every start fails, and it sees the candidate alone."""
+    barred: list[str] = []
+    starts: list[str] = []
+
+    def launch(spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        starts.append(spec.instance)
+        assert len(starts) < 10, "it is tried again and again"
+        raise error
+
+    def observe(_: str, instance: str) -> Liveness:
+        life = Life.ALIVE if instance == "op2-candidate" else Life.ABSENT
+        return Liveness(life=life, why=life.value)
+
+    monkeypatch.setattr(job.runner, "launch", launch)
+    monkeypatch.setattr(job.runner, "observe", observe)
+    monkeypatch.setattr(job.runner, "kill", lambda _, instance: barred.append(instance))
+    return barred
+
+
+REFUSED = FallBack(Outcome.REFUSED)
+GONE = InvalidInput("the driver's program /env/python cannot be run")
+
+
+def test_an_old_release_that_can_be_started_no_more_ends_the_operation(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its environment is gone: that is told, and not tried for ever. Negative control: it would be."""
+    ended = InstanceEnded(operation="op2", instance="op2-candidate", proof="gone", exit="failed")
+    opened = under_way(job, ended, FallBackDecided(operation="op2", reason="it broke"))
+    with monkeypatch.context() as without:
+        never_starts(job, without, GONE)
+        without.setattr(Deploy, "_instead", lambda self, decision, error: replace(decision, action=REFUSED))
+        with pytest.raises(AssertionError, match="again and again"):
+            opened.run()
+    never_starts(job, monkeypatch, GONE)
+    told = opened.run()
+    assert told.outcome is Outcome.FAILED
+    assert f"r0001 could not be restarted: never started: {GONE}" in told.sentence
+
+
+@pytest.mark.parametrize("error", [GONE, TemporaryError("no process can be made")])
+def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError
+) -> None:
+    """The candidate goes on, and nothing can start the reserve any more. Negative control: its error would be ours."""
+    steps = (Step.STANDBY, Step.ASSESS, Step.DRAIN, Step.PROVE_DEAD, Step.GO, Step.FIRST_COMMIT, Step.SNAPSHOT)
+    opened = under_way(job, done=steps)
+    with monkeypatch.context() as without:
+        never_starts(job, without, TemporaryError("no process can be made"))
+        without.setattr(Deploy, "_starts_old_release", lambda self, action: False)
+        with pytest.raises(TemporaryError, match="no process can be made"):
+            opened.advance(Step.FALL_BACK)
+    barred = never_starts(job, monkeypatch, error)
+    assert opened.advance(Step.FALL_BACK).kind is ProgressKind.WAITING
+    assert barred == ["op2-fallback"]
+    state = opened.state
+    assert state.instances["op2-fallback"].proof == f"never started: {error}"
+    assert not state.operations["op2"].fall_back
+
+
+def test_a_record_that_an_older_store_lacks_is_named(job: Registered) -> None:
+    """A process that read a newer journal before goes on with records that are gone."""
+    acts = DeployActs(job.installation, job.installation.journal(JOB, "test"), JOB, "op9")
+    with pytest.raises(NotFound, match=f"job {JOB} has no operation op9"):
+        acts.carry_out(Decision(step=Step.ASSESS, action=Assess(), reason=""))
+    state = job.installation.journal(JOB, "test").state()
+    with pytest.raises(NotFound, match=f"job {JOB} records no description of r0009"):
+        stored_manifests(job.installation, state, "r0009")

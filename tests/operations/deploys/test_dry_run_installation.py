@@ -1,0 +1,71 @@
+"""Where a dry run of an unknown job takes place: gone afterwards, whatever happened in it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import StoreUnavailable
+from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import InstancePlanned, OperationStarted, Role
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.dry_run_installation import leaves_nothing, place_to_try_out
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.runners.local_process import LocalProcessRunner
+from tests.operations.registered_job import JOB, Registered
+
+SLEEPER = ("/bin/sh", "-c", "sleep 60", "driver")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """An installation with one job that serves."""
+    (tmp_path / "home").mkdir()
+    return Registered(tmp_path)
+
+
+def test_only_a_dry_run_of_an_unknown_job_is_tried_out(job: Registered) -> None:
+    """What is on record belongs to a job's history; a deploy is to be on record."""
+    assert leaves_nothing(job.installation, DeployRequest(job="orders", dry_run=True))
+    assert not leaves_nothing(job.installation, DeployRequest(job="orders"))
+    assert not leaves_nothing(job.installation, DeployRequest(job=JOB, dry_run=True))
+
+
+def start_and_interrupt(place: Installation) -> None:
+    """Let something run there, and press Ctrl-C once it does."""
+    started = OperationStarted(operation="op", request=DeployRequest(job="orders", dry_run=True), steps=())
+    planned = InstancePlanned(operation="op", instance="op-describer", release="r0001", role=Role.DESCRIBER)
+    for record in (started, planned):
+        place.journal("orders", "test").append(lambda _, record=record: record)
+    spec = LaunchSpec(
+        instance="op-describer", job="orders", release="r0001", mode=LaunchMode.DESCRIBE, bundle="b",
+        entry="orders.py", params={}, conf={}, checkpoints="",
+    )  # fmt: skip
+    place.runner.launch(spec, {})
+    until = time.monotonic() + 20
+    while place.runner.observe("orders", "op-describer").life is not Life.ALIVE:
+        assert time.monotonic() < until
+    raise KeyboardInterrupt
+
+
+def test_nothing_is_left_of_one_that_was_cut_off(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No key in the store, no folder in the home, and no process of what was started there."""
+    before = sorted(job.installation.store.list("")), sorted(Path(job.installation.settings.home).rglob("*"))
+    monkeypatch.setitem(LocalProcessRunner.__init__.__kwdefaults__, "driver", SLEEPER)
+    places = []
+
+    def interrupted() -> None:
+        with place_to_try_out(job.installation, "op", "orders") as place:
+            places.append(place)
+            start_and_interrupt(place)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    # What lives is seen without asking the store, which is gone.
+    with pytest.raises(StoreUnavailable):
+        places[0].runner.observe("orders", "op-describer")
+    (Path(job.installation.settings.home) / "scratch").rmdir()
+    assert before == (sorted(job.installation.store.list("")), sorted(Path(job.installation.settings.home).rglob("*")))

@@ -1,0 +1,114 @@
+"""One dual run at a time: who has to wait for whom, and for how long that holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.records.journal import (
+    Assessed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    Role,
+    ShadowAppointed,
+    StepDone,
+)
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.settings.settings import Settings
+from streamkeeper.operations.deploys.dual_runs import dual_run_before
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.registry.journal import Journal
+from streamkeeper.stores.local import LocalStore
+from tests.operations.registered_job import RestingRunner
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Installation:
+    settings = Settings(
+        store=str(tmp_path), checkpoints=str(tmp_path / "cp"), jobs=str(tmp_path / "jobs"), home=str(tmp_path / "home")
+    )
+    return Installation(settings=settings, store=LocalStore(tmp_path / "store"), runner=RestingRunner())
+
+
+def record(site: Installation, job: str, *records: Record) -> None:
+    for each in records:
+        Journal(site.store, job, writer="test").append(lambda _, each=each: each)
+
+
+def rebuild(site: Installation, job: str, *, way: Transition = Transition.REBUILD) -> None:
+    """An assessed operation ``op-<job>`` that goes this way."""
+    operation = f"op-{job}"
+    record(
+        site,
+        job,
+        OperationStarted(operation=operation, request=DeployRequest(job=job), steps=()),
+        InstancePlanned(operation=operation, instance=f"{operation}-candidate", release="r0002", role=Role.CANDIDATE),
+        Assessed(
+            operation=operation,
+            verdict=Verdict.SWITCH,
+            reverse=Verdict.SWITCH,
+            sentence="",
+            report="",
+            transitions={"q": QueryTransition(way=way)},
+        ),
+    )
+
+
+def begin(site: Installation, job: str) -> None:
+    record(site, job, ShadowAppointed(operation=f"op-{job}", instance=f"op-{job}-candidate"))
+
+
+def before(site: Installation, job: str) -> str:
+    found = dual_run_before(site, job, f"op-{job}")
+    return found.sentence if found is not None else ""
+
+
+def test_a_second_dual_run_waits_for_the_first_and_names_it(site: Installation) -> None:
+    """Job and operation of the other are told; the first itself waits for nobody."""
+    for job in ("first", "second"):
+        rebuild(site, job)
+    assert before(site, "second") == ""
+    begin(site, "first")
+    assert before(site, "second") == "job first is in a dual run (operation op-first)"
+    assert before(site, "first") == ""
+
+
+def test_it_may_begin_once_the_first_was_cut_over_or_is_over(site: Installation) -> None:
+    """When the new driver goes, the old one has ended: two run no longer."""
+    for job in ("cut", "aborted", "second"):
+        rebuild(site, job)
+    begin(site, "cut")
+    record(site, "cut", StepDone(operation="op-cut", step="go"))
+    begin(site, "aborted")
+    assert before(site, "second").startswith("job aborted")
+    record(site, "aborted", OperationFinished(operation="op-aborted", outcome=Outcome.ABORTED, sentence=""))
+    assert before(site, "second") == ""
+
+
+def test_whoever_runs_none_does_not_wait(site: Installation) -> None:
+    """A handoff beside another job's dual run goes on at once; so does a dual run that has begun itself."""
+    for job in ("first", "second"):
+        rebuild(site, job)
+        begin(site, job)
+    rebuild(site, "handed", way=Transition.HANDOFF)
+    assert [before(site, job) for job in ("first", "second", "handed")] == ["", "", ""]
+
+
+def test_one_that_waits_for_a_person_keeps_nobody_waiting(site: Installation) -> None:
+    """Both its drivers have caught up; whoever is asked may answer tomorrow."""
+    for job in ("first", "second"):
+        rebuild(site, job)
+    begin(site, "first")
+    for step in ("bundle", "standby", "assess", "shadow", "catch-up"):
+        record(site, "first", StepDone(operation="op-first", step=step))
+    assert before(site, "second").startswith("job first")
+    differs = {"q": OutputComparison(comparable=False, why="no moment")}
+    record(site, "first", StepDone(operation="op-first", step="compare", compared=differs))
+    assert before(site, "second") == ""

@@ -1,0 +1,88 @@
+"""Which Python a release is started in, by real launch records."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streamkeeper.model.manifests.release import Release
+from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.operations.deploys.interpreters import choose_interpreter
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.environments import read_environment
+from tests.operations.registered_job import JOB, Registered
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job whose release was made in another environment."""
+    return Registered(tmp_path)
+
+
+def launched(job: Registered, python: str) -> None:
+    """Let the release's driver have been started in this interpreter."""
+    spec = LaunchSpec(
+        instance="op-candidate",
+        job=JOB,
+        release="r0001",
+        mode=LaunchMode.STANDBY,
+        bundle="",
+        entry="sales.py",
+        params={},
+        conf={},
+        checkpoints="",
+        python=python,
+    )
+    Control(job.installation.store, JOB, "op-candidate").write_launch(spec)
+
+
+def chosen(job: Registered, **changes: object) -> str:
+    """For the release that served; ``changes``: of the job's state."""
+    state = msgspec.structs.replace(job.installation.journal(JOB, "test").state(), **changes)
+    return choose_interpreter(job.installation.store, state, state.releases["r0001"])
+
+
+def test_a_release_goes_again_in_the_interpreter_that_ran_it(job: Registered, tmp_path: Path) -> None:
+    """A rollback, a restart and the way back of a failed upgrade get the Spark that the release was checked under."""
+    other = tmp_path / "python"
+    other.touch(0o700)
+    launched(job, str(other))
+    assert chosen(job) == str(other)
+
+
+def test_an_interpreter_that_is_gone_is_not_asked_for(job: Registered, tmp_path: Path) -> None:
+    """The release is started in the present one, where the driver holds it against its description."""
+    launched(job, str(tmp_path / "gone"))
+    assert chosen(job) == sys.executable
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_launch_that_names_no_interpreter_binds_nobody(job: Registered, recorded: bool) -> None:
+    """Of before they were written down, and pruned ones."""
+    if recorded:
+        launched(job, "")
+    assert chosen(job) == sys.executable
+
+
+def test_a_release_that_was_never_described_runs_here(job: Registered, tmp_path: Path) -> None:
+    """One that CI has pushed was made in an environment that no driver runs in."""
+    other = tmp_path / "python"
+    other.touch(0o700)
+    launched(job, str(other))
+    assert chosen(job, described={}) == sys.executable
+
+
+def test_the_same_packages_in_another_place_are_the_same(job: Registered, tmp_path: Path) -> None:
+    """An environment that was made anew elsewhere is moved to by the next start."""
+    other = tmp_path / "python"
+    other.touch(0o700)
+    launched(job, str(other))
+    state: JobState = job.installation.journal(JOB, "test").state()
+    release = state.releases["r0001"]
+    content = msgspec.structs.replace(release.content, environment=read_environment())
+    here = Release(job=JOB, number=release.number, content=content)
+    assert choose_interpreter(job.installation.store, state, here) == sys.executable

@@ -1,0 +1,29 @@
+"""To which Kafka topics the offsets of a restored checkpoint version belong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.operations.recovery.restoring import restore_version
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+
+@pytest.mark.parametrize(("committed", "belongs"), [(7, "old"), (6, "new")])
+def test_a_restored_version_has_the_topics_of_its_snapshot(tmp_path: Path, committed: int, belongs: str) -> None:
+    """A person approved that the query goes on in a topic that was created again. The snapshot of batch 7 is older than
+    that, or the first one after it.
+    """
+    job = Registered(tmp_path)
+    job.record(replace(job.epoch("v0001", 2), topics={"sales": "old"}))
+    job.record(replace(job.epoch("v0001", 3), topics={"sales": "new"}, committed=committed))
+    job.report(committed=7)
+    job.take()
+    job.write_table(7)
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    state = job.installation.journal(JOB, "test").state()
+    assert state.current[QUERY] == "v0002"
+    assert state.offset_topics(QUERY, "v0001") == {"sales": "new"}
+    assert state.offset_topics(QUERY, "v0002") == {"sales": belongs}

@@ -1,0 +1,350 @@
+"""Stopping and starting a registered job: what is recorded, what is refused, and what is continued after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import NotFound, OperationOpen, OperationRefused
+from streamkeeper.model.protocol.control import (
+    CommandKind,
+    DriverExit,
+    DriverState,
+    DriverStatus,
+    LaunchSpec,
+    QueryStatus,
+)
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.records.journal import CheckpointVersionCreated, DesiredChanged, InstanceEnded, OperationStarted
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.deploy import OnOpen
+from streamkeeper.operations.deploys.starting import open_start
+from streamkeeper.operations.deploys.stopping import StopEnd, stop_job
+from streamkeeper.operations.jobs.overview import JobStatus, find_standing, job_overview
+from streamkeeper.operations.recovery.restoring import plan_restore
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.contract import Runner
+from streamkeeper.stores.local import LocalStore
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+ROOT = Path(__file__).resolve().parents[2]
+DRIVER = "op-candidate"
+CONTINUE = OnOpen.CONTINUE
+
+
+class ServedRunner(Runner):
+    """A driver that lives: it drains when it is told to and nudged, or, ``stubborn``, only ends when it is killed."""
+
+    def __init__(self, job: Registered, *, stubborn: bool = False, elsewhere: bool = False) -> None:
+        self.job, self.stubborn, self.elsewhere = job, stubborn, elsewhere
+        self.alive, self.killed = True, 0
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        raise AssertionError("nothing is to be started")
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        if self.elsewhere:
+            return Liveness(life=Life.UNKNOWN, why="it runs on far-away")
+        return Liveness(life=Life.ALIVE if self.alive else Life.DEAD, why="seen")
+
+    def notify(self, job: str, instance: str) -> None:
+        orders = Control(self.job.installation.store, JOB, instance).commands(0)
+        assert [each.kind for each in orders] == [CommandKind.DRAIN], "told once, and before it is nudged"
+        assert self.job.installation.journal(JOB, "test").state().stopped is not None, "recorded before it is told"
+        self.alive = self.stubborn
+
+    def kill(self, job: str, instance: str) -> None:
+        self.killed += 1
+        self.alive = False
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that was deployed once; its driver has ended."""
+    return Registered(tmp_path)
+
+
+def served(job: Registered, **traits: bool) -> ServedRunner:
+    """Let its driver live."""
+    runner = ServedRunner(job, **traits)
+    object.__setattr__(job.installation, "runner", runner)
+    return runner
+
+
+def stop(job: Registered, name: str = JOB, operation: str = "stop-1", drain_s: float = 0.2) -> StopEnd:
+    return stop_job(
+        job.installation, name, requested_by="ada", reason="maintenance", operation=operation, drain_s=drain_s
+    )
+
+
+def start(job: Registered, operation: str = "start-1", **given: object) -> object:
+    return open_start(job.installation, JOB, requested_by="bob", reason="done", operation=operation, **given)  # type: ignore[arg-type]
+
+
+def entries(job: Registered) -> list[object]:
+    return [each.record for each in job.installation.journal(JOB, "test").entries()]
+
+
+def test_a_stop_records_drains_and_proves(job: Registered) -> None:
+    """In this order; afterwards nothing owns the checkpoints, and the driver that was told was not killed."""
+    runner = served(job)
+    assert stop(job).sentence == f"job {JOB} is stopped: r0001 no longer runs"
+    wish, end = entries(job)[-2:]
+    assert isinstance(wish, DesiredChanged)
+    assert isinstance(end, InstanceEnded)
+    assert (wish.serve, end.instance, end.operation, runner.killed) == (False, DRIVER, "stop-1", 0)
+    state = job.installation.journal(JOB, "test").state()
+    assert (state.owners, state.wanted, state.serving_release) == ([], False, "r0001")
+
+
+def test_a_driver_that_does_not_drain_is_killed_past_the_deadline(job: Registered) -> None:
+    """As in a deploy."""
+    runner = served(job, stubborn=True)
+    stop(job)
+    assert runner.killed == 1
+    assert job.installation.journal(JOB, "test").state().owners == []
+
+
+def test_a_driver_elsewhere_is_told_and_never_taken_for_dead(job: Registered) -> None:
+    """It is on record as stopped; the way out names the machine's command. The next stop goes on with that."""
+    served(job, elsewhere=True)
+    with pytest.raises(OperationRefused, match=r"cannot be proven dead from here: .*far-away.*streamkeeper stop"):
+        stop(job)
+    state = job.installation.journal(JOB, "test").state()
+    assert (state.wanted, len(state.owners)) == (False, 1)
+    runner = served(job)
+    runner.alive = False
+    assert stop(job, operation="stop-2").already is False
+    assert job.installation.journal(JOB, "test").state().owners == []
+
+
+def test_twice_is_once(job: Registered) -> None:
+    """The second one says who did it; nothing is recorded for it."""
+    served(job)
+    stop(job)
+    before = entries(job)
+    again = stop(job, operation="stop-2")
+    assert again.already
+    assert again.sentence == f"job {JOB} is stopped, by ada: maintenance"
+    assert entries(job) == before
+
+
+def test_bad_input_is_refused_and_nothing_is_recorded(job: Registered) -> None:
+    """An unknown job, one that never served, and one with an open operation, which is named with the way out."""
+    with pytest.raises(NotFound, match="job nope is not known"):
+        stop(job, "nope")
+    created = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="x", state_format="x")
+    job.installation.journal("pushed", "test").append(lambda _: created)
+    with pytest.raises(OperationRefused, match="job pushed never had a current release: there is no driver to stop"):
+        stop(job, "pushed")
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    before = entries(job)
+    with pytest.raises(OperationOpen, match="open operation op2 .*on_open=abort"):
+        stop(job)
+    assert entries(job) == before
+
+
+def test_a_deploy_that_is_opened_meanwhile_is_left_to_decide(job: Registered) -> None:
+    """The stop touches nothing of its candidate."""
+
+    class Deployed(ServedRunner):
+        def notify(self, job: str, instance: str) -> None:
+            self.job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+
+    object.__setattr__(job.installation, "runner", Deployed(job))
+    with pytest.raises(OperationRefused, match="operation op2 was started later"):
+        stop(job)
+
+
+POINTS = (
+    "stop.record.before",
+    "record.desired-changed.after",
+    "stop.send.before",
+    "command.drain.after",
+    "stop.send.after",
+    "stop.recordend.before",
+    "record.instance-ended.after",
+)
+STOPPER = """
+import sys
+from pathlib import Path
+from tests.operations.deploys.test_stopping import reopened, stop
+stop(reopened(Path(sys.argv[1])), operation=sys.argv[2])
+"""
+
+
+def reopened(root: Path) -> Registered:
+    """The same job in another process; its driver lives until it was told to drain."""
+    job = Registered(root / "unused")
+    object.__setattr__(job.installation, "store", LocalStore(root / "store"))
+    runner = served(job)
+    runner.alive = not Control(job.installation.store, JOB, DRIVER).commands(0)
+    return job
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_stop_that_is_killed_is_continued_by_the_next_one(job: Registered, tmp_path: Path, point: str) -> None:
+    """At every point: afterwards one wish, one order and one end are on record."""
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    words = [sys.executable, "-c", STOPPER, str(tmp_path)]
+    killed = subprocess.run(
+        [*words, "stop-1"], env={**environ, "STREAMKEEPER_CRASH": point}, cwd=ROOT, capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-2000:]
+    again = subprocess.run([*words, "stop-2"], env=environ, cwd=ROOT, capture_output=True, check=False)
+    assert again.returncode == 0, again.stderr.decode()[-2000:]
+    found = entries(job)
+    assert sum(isinstance(each, DesiredChanged) for each in found) == 1
+    assert sum(isinstance(each, InstanceEnded) for each in found) == 1
+    assert len(Control(job.installation.store, JOB, DRIVER).commands(0)) == 1
+    assert job.installation.journal(JOB, "test").state().owners == []
+
+
+STARTER = """
+import sys
+from pathlib import Path
+from tests.operations.deploys.test_stopping import CONTINUE, reopened, start
+job = reopened(Path(sys.argv[1]))
+job.installation.runner.alive = False
+start(job, sys.argv[2], on_open=CONTINUE)
+"""
+START_POINTS = (
+    "start.record.before",
+    "record.desired-changed.after",
+    "start.record.after",
+    "record.operation-started.before",
+    "record.operation-started.after",
+)
+
+
+@pytest.mark.parametrize("point", START_POINTS)
+def test_a_start_that_is_killed_is_continued_by_the_next_one(job: Registered, tmp_path: Path, point: str) -> None:
+    """At every point before its operation takes over: one wish and one operation, whoever asks again."""
+    stop(job)
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    words = [sys.executable, "-c", STARTER, str(tmp_path)]
+    killed = subprocess.run(
+        [*words, "start-1"], env={**environ, "STREAMKEEPER_CRASH": point}, cwd=ROOT, capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-2000:]
+    again = subprocess.run([*words, "start-2"], env=environ, cwd=ROOT, capture_output=True, check=False)
+    assert again.returncode == 0, again.stderr.decode()[-2000:]
+    found = entries(job)
+    assert sum(isinstance(each, DesiredChanged) and each.serve for each in found) == 1
+    assert sum(isinstance(each, OperationStarted) and each.request.start for each in found) == 1
+
+
+def test_a_start_is_a_deploy_of_what_served_last(job: Registered) -> None:
+    """It resumes, tries nothing new, and the wish is on record before it; the same id again is the same start."""
+    stop(job)
+    deploy = start(job)
+    state = job.installation.journal(JOB, "test").state()
+    operation = state.operations["start-1"].request
+    assert (operation.release, operation.strategy.value, operation.probation_batches) == ("r0001", "resume", 0)
+    assert state.wanted
+    wish, opened = entries(job)[-2:]
+    assert isinstance(wish, DesiredChanged)
+    assert isinstance(opened, OperationStarted)
+    assert start(job).operation == deploy.operation == "start-1"  # type: ignore[attr-defined]
+
+
+def test_a_job_that_serves_is_not_started(job: Registered) -> None:
+    """Unless its driver was told to end, or has: then the processes that are left are on their way out."""
+    served(job)
+    assert start(job) is None
+    Control(job.installation.store, JOB, DRIVER).send(CommandKind.DRAIN, "op")
+    assert start(job) is not None
+
+
+def test_a_start_is_refused_where_it_could_not_be_safe(job: Registered) -> None:
+    """Open operations, drivers that nobody can see, jobs that never served; each with its way out."""
+    served(job, elsewhere=True)
+    with pytest.raises(OperationRefused, match=r"cannot be observed from here: it runs on far-away"):
+        start(job)
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    with pytest.raises(OperationOpen, match="op2"):
+        start(job)
+
+
+def test_nobody_but_a_person_starts_a_stopped_job(job: Registered) -> None:
+    """The watch asks with ``unless_stopped``; negative control: what is wanted and dead it may start."""
+    stop(job)
+    before = entries(job)
+    with pytest.raises(OperationRefused, match="was stopped by ada"):
+        start(job, unless_stopped=True)
+    assert entries(job) == before
+    job.record(DesiredChanged(serve=True, requested_by="ada", reason=""))
+    assert start(job, unless_stopped=True) is not None
+
+
+def test_a_job_that_read_all_there_was_is_started_again(job: Registered) -> None:
+    """An availableNow job has its last word on record: it does not serve."""
+    Control(job.installation.store, JOB, DRIVER).write_exit(
+        DriverExit(instance=DRIVER, state=DriverState.FINISHED, code=3)
+    )
+    assert start(job) is not None
+
+
+def test_a_restore_names_the_stop_as_the_way_out(job: Registered) -> None:
+    """A driver that lives may write: the hint is a command."""
+    job.write_table(7)
+    name = job.take()
+    served(job)
+    snapshot = next(each for each in job.catalogue.snapshots() if each.name == name)
+    with pytest.raises(OperationRefused, match=f"first run `streamkeeper stop {JOB}"):
+        plan_restore(job.installation, JOB, QUERY, snapshot)
+    stop(job)
+    assert plan_restore(job.installation, JOB, QUERY, snapshot).version == "v0002"
+
+
+def standing(
+    state: DriverState,
+    *,
+    generation: int = 1,
+    cause: str = "",
+    stopped: bool = False,
+    life: Life = Life.ALIVE,
+    **query: int,
+) -> JobStatus:
+    """How a job with one query stands."""
+    told = {"q": QueryStatus(query="q", version="v0001", epoch=1, **query)}  # type: ignore[arg-type]
+    status = DriverStatus(
+        instance="i", release="r0001", generation=generation, state=state, beat=1, at="", queries=told, cause=cause
+    )
+    return find_standing(status, None, Liveness(life=life, why=""), stopped=stopped)
+
+
+def test_a_crash_loop_does_not_stand_as_serving() -> None:
+    """Until a trigger was completed after a restart; the negative control completes one."""
+    serving = DriverState.SERVING
+    assert standing(serving, generation=2) is JobStatus.RESTARTING
+    assert standing(DriverState.STARTING, generation=2) is JobStatus.RESTARTING
+    assert standing(DriverState.STARTING, cause=Cause.FAILURE.value) is JobStatus.RESTARTING
+    assert standing(serving, triggers=9, failures=1) is JobStatus.RESTARTING
+    assert standing(serving, generation=2, triggers=1) is JobStatus.SERVING
+    assert standing(serving) is JobStatus.SERVING
+    assert standing(DriverState.STARTING) is JobStatus.STARTING
+
+
+def test_a_wait_and_a_stop_are_told_by_their_names() -> None:
+    """A dependency that is down, a machine without room; stopped, and on its way there."""
+    for cause in (Cause.DEPENDENCY, Cause.CAPACITY):
+        assert standing(DriverState.SERVING, cause=cause.value, triggers=3, failures=7) is JobStatus.WAITING
+    assert standing(DriverState.SERVING, stopped=True) is JobStatus.DRAINING
+    assert standing(DriverState.SERVING, stopped=True, life=Life.DEAD) is JobStatus.STOPPED
+    assert standing(DriverState.SERVING, stopped=False, life=Life.DEAD) is JobStatus.FAILED
+
+
+def test_stopped_is_shown_with_who_and_why(job: Registered) -> None:
+    """In the overview that ``jobs`` and ``status`` print."""
+    stop(job)
+    seen = job_overview(job.installation, JOB)
+    assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (JobStatus.STOPPED, "ada", "maintenance")
+    job.record(DesiredChanged(serve=True, requested_by="bob", reason=""))
+    assert job_overview(job.installation, JOB).standing is JobStatus.FAILED

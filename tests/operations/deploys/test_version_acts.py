@@ -1,0 +1,131 @@
+"""Checkpoint versions as a deploy makes them: recorded first, serving from the appointment on, safe to make again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.journal import (
+    Assessed,
+    InstanceEnded,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Role,
+)
+from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.version_acts import VersionActs, free_version
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+NEXT = "op2-candidate"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job whose next deploy is under way."""
+    return Registered(tmp_path)
+
+
+def under_way(job: Registered, way: Transition, *, over: bool = True) -> VersionActs:
+    """Its operation ``op2``, assessed; the old driver is proven dead if it is ``over`` with it."""
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    job.record(InstancePlanned(operation="op2", instance=NEXT, release="r0001", role=Role.CANDIDATE))
+    ways = {QUERY: QueryTransition(way=way, before="v0001", version="v0002" if way.switches else "v0001")}
+    job.record(
+        Assessed(
+            operation="op2", verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence="", report="", transitions=ways
+        )
+    )
+    if over:
+        job.record(InstanceEnded(operation="op", instance="op-candidate", proof="seen", exit="drained"))
+    return VersionActs(job.installation, job.installation.journal(JOB, "op2"), JOB, "op2")
+
+
+@pytest.mark.parametrize(("way", "parent"), [(Transition.HANDOFF, "v0001"), (Transition.REBUILD, "")])
+def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Transition, parent: str) -> None:
+    """A handoff carries on its parent's output; a rebuild has all of it itself. Again changes nothing."""
+    acts = under_way(job, way)
+    if way is Transition.REBUILD:
+        acts.shadow(NEXT)
+        acts.shadow(NEXT)
+        state = job.installation.journal(JOB, "test").state()
+        assert state.shadow == NEXT
+        assert state.current_version(QUERY).version == "v0001"
+    acts.appoint(NEXT, {QUERY: "v0002"})
+    acts.appoint(NEXT, {QUERY: "v0002"})
+    state = job.installation.journal(JOB, "test").state()
+    assert (state.appointed, state.current) == (NEXT, {QUERY: "v0002"})
+    assert state.version(QUERY, "v0002").parent == parent
+    assert job.versions == ["v0001", "v0002"]
+
+
+def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> None:
+    """Its death must be in the journal before."""
+    acts = under_way(job, Transition.HANDOFF, over=False)
+    with pytest.raises(OperationRefused, match="the end of op-candidate is not proven"):
+        acts.appoint(NEXT, {QUERY: "v0002"})
+    assert job.installation.journal(JOB, "test").state().current_version(QUERY).version == "v0001"
+
+
+def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
+    """A process that was asleep wakes up to a closed operation."""
+    acts = under_way(job, Transition.REBUILD)
+    job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=""))
+    acts.shadow(NEXT)
+    acts.appoint(NEXT, {QUERY: "v0002"})
+    job.take()
+    acts.restore(QUERY, "v0003", acts.snapshot_named(QUERY, "s0001"), "v0001")
+    assert job.versions == ["v0001"]
+    assert not job.directory.with_name("v0003").exists()
+    assert job.installation.journal(JOB, "test").state().shadow == ""
+
+
+def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registered) -> None:
+    """Made again after a crash it is the same; until it is appointed it serves nobody."""
+    job.take()
+    acts = under_way(job, Transition.RESTORE)
+    snapshot = acts.snapshot_named(QUERY, "s0001")
+    for _ in range(2):
+        acts.restore(QUERY, "v0002", snapshot, "v0001")
+    state = job.installation.journal(JOB, "test").state()
+    assert state.current_version(QUERY).version == "v0001"
+    assert state.segments(QUERY, "v0002") == (OutputSegment("v0001", snapshot.batch), OutputSegment("v0002"))
+    restored = job.directory.with_name("v0002")
+    assert (restored / "metadata").read_bytes() == (job.directory / "metadata").read_bytes()
+
+
+def test_a_process_that_wakes_up_late_takes_no_checkpoint_away_that_serves(job: Registered) -> None:
+    """Two processes restore one version; the slower comes when a driver has committed there: nothing is touched."""
+    job.take()
+    acts = under_way(job, Transition.RESTORE)
+    snapshot = acts.snapshot_named(QUERY, "s0001")
+    acts.restore(QUERY, "v0002", snapshot, "v0001")
+    served = job.directory.with_name("v0002") / "commits" / "99"
+    served.write_text("a batch of the driver that serves on it")
+    acts.restore(QUERY, "v0002", snapshot, "v0001")
+    assert served.exists()
+
+
+def test_what_a_dead_restore_has_left_is_never_gone_on_from(job: Registered) -> None:
+    """A whole directory that was never recorded keeps its name; a new version gets another."""
+    state = job.installation.journal(JOB, "test").state()
+    assert free_version(job.installation, state, QUERY) == "v0002"
+    job.directory.with_name("v0002").mkdir()
+    assert free_version(job.installation, state, QUERY) == "v0003"
+
+
+def test_a_fall_back_that_died_goes_on_with_the_version_it_has_recorded(job: Registered) -> None:
+    """No further version is made by running it again."""
+    job.take()
+    acts = under_way(job, Transition.RESUME)
+    way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESTORE)
+    for _ in range(2):
+        version = acts.version_for_fall_back(QUERY, way)
+        acts.restore(QUERY, version, acts.snapshot_named(QUERY, "s0001"), "v0001")
+    assert job.versions == ["v0001", "v0002"]

@@ -1,0 +1,513 @@
+"""A pass of the watch: what it raises, repeats, clears and sends, alone, beside another, and after one that died."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from harness.checkpoint_files import QUERY_ID
+from harness.fault_store import WRITES, AtCall, FaultStore
+from streamkeeper.model.protocol.control import DriverExit, DriverState
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import (
+    ApprovalAnswered,
+    InstanceEnded,
+    InstancePlanned,
+    OperationStarted,
+    Role,
+    StartOffsetsKnown,
+    StepDone,
+)
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.watch.fleet import FleetIndex
+from streamkeeper.model.watch.incident import (
+    IncidentCleared,
+    IncidentEntry,
+    IncidentRaised,
+    IncidentRepeated,
+    NoticeSent,
+)
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.fleet import watching
+from streamkeeper.operations.fleet.watch_acts import Begun
+from streamkeeper.operations.fleet.watching import PassReport, Watch, look_now, run_pass
+from streamkeeper.operations.jobs import carriers
+from streamkeeper.operations.jobs.carriers import Carrier, note_carrier, this_process
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.notices import Message
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.fleet import read_index
+from streamkeeper.registry.incidents import IncidentLog
+from streamkeeper.stores.counting import CountingStore
+from tests.checkpoints.damaging import lose
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.asking import ask
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+def crash() -> None:
+    raise Crash
+
+
+class Clock:
+    """Time as a test says, seconds since 1970; it begins with the test, as the times of its files do."""
+
+    def __init__(self) -> None:
+        self.at = time.time()
+
+    def __call__(self) -> float:
+        return self.at
+
+
+class House:
+    """A job whose driver is dead, a clock, and somebody who is told."""
+
+    def __init__(self, root: Path) -> None:
+        self.job = Registered(root)
+        self.job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
+        self.job.report(committed=7)
+        self.job.take()
+        self.clock = Clock()
+        self.told: list[Message] = []
+        self.installation: Installation = self.job.installation
+
+    def make(self, *, after_s: float = 0.0, **given: object) -> PassReport:
+        """One pass, so much later; it only looks and tells, unless a test says otherwise."""
+        self.clock.at += after_s
+        if self.job.runner.life is Life.ALIVE:
+            self.beat()
+        values = {"acts": False, "senders": {"mail": self.told.append}, **given}
+        return run_pass(Watch(installation=self.installation, now=self.clock, **values))  # type: ignore[arg-type]
+
+    def beat(self) -> None:
+        """The driver's next word."""
+        control = Control(self.job.installation.store, JOB, "op-candidate")
+        before = control.read_status()
+        assert before is not None
+        control.write_status(replace(before, state=DriverState.SERVING, beat=before.beat + 1))
+
+    @property
+    def entries(self) -> list[IncidentEntry]:
+        return list(IncidentLog(self.job.installation.store, JOB).entries())
+
+    def raised(self) -> list[str]:
+        """Rules for which an incident was raised, in order."""
+        return [each.record.symptom.rule for each in self.entries if isinstance(each.record, IncidentRaised)]
+
+    def index(self) -> FleetIndex:
+        found = read_index(self.installation.store, self.installation.id)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A job that should serve, backed up, with its driver proven dead."""
+    return House(tmp_path)
+
+
+def test_a_job_that_is_down_while_a_fix_waits_for_approval_shows_the_page(house: House) -> None:
+    """The waiting question hid the page. Negative control: while the operation replaces the driver, nothing new is
+    raised about the driver it drains."""
+    ask(house.job, "op2")
+    worst = house.make(after_s=400).index.rows[0]
+    assert worst.symptoms[0].rule == "driver-dead"
+    assert {"driver-dead", "approval-waiting"} <= {symptom.rule for symptom in worst.symptoms}
+    assert house.raised()[0] == "driver-dead"
+    answer = {"by": "ann", "reason": "meant", "bundle": "c", "batches": {}}
+    house.job.record(ApprovalAnswered(operation="op2", approved=True, **answer))  # type: ignore[arg-type]
+    for step in ("approve", "ready"):
+        house.job.record(StepDone(operation="op2", step=step))
+    assert "driver-dead" not in {symptom.rule for symptom in house.make(after_s=60).index.rows[0].symptoms}
+
+
+def test_a_dead_driver_is_raised_repeated_and_cleared(house: House) -> None:
+    """One incident: raised at once, repeated every half hour, cleared when it lives; a notice of each, in order."""
+    house.make()
+    house.make(after_s=60)
+    house.make(after_s=1740)
+    house.job.runner.life = Life.ALIVE
+    house.make(after_s=60)
+    house.make(after_s=60)
+    kinds = [type(each.record) for each in house.entries if not isinstance(each.record, NoticeSent)]
+    assert kinds == [IncidentRaised, IncidentRepeated, IncidentCleared]
+    assert [each.event for each in house.told] == ["raised", "repeated", "cleared"]
+    assert house.told[0].subject == "[page] sales: driver-dead raised"
+    assert "op-candidate" in house.told[0].text
+    assert "Runbook: Nothing serves" in house.told[0].text
+
+
+def test_what_is_frozen_under_a_driver_that_beats_is_a_ticket_from_the_second_pass_on(house: House) -> None:
+    """A debugger's moment is none, and whoever was woken meanwhile begins anew."""
+    house.job.runner.life, house.job.runner.frozen = Life.ALIVE, True
+    house.make()
+    house.job.runner.frozen = False
+    house.make(after_s=60)
+    house.job.runner.frozen = True
+    house.make(after_s=60)
+    assert "frozen-in-part" not in house.raised()
+    house.make(after_s=60)
+    assert house.raised() == ["frozen-in-part"]
+
+
+@pytest.mark.parametrize(("life", "raised"), [(Life.DEAD, ["checkpoint-damaged"]), (Life.ALIVE, [])])
+def test_what_a_dead_driver_left_is_looked_at(house: House, life: Life, raised: list[str]) -> None:
+    """Offsets cut short are named in the first pass, and nothing is started; a driver that lives may be writing."""
+    newest = max((house.job.directory / "offsets").glob("[0-9]*"), key=lambda each: int(each.name))
+    newest.write_bytes(newest.read_bytes()[:5])
+    house.job.runner.life = life
+    house.make(acts=True)
+    assert house.raised() == raised
+    assert set(house.job.installation.journal(JOB, "test").state().operations) == {"op"}
+
+
+def test_a_job_that_is_well_costs_few_requests(house: House) -> None:
+    """After the first pass: the index, the jobs, three folders that name lost ones, all four
+    again for names of no jobs, the questions to people, the last
+    prune, and of a job its newest entries and its status."""
+    house.job.runner.life = Life.ALIVE
+    house.make()
+    assert house.make(after_s=1).index.requests == 1 + 1 + 1 + 3 + 4 + 1 + 2 + 1
+    assert not house.entries
+
+
+def test_two_watches_raise_and_send_once(house: House) -> None:
+    """Both see the same death at the same time: one record is created, and its writer alone sends it."""
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: house.make(), range(8)))
+    assert house.raised() == ["driver-dead"]
+    assert len(house.told) == 1
+
+
+def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
+    """The negative control: a watch that does not decide again by what the other wrote doubles it."""
+
+    for _ in range(2):
+        log = IncidentLog(house.job.installation.store, JOB)
+        look, _memory = watching.compose_look(
+            house.installation,
+            watching.look_at_fleet(house.installation, None, now=house.clock.at)[0],
+            house.clock.at,
+            None,
+        )
+        symptom = watching.find_symptoms(look)[0]
+        log.append(lambda _, symptom=symptom: IncidentRaised(symptom=symptom), now=house.clock.at)
+    assert house.raised() == ["driver-dead", "driver-dead"]
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
+def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int) -> None:
+    """Before any of its writes: the next pass raises what is missing, sends what was not sent, leaves the index."""
+    dying = FaultStore(house.job.installation.store, AtCall(nth, crash, of=WRITES))
+    house.installation = dataclasses.replace(house.job.installation, store=dying)
+    died = False
+    try:
+        house.make()
+    except Crash:
+        died = True
+    assert died is (nth <= 4)
+    house.installation = house.job.installation
+    house.make(after_s=60)
+    assert house.raised() == ["driver-dead"]
+    assert {each.subject for each in house.told} == {"[page] sales: driver-dead raised"}
+    assert len(house.told) == (2 if nth == 3 else 1)
+    assert [row.standing for row in house.index().rows] == [JobStatus.FAILED]
+    house.make(after_s=60)
+    assert len(house.told) == (2 if nth == 3 else 1)
+
+
+@pytest.mark.parametrize(
+    ("notifier", "forgets", "starts"), [("dies", False, 3), ("works", False, 3), ("works", True, 8)]
+)
+def test_a_pass_that_ends_while_it_sends_remembers_its_starts(
+    house: House, monkeypatch: pytest.MonkeyPatch, notifier: str, forgets: bool, starts: int
+) -> None:
+    """Airflow ends the task in the middle of a notifier, pass after pass: starts stay limited as with one that works.
+
+    Negative control: without the index of the pass before, each pass starts the job again.
+    """
+    begun: list[str] = []
+
+    def begin(*given: object) -> Begun:
+        begun.append(given[3].act.value)  # type: ignore[attr-defined]
+        return Begun(sentence="starts it again")
+
+    def mail(message: Message) -> None:
+        if notifier == "dies":
+            raise Crash
+
+    monkeypatch.setattr(watching, "begin", begin)
+    for _ in range(8):
+        with suppress(Crash):
+            house.make(after_s=240, acts=True, senders={"mail": mail})
+        if forgets:
+            house.installation.store.delete("fleet/index.json")
+    assert begun.count("start") == starts
+
+
+def test_a_notifier_that_fails_is_told_tried_again_and_stops_nothing(house: House) -> None:
+    """The other one gets each notice once, the failing one gets it when it answers again; the index names it."""
+    other: list[Message] = []
+    broken = [True]
+
+    def mail(message: Message) -> None:
+        if broken:
+            raise ConnectionRefusedError("no server there")
+        house.told.append(message)
+
+    senders = {"mail": mail, "hook": other.append}
+    report = house.make(senders=senders)
+    assert any("notifier mail failed" in line and "no server there" in line for line in report.index.failed)
+    house.make(after_s=60, senders=senders)
+    broken.clear()
+    assert house.make(after_s=60, senders=senders).index.failed == ()
+    assert [each.event for each in house.told] == ["raised"]
+    assert [each.event for each in other] == ["raised"]
+
+
+def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -> None:
+    """A job whose records are damaged is a row of its own, and the others are looked at; what is open stays open."""
+    house.make()
+    house.job.installation.store.create("registry/broken/journal/0000000001.json", b"{")
+    house.job.runner.life = Life.ALIVE
+    report = house.make(after_s=60)
+    rows = {row.job: row for row in report.index.rows}
+    assert rows["broken"].standing is JobStatus.UNKNOWN
+    assert "cannot be read" in rows["broken"].unlooked["records"]
+    assert [each.rule for each in rows["broken"].symptoms] == ["journal-unreadable"]
+    assert rows[JOB].symptoms == ()
+
+
+def test_a_checkpoint_that_is_gone_is_named_beside_the_dead_driver_that_it_explains(house: House) -> None:
+    """Right cause: the directory, not the driver; nothing is started on it."""
+    house.make()
+    lose(house.job.directory, "missing")
+    report = house.make(after_s=60, acts=True)
+    assert [each.rule for each in report.index.rows[0].symptoms] == ["checkpoint-missing"]
+    assert house.job.installation.journal(JOB, "test").state().open_operation is None
+
+
+def test_input_of_a_dead_driver_that_cannot_be_looked_for_is_told(house: House) -> None:
+    """The open batch reads files on gs://: an incident says that they are not checked; that alone stops no start."""
+    house.job.tree.plan(8)
+    log = house.job.directory / "sources" / "0" / "8"
+    log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
+    report = house.make(dry_run=True, acts=True)
+    (told,) = [each for each in report.index.rows[0].symptoms if each.rule == "not-looked"]
+    assert "1 of 1 files of open batch 8 are not checked, such as gs://bucket/in/f8.json" in told.cause
+    assert any(line.startswith("would start sales") for line in report.lines)
+
+
+def test_local_input_of_another_machines_driver_is_not_taken_for_gone(house: House) -> None:
+    """Its checkpoint is seen from here, its disk is not; negative control: without that record it is."""
+    house.job.tree.plan(8)
+    assert [each.rule for each in house.make(dry_run=True).index.rows[0].symptoms] == ["input-gone"]
+    house.job.write_process("elsewhere")
+    assert "input-gone" not in [each.rule for each in house.make(dry_run=True).index.rows[0].symptoms]
+
+
+def test_a_rule_that_is_switched_off_raises_nothing(house: House) -> None:
+    """The negative control of the whole pass: without the rule nobody hears of the death."""
+    house.make(but=frozenset({"driver-dead"}))
+    assert house.raised() == []
+
+
+def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
+    """It names the incident and the act; neither records nor the index change."""
+    report = house.make(dry_run=True, acts=True)
+    assert any(line.startswith("would be raised page driver-dead of sales") for line in report.lines)
+    assert any(line.startswith("would start sales: op-candidate has terminated") for line in report.lines)
+    assert house.entries == []
+    assert read_index(house.installation.store, house.installation.id) is None
+    assert house.told == []
+
+
+def test_a_stopped_job_is_left_alone(house: House) -> None:
+    """Nobody wants it to serve: no incident, and nothing is started."""
+    from streamkeeper.model.records.journal import DesiredChanged
+
+    house.job.record(DesiredChanged(serve=False, requested_by="ann", reason="for the night"))
+    report = house.make(acts=True)
+    assert report.index.rows[0].stopped == "by ann: for the night"
+    assert house.entries == []
+    assert house.job.installation.journal(JOB, "test").state().open_operation is None
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "error"),
+    [
+        (DriverState.FENCED, 4, "superseded"),
+        (DriverState.FAILED, 7, "it ended refused: no such column"),
+        (DriverState.FAILED, 5, "it failed with exit code 5; 5 restarts in 10 minutes used up: boom"),
+        (DriverState.FAILED, 5, "query totals: output t holds batch 9 of v0001, its checkpoint knows up to 7"),
+    ],
+)
+def test_what_a_start_cannot_mend_is_not_started(house: House, state: DriverState, code: int, error: str) -> None:
+    """Superseded, refused, in a loop, or with a sink ahead: a person is called, and nothing is started."""
+    ending = DriverExit(instance="op-candidate", state=state, code=code, error=error)
+    Control(house.job.installation.store, JOB, "op-candidate").write_exit(ending)
+    house.make(acts=True)
+    assert len(house.raised()) == 1
+    assert house.job.installation.journal(JOB, "test").state().open_operation is None
+
+
+def test_a_late_backup_is_taken(house: House) -> None:
+    """What was committed longer ago than is allowed gets its snapshot, the incident says so, and is cleared."""
+    house.job.runner.life = Life.ALIVE
+    settings = replace(house.installation.settings, objective_s=300.0)
+    house.installation = dataclasses.replace(house.installation, settings=settings)
+    house.make()
+    house.job.commit(8)
+    newest = house.job.catalogue.numbers()
+    house.make(after_s=700, acts=True)
+    assert house.raised() == ["backup-late"]
+    assert len(house.job.catalogue.numbers()) == len(newest) + 1
+    assert [each.event for each in house.told] == ["raised", "acted"]
+    house.make(after_s=60, acts=True)
+    assert [each.event for each in house.told][2:] == ["cleared"]
+
+
+def test_an_operation_is_carried_on_only_when_provably_nobody_does(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose process lives is left, and so is one of which nobody knows; one whose process is gone goes on."""
+    house.job.runner.life = Life.ALIVE
+    Deploy.open(house.job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
+
+    def outcome() -> object:
+        return house.job.installation.journal(JOB, "test").state().operations["op2"].outcome
+
+    house.make(acts=True)
+    assert outcome() is None
+    note_carrier(house.job.installation.store, JOB, "op2", this_process())
+    house.make(after_s=60, acts=True)
+    assert outcome() is None
+    gone = Carrier(machine=carriers.this_machine().text, host=carriers.this_machine().host, pid=4_000_000, started=1)
+    note_carrier(house.job.installation.store, JOB, "op2", gone)
+    house.make(after_s=60, acts=True)
+    assert outcome() is not None
+    assert house.raised() == ["operation-open"]
+
+
+def test_a_run_of_a_dag_that_has_ended_carries_nothing_on(house: House) -> None:
+    """Airflow is asked; only where it says that the run is over is the operation taken over."""
+    Deploy.open(house.job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
+    note_carrier(house.job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual_1"))
+    house.make(acts=True, run_is_over=lambda dag, run: False)
+    assert house.job.installation.journal(JOB, "test").state().operations["op2"].outcome is None
+    house.make(after_s=60, acts=True, run_is_over=lambda dag, run: (dag, run) == ("streaming_deploy", "manual_1"))
+    assert house.job.installation.journal(JOB, "test").state().operations["op2"].outcome is not None
+
+
+def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> None:
+    """Live, as the records and the machine say, also where the index is of another time; nothing is written."""
+    store = CountingStore(house.job.installation.store)
+    site = dataclasses.replace(house.job.installation, store=store)
+    assert [row.standing for row in look_now(site, now=house.clock.at).rows] == [JobStatus.FAILED]
+    cold = store.requests
+    house.make()
+    house.job.runner.life = Life.ALIVE
+    house.beat()
+    store.requests = 0
+    (row,) = look_now(site, now=house.clock.at + 60).rows
+    assert (row.standing, row.release) == (JobStatus.SERVING, "r0001")
+    assert store.requests < cold
+
+
+def test_a_damaged_index_is_passed_over(house: House) -> None:
+    """It is only a copy: the pass reads the records, and keeps one incident."""
+    house.make()
+    house.job.installation.store.replace("fleet/index.json", b"{")
+    house.make(after_s=60)
+    assert house.raised() == ["driver-dead"]
+    assert house.index().number == 1
+
+
+def test_a_job_of_another_machine_is_left_to_its_watch(house: House) -> None:
+    """Passes that come to the one and the other raise nothing, clear nothing and tell nobody; its row stays."""
+    house.job.runner.life = Life.ALIVE
+    house.make()
+    before = house.index().rows[0]
+    house.job.runner.elsewhere = "far-away"
+    report = house.make(after_s=60, acts=True)
+    assert report.lines == ("1 job is left to the watch on far-away",)
+    kept = house.index().rows[0]
+    assert replace(kept, memory=before.memory) == before
+    assert (house.entries, house.told) == ([], [])
+
+
+def test_what_is_open_of_another_machines_job_stays_open(house: House) -> None:
+    """Its machine's watch clears it: this one saw neither that it is over nor that it goes on."""
+    house.make()
+    house.job.runner.elsewhere = "far-away"
+    house.make(after_s=60)
+    assert [type(each.record) for each in house.entries if not isinstance(each.record, NoticeSent)] == [IncidentRaised]
+    assert [each.rule for each in house.index().rows[0].symptoms] == ["driver-dead"]
+
+
+def test_a_job_that_its_own_machine_does_not_look_at_is_a_ticket(house: House) -> None:
+    """Ten minutes after the last pass that could look, and not before; the next one that can begins anew."""
+    house.job.runner.life, house.job.runner.elsewhere = Life.ALIVE, "far-away"
+    house.make()
+    house.make(after_s=540)
+    house.job.runner.elsewhere = ""
+    house.make(after_s=30)
+    house.job.runner.elsewhere = "far-away"
+    house.make(after_s=30)
+    house.make(after_s=570)
+    assert house.raised() == []
+    house.make(after_s=30)
+    assert house.raised() == ["driver-unknown"]
+
+
+def test_without_leaving_it_every_pass_elsewhere_raises(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: what comes and goes with the worker that a pass comes to."""
+    monkeypatch.setattr(watching, "ELSEWHERE_S", 0.0)
+    house.job.runner.life = Life.ALIVE
+    for elsewhere in ("", "far-away", "", "far-away"):
+        house.job.runner.elsewhere = elsewhere
+        house.make(after_s=60)
+    assert house.raised() == ["driver-unknown", "driver-unknown"]
+
+
+def test_a_checkpoint_on_another_disk_is_not_missing(house: House) -> None:
+    """Its driver has ended there: whoever sees no directory here neither pages anybody nor starts anything."""
+    house.job.runner.life = Life.ALIVE
+    house.make()
+    house.job.runner.life = Life.DEAD
+    lose(house.job.directory, "missing")
+    house.job.write_process("far-away")
+    house.make(after_s=60, acts=True)
+    assert house.raised() == []
+    assert house.job.installation.journal(JOB, "test").state().open_operation is None
+
+
+@pytest.mark.parametrize("elsewhere", ["far-away", ""], ids=["on another machine", "where nobody can look"])
+def test_a_start_that_the_watch_of_another_machine_began_is_its_own(house: House, elsewhere: str) -> None:
+    """The serving driver's end is on record, so the job is judged here; its new one runs there. Told as no failure.
+
+    The negative control: what cannot be seen anywhere is given up.
+    """
+    house.job.record(InstanceEnded(operation="op", instance="op-candidate", proof="gone", exit="failed"))
+    for record in (
+        OperationStarted(operation="again-1", request=DeployRequest(job=JOB, release="r0001", start=True), steps=()),
+        StepDone(operation="again-1", step="bundle", result={"release": "r0001"}),
+        InstancePlanned(operation="again-1", instance="again-1-candidate", release="r0001", role=Role.CANDIDATE),
+    ):
+        house.job.record(record)
+    before = house.job.installation.journal(JOB, "test").state().number
+    house.job.runner.life, house.job.runner.elsewhere = Life.UNKNOWN, elsewhere
+    report = house.make(acts=True, act_s=0.5)
+    state = house.job.installation.journal(JOB, "test").state()
+    assert report.index.failed == ()
+    assert (state.number == before, state.open_operation is not None) == (bool(elsewhere), bool(elsewhere))

@@ -1,0 +1,117 @@
+"""Who reads what a job writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.manifests.manifest import SinkDescription
+from streamkeeper.model.watch.fleet import FleetIndex, JobFacts, JobMemory, JobRow
+from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.operations.jobs import downstream
+from streamkeeper.operations.jobs.downstream import Readers, find_readers
+from streamkeeper.registry.control import Control
+from tests.compatibility.manifests import STATEFUL, with_source
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+FILES = SinkDescription(kind="file", output="/out/totals", options={})
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    return Registered(tmp_path)
+
+
+def reading(job: Registered, name: str, location: str, *, kind: str = "file", forgotten: bool = False) -> JobRow:
+    """Another job that reads there."""
+    Control(job.installation.store, name, "d").write_manifests(
+        {"copy": with_source(STATEFUL, location=location, kind=kind)}
+    )
+    facts = JobFacts(
+        number=1, wanted=True, stopped="", serving_release="r0001", serving_instance="d", desired_release="r0001",
+        last_failure="", forgotten=forgotten,
+    )  # fmt: skip
+    return JobRow(job=name, standing=JobStatus.SERVING, release="r0001", instance="d", memory=JobMemory(facts=facts))
+
+
+def readers(job: Registered, *rows: JobRow, sink: SinkDescription = FILES) -> Readers:
+    return find_readers(job.installation, FleetIndex(number=1, started=0.0, rows=rows), JOB, {QUERY: sink})
+
+
+@pytest.mark.parametrize(
+    ("location", "reads"),
+    [
+        ("/out/totals", True),
+        ("/out/totals/", True),
+        ("/out/totals/v0001", True),
+        ("/out/totals/v*/", True),
+        ("file:///out/totals", True),
+        ("/in,/out/totals/v0001", True),
+        ("/out/totals-2", False),
+        ("/out", False),
+        ("/in", False),
+        ("s3a://out/totals", False),
+    ],
+)
+def test_a_source_reads_an_output_where_it_is_or_lies_below_it(job: Registered, location: str, reads: bool) -> None:
+    """By the places' texts; one beside it, or above, is another."""
+    found = readers(job, reading(job, "copies", location))
+    assert [(each.job, each.query, each.reads) for each in found.found] == (
+        [("copies", "copy", QUERY)] if reads else []
+    )
+    assert found.unknown == ()
+
+
+def test_topics_are_no_files(job: Registered) -> None:
+    """A source of another kind may be called like a folder."""
+    assert readers(job, reading(job, "copies", "/out/totals", kind="kafka")).found == ()
+
+
+def test_itself_and_the_forgotten_are_not_asked(job: Registered) -> None:
+    """Nor one that never had a driver; negative control: one that serves is."""
+    rows = [reading(job, name, "/out/totals", forgotten=name == "gone") for name in (JOB, "gone", "copies")]
+    never = JobRow(job="never", standing=JobStatus.NOT_DEPLOYED, release="")
+    assert [each.job for each in readers(job, *rows, never).found] == ["copies"]
+
+
+def test_what_could_not_be_looked_at_is_said(job: Registered) -> None:
+    """A description that is gone or damaged, each by its job; the others are found."""
+    rows = [reading(job, name, "/out/totals") for name in ("copies", "damaged", "gone")]
+    job.installation.store.replace("control/damaged/d/manifests.json", b"{")
+    job.installation.store.delete("control/gone/d/manifests.json")
+    found = readers(job, *rows)
+    assert [each.job for each in found.found] == ["copies"]
+    assert found.unknown[0].startswith("damaged: control/damaged/d/manifests.json")
+    assert found.unknown[1] == "gone: the description by its driver no longer exists"
+
+
+def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many there are, and how many were looked at."""
+    monkeypatch.setattr(downstream, "MOST_JOBS", 1)
+    found = readers(job, reading(job, "a", "/in"), reading(job, "b", "/out/totals"))
+    assert found == Readers(unknown=("only the first 1 of 2 other jobs were checked",))
+
+
+@pytest.mark.parametrize(
+    ("sink", "told"),
+    [
+        (
+            SinkDescription(kind="table", output="sqlite:/db#totals", options={}),
+            "the readers of sqlite:/db#totals, the table of query totals, are unknown: no streaming source reads it",
+        ),
+        (
+            SinkDescription(kind="file", output="***", options={}),
+            "the readers of query totals are unknown, because the location of its output is a secret",
+        ),
+    ],
+)
+def test_an_output_nobody_can_follow_is_told(job: Registered, sink: SinkDescription, told: str) -> None:
+    """Nothing is asked of the store for it."""
+    assert readers(job, reading(job, "copies", "/out/totals"), sink=sink) == Readers(unknown=(told,))
+
+
+def test_without_a_pass_of_the_watch_nobody_is_known(job: Registered) -> None:
+    """It says so, instead of nobody."""
+    (told,) = find_readers(job.installation, None, JOB, {QUERY: FILES}).unknown
+    assert "the watch has made no pass" in told

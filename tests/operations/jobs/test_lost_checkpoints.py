@@ -1,0 +1,171 @@
+"""A checkpoint version that is less than its records: refused before anything that serves is touched, by every door."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from harness.checkpoint_files import QUERY_ID
+from streamkeeper.cli.main import app
+from streamkeeper.errors import CheckpointLost, OperationRefused
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.records.installation_record import InstallationRecord
+from streamkeeper.model.records.journal import (
+    Assessed,
+    InstancePlanned,
+    OperationStarted,
+    ReleaseDescribed,
+    ReleaseRegistered,
+    Role,
+    StartOffsetsKnown,
+    StepDone,
+)
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.settings.settings import Settings
+from streamkeeper.operations.backups.pruning import plan_prune
+from streamkeeper.operations.deploys.assessing import assess_candidate
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.deploys.version_acts import VersionActs
+from streamkeeper.operations.jobs import registered
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.registered import live_checkpoints
+from streamkeeper.operations.recovery.restoring import restore_version
+from streamkeeper.registry.objects import put_object, read_object
+from tests.checkpoints.damaging import LOSSES, lose
+from tests.compatibility.manifests import STATEFUL
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that has committed batches 0 to 7, as its journal and its driver's last word know."""
+    job = Registered(tmp_path)
+    job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
+    job.report(committed=7)
+    return job
+
+
+def assess(job: Registered, site: Installation | None = None, operation: str = "op2") -> Assessed:
+    """A deploy of the same release, as far as its assessment."""
+    Deploy.open(site or job.installation, operation, DeployRequest(job=JOB, release="r0001"))
+    job.record(StepDone(operation=operation, step=Step.BUNDLE.tag, result={"release": "r0001"}))
+    job.gather(operation)
+    state = job.installation.journal(JOB, "test").state()
+    return assess_candidate(site or job.installation, state, state.operations[operation], "r0001")
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> None:
+    """Nothing is drained for a checkpoint that is not there; the sentence names it and the way out."""
+    assert assess(job).verdict is Verdict.RESUME
+    lose(job.directory, how)
+    state = job.installation.journal(JOB, "test").state()
+    found = assess_candidate(job.installation, state, state.operations["op2"], "r0001")
+    assert found.verdict is Verdict.REFUSE
+    assert found.refusal.startswith("query totals: checkpoint-lost")
+    assert str(job.directory) in found.sentence
+
+
+def test_without_that_look_the_verdict_is_to_resume(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: what is not there has no batch yet, and the query would begin anew."""
+    lose(job.directory, "missing")
+    monkeypatch.setattr(registered, "find_loss", lambda *_: "")
+    assert assess(job).verdict is Verdict.RESUME
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_neither_a_backup_nor_a_prune_takes_it_for_the_checkpoint(job: Registered, how: str) -> None:
+    """No snapshot of another checkpoint comes into the series, and nothing of it is removed."""
+    job.take()
+    lose(job.directory, how)
+    with pytest.raises(CheckpointLost, match="streamkeeper snapshot restore sales/totals"):
+        job.take()
+    assert job.catalogue.numbers() == [1]
+    if how != "missing":
+        (told,) = plan_prune(job.installation).untold
+        assert "is not what was recorded" in told
+
+
+@pytest.mark.parametrize("how", LOSSES[1:])
+def test_fsck_knows_what_was_recorded_of_a_checkpoint(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The files of a checkpoint that began anew are whole in themselves: only the journal tells."""
+    monkeypatch.setenv("STREAMKEEPER_HOME", job.installation.settings.home)
+    monkeypatch.setenv("STREAMKEEPER_STORE", job.installation.settings.store)
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.installation.settings.checkpoints)
+    assert "checkpoint-lost" not in CliRunner().invoke(app, ["fsck", str(job.directory)]).output
+    lose(job.directory, how)
+    found = CliRunner().invoke(app, ["fsck", str(job.directory)])
+    assert (found.exit_code, "damage checkpoint-lost" in found.output) == (1, True), found.output
+    monkeypatch.delenv("STREAMKEEPER_HOME")
+    assert "checkpoint-lost" not in CliRunner().invoke(app, ["fsck", str(job.directory)]).output
+
+
+def test_a_restore_is_the_way_out(job: Registered) -> None:
+    """From then on the restored version is what serves, and nothing is lost of it."""
+    job.take()
+    lose(job.directory, "missing")
+    job.write_table(7)
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    assert assess(job).verdict is Verdict.RESUME
+
+
+def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -> None:
+    """Another home, or another root of checkpoints, over the same store: the version's own root is on record."""
+    restore = job.take()
+    job.write_table(7)
+    assert restore == "s0001"
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    elsewhere = Settings(
+        store=job.installation.settings.store,
+        checkpoints=str(tmp_path / "other"),
+        jobs="",
+        home=str(tmp_path / "home2"),
+    )
+    site = Installation(settings=elsewhere, store=job.installation.store, runner=job.runner)
+    state = job.installation.journal(JOB, "test").state()
+    assert live_checkpoints(site, state) == {QUERY: str(job.directory.with_name("v0002"))}
+    found = assess(job, site)
+    assert found.verdict is Verdict.RESUME
+    assert '"rule":"checkpoint-elsewhere"' in read_object(site.store, JOB, "reports", found.report, ".json").decode()
+
+
+def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registered, tmp_path: Path) -> None:
+    """Of older journals only the batches are known: where they are not, nothing is begun."""
+    settings = replace(job.installation.settings, checkpoints=str(tmp_path / "other"))
+    found = assess(job, Installation(settings=settings, store=job.installation.store, runner=job.runner))
+    assert found.verdict is Verdict.REFUSE
+    assert f"{tmp_path}/other/sales/totals/v0001 is missing" in found.sentence
+
+
+def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Registered) -> None:
+    """Its release was deployed without the query, and somebody has tidied up since."""
+    manifest = replace(STATEFUL, query="other")
+    digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
+    first = job.installation.journal(JOB, "test").state().releases["r0001"]
+    job.record(ReleaseRegistered(release=replace(first, number=2, content=replace(first.content, bundle="d" * 64))))
+    job.record(ReleaseDescribed(release="r0002", manifests={"other": digest}))
+    lose(job.directory, "missing")
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0002"))
+    state = job.installation.journal(JOB, "test").state()
+    found = assess_candidate(job.installation, state, state.operations["op2"], "r0002")
+    assert found.refusal == ""
+    assert "checkpoint-lost" not in found.sentence
+
+
+def test_nobody_is_appointed_in_the_checkpoint_of_the_one_that_was_copied(job: Registered) -> None:
+    """An operation that was under way when the store was copied has its versions on record; so has its fall-back."""
+    copy = InstallationRecord(number=2, id="copy", place="", first="original", at="")
+    site = dataclasses.replace(job.installation, record=copy)
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    job.record(InstancePlanned(operation="op2", instance="op2-fallback", release="r0001", role=Role.CANDIDATE))
+    with pytest.raises(OperationRefused, match="belongs to the installation that this one was copied from"):
+        VersionActs(site, site.journal(JOB, "op2"), JOB, "op2").appoint("op2-fallback", {})
+    assert site.journal(JOB, "test").state().appointed == "op-candidate"

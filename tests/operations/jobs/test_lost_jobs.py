@@ -1,0 +1,162 @@
+"""A job whose journal is gone: what is left of it names it, in every list, and nobody begins it anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from streamkeeper.cli.main import app
+from streamkeeper.errors import JournalLost, NotFound
+from streamkeeper.model.records.journal import DesiredChanged, JobForgotten
+from streamkeeper.model.requests.recovery import Cause
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.watch.health import Severity
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.deploys.releases import push_release
+from streamkeeper.operations.fleet import fleet_look
+from streamkeeper.operations.fleet.watching import PassReport, Watch, run_pass
+from streamkeeper.operations.jobs.carriers import note_carrier, this_process
+from streamkeeper.operations.jobs.lost_jobs import find_lost_jobs
+from streamkeeper.operations.jobs.overview import job_overview, recorded_jobs
+from streamkeeper.operations.recovery.diagnosing import diagnose_job
+from streamkeeper.registry.fleet import read_index
+from streamkeeper.registry.incidents import IncidentLog
+from streamkeeper.registry.installations import open_installation
+from tests.operations.registered_job import JOB, Registered
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that is stopped: nothing is wrong with it but what a test does."""
+    job = Registered(tmp_path)
+    job.record(DesiredChanged(serve=False, requested_by="ann", reason="a test"))
+    return job
+
+
+def passed(job: Registered) -> PassReport:
+    return run_pass(Watch(installation=job.installation))
+
+
+def store_of(job: Registered) -> Path:
+    return Path(job.installation.settings.store)
+
+
+def lose(job: Registered) -> None:
+    (store_of(job) / "registry" / JOB).rename(store_of(job).with_name("moved"))
+
+
+def put_back(job: Registered) -> None:
+    store_of(job).with_name("moved").rename(store_of(job) / "registry" / JOB)
+
+
+def test_a_job_without_its_journal_is_paged_and_listed(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page names what names it and the way out; it is cleared once the journal is back, and only then."""
+    record = open_installation(job.installation.store, job.installation.settings.home)
+    job.installation = dataclasses.replace(job.installation, record=record)
+    passed(job)
+    lose(job)
+    for _ in range(3):
+        (row,) = passed(job).index.rows
+        assert [(each.rule, each.severity) for each in row.symptoms] == [("journal-lost", Severity.PAGE)]
+        assert "registry rebuild sales" in row.symptoms[0].action
+        assert (row.job, row.release, row.standing.value) == (JOB, "r0001", "unknown")
+    assert set(IncidentLog(job.installation.store, JOB).state().open) == {"journal-lost/-"}
+    for name, place in (("HOME", job.installation.settings.home), ("STORE", job.installation.settings.store)):
+        monkeypatch.setenv(f"STREAMKEEPER_{name}", place)
+    for words in (["jobs"], ["jobs", "--now"], ["incidents"], ["incidents", JOB]):
+        told = CliRunner().invoke(app, words)
+        assert (told.exit_code, "journal-lost" in told.output) == (0, True), (words, told.output)
+    put_back(job)
+    (row,) = passed(job).index.rows
+    assert "journal-lost" not in [each.rule for each in row.symptoms]
+    assert IncidentLog(job.installation.store, JOB).state().open.keys().isdisjoint({"journal-lost/-"})
+
+
+@pytest.mark.parametrize("left", ["index", "control", "incidents", "carriers"])
+def test_any_record_that_is_left_names_it(job: Registered, left: str) -> None:
+    """Each of them alone is enough; a folder in which nothing is left names nobody."""
+    if left == "index":
+        passed(job)
+    if left == "control":
+        job.report(committed=7)
+    if left == "incidents":
+        job.installation.store.create(f"incidents/{JOB}/0000000001.json", b"{}")
+    if left == "carriers":
+        note_carrier(job.installation.store, JOB, "op", this_process())
+    (store_of(job) / "control" / "nobody").mkdir(parents=True)
+    lose(job)
+    found = fleet_look.look_at_fleet(job.installation, read_index(job.installation.store, ""), now=1e9, whole=False)
+    assert [(seen.job, bool(seen.lost)) for seen in found] == [(JOB, True)]
+    with pytest.raises(JournalLost, match="registry rebuild sales"):
+        job_overview(job.installation, JOB)
+
+
+def test_a_job_that_is_deployed_meanwhile_is_not_lost(job: Registered) -> None:
+    """A pass has listed the jobs, and then the first one is deployed: its driver's records come after its journal."""
+    job.report(committed=7)
+    assert find_lost_jobs(job.installation, [], {}) == {}
+    lose(job)
+    assert set(find_lost_jobs(job.installation, [], {})) == {JOB}
+
+
+def test_a_journal_that_is_gone_from_its_folder_is_lost_too(job: Registered) -> None:
+    """Bundles and manifests are still there, so that the store lists the job."""
+    passed(job)
+    shutil.rmtree(store_of(job) / "registry" / JOB / "journal")
+    (row,) = passed(job).index.rows
+    assert [each.rule for each in row.symptoms] == ["journal-lost"]
+
+
+def test_without_that_look_it_is_in_no_list(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: the job is nowhere, and nothing is wrong."""
+    passed(job)
+    lose(job)
+    monkeypatch.setattr(fleet_look, "find_lost_jobs", lambda *_: {})
+    index = passed(job).index
+    assert (index.rows, recorded_jobs(job.installation)) == ((), [])
+
+
+def test_what_was_wrong_before_stays_open(job: Registered) -> None:
+    """That it cannot be looked at any more does not mean that it is well."""
+    job.record(DesiredChanged(serve=True, requested_by="ann", reason="a test"))
+    run_pass(Watch(installation=job.installation, acts=False))
+    before = set(IncidentLog(job.installation.store, JOB).state().open)
+    assert before
+    lose(job)
+    passed(job)
+    assert set(IncidentLog(job.installation.store, JOB).state().open) == before | {"journal-lost/-"}
+
+
+def test_it_is_not_begun_anew(job: Registered, tmp_path: Path) -> None:
+    """A deploy or a push would make a first entry, and read everything again beside what is there."""
+    job.report(committed=7)
+    lose(job)
+    found = diagnose_job(job.installation, JOB)
+    assert (found.cause, [option.possible for option in found.options]) == (Cause.JOURNAL_LOST, [False] * 4)
+    with pytest.raises(JournalLost, match="the journal of job sales is lost"):
+        Deploy.open(job.installation, "op9", DeployRequest(job=JOB))
+    (tmp_path / "jobs").mkdir()
+    with pytest.raises(JournalLost):
+        push_release(job.installation, JOB, params={}, conf={})
+    assert recorded_jobs(job.installation) == []
+
+
+def test_a_job_that_nobody_wants_ends_the_page(job: Registered) -> None:
+    """Once its other records are moved away as well it is unknown; one that was forgotten is never paged."""
+    passed(job)
+    lose(job)
+    passed(job)
+    for folder in ("control", "incidents", "carriers"):
+        shutil.rmtree(store_of(job) / folder / JOB, ignore_errors=True)
+    assert passed(job).index.rows == ()
+    with pytest.raises(NotFound, match="is not known"):
+        job_overview(job.installation, JOB)
+    put_back(job)
+    job.record(JobForgotten(requested_by="ann", reason="gone"))
+    passed(job)
+    lose(job)
+    assert [row.symptoms for row in passed(job).index.rows] in ([], [()])

@@ -1,0 +1,210 @@
+"""A job of another machine: every verb is refused before anything is on record, and what is open is not given up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import CheckpointDamaged, OperationRefused, WrongMachine
+from streamkeeper.model.protocol.control import control_key
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import InstanceEnded, InstancePlanned, OperationStarted, Role, StepDone
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.backups.backup import back_up, lateness_of
+from streamkeeper.operations.backups.pruning import plan_prune, tell_run
+from streamkeeper.operations.deploys import starting
+from streamkeeper.operations.deploys.admission import open_deploy
+from streamkeeper.operations.deploys.deaths import state_death
+from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, ProgressKind
+from streamkeeper.operations.deploys.dry_run_installation import place_name, place_of
+from streamkeeper.operations.deploys.starting import open_start
+from streamkeeper.operations.jobs.placement import check_placement
+from streamkeeper.operations.jobs.registered import recorded_findings
+from streamkeeper.operations.jobs.targets import query_target
+from streamkeeper.operations.recovery.diagnosing import diagnose_job
+from streamkeeper.operations.recovery.recovering import Asked, open_recovery
+from streamkeeper.runners.machine import this_machine
+from tests.checkpoints.damaging import lose
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+DRIVER = "op-candidate"
+AWAY = "far-away"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """Its driver runs on another machine."""
+    job = Registered(tmp_path)
+    job.runner.elsewhere = AWAY
+    return job
+
+
+def deploy(job: Registered, **request: object) -> Deploy:
+    return open_deploy(job.installation, "op2", DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
+
+
+def start(job: Registered) -> Deploy | None:
+    return open_start(job.installation, JOB, requested_by="ada", reason="", operation="op2")
+
+
+def restart(job: Registered) -> Deploy:
+    return open_recovery(job.installation, "op2", Asked(job=JOB, action=RecoveryAction.RESTART))
+
+
+VERBS: dict[str, Callable[[Registered], object]] = {
+    "a deploy": deploy,
+    "a deploy that ends what is open": lambda job: open_deploy(
+        job.installation, "op2", DeployRequest(job=JOB), on_open=OnOpen.ABORT
+    ),
+    "a release": lambda job: deploy(job, release="r0001"),
+    "a rollback": lambda job: deploy(job, rollback=True),
+    "a dry run": lambda job: deploy(job, dry_run=True),
+    "a start": start,
+    "a recovery": restart,
+}
+
+
+def entries(job: Registered) -> int:
+    return job.installation.journal(JOB, "test").state().number
+
+
+@pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
+def test_every_verb_is_refused_before_anything_is_on_record(
+    job: Registered, verb: Callable[[Registered], object]
+) -> None:
+    """In one sentence with the driver, its machine and both ways out; nothing is started: the runner starts none."""
+    before = entries(job)
+    with pytest.raises(
+        WrongMachine,
+        match=rf"driver {DRIVER} of job {JOB}: it runs on {AWAY}; no change was made here.*run the command on",
+    ) as e:
+        verb(job)
+    assert f"state-dead {JOB} {DRIVER}" in e.value.hint
+    assert entries(job) == before
+
+
+def test_a_stated_death_lets_another_machine_go_on_in_a_copy(job: Registered) -> None:
+    """The way out of a machine that is gone for good: not where its driver may still write."""
+    state_death(job.installation, JOB, DRIVER, by="cli:ada", reason="scrapped", accept=True)
+    with pytest.raises(OperationRefused, match="to continue in a copy, run `streamkeeper snapshot take"):
+        start(job)
+
+
+def planned(job: Registered) -> Deploy:
+    """A deploy that has planned its candidate, which another machine has started."""
+    for record in (
+        InstanceEnded(operation="op", instance=DRIVER, proof="gone", exit="stopped"),
+        OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()),
+        StepDone(operation="op2", step="bundle", result={"release": "r0001"}),
+        InstancePlanned(operation="op2", instance="op2-candidate", release="r0001", role=Role.CANDIDATE),
+    ):
+        job.record(record)
+    return Deploy.load(job.installation, JOB, "op2")
+
+
+def test_an_open_operation_of_another_machine_is_not_given_up(job: Registered) -> None:
+    """Whoever comes to it here changes nothing, whatever they are to see to; on its own machine it goes on."""
+    deploy = planned(job)
+    before = entries(job)
+    for step in (Step.STANDBY, Step.GO, Step.FALL_BACK):
+        with pytest.raises(WrongMachine, match=f"op2-candidate of job {JOB}: it runs on {AWAY}"):
+            deploy.advance(step)
+    assert entries(job) == before
+    job.runner.elsewhere, job.runner.life = "", Life.ALIVE
+    assert deploy.advance(Step.STANDBY).kind is ProgressKind.WAITING
+
+
+def test_without_that_a_task_on_the_wrong_machine_ends_the_deploy(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: what it cannot see it gives up, although the candidate is well."""
+    deploy = planned(job)
+    monkeypatch.setattr(Deploy, "_must_be_here", lambda *_: None)
+    assert deploy.advance(Step.STANDBY).kind is ProgressKind.FALLING_BACK
+
+
+def test_an_operation_that_is_over_may_be_told_anywhere(job: Registered) -> None:
+    """Its outcome is on record."""
+    assert Deploy.load(job.installation, JOB, "op").advance(Step.FALL_BACK).kind is ProgressKind.ENDED
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> Registered:
+    """Its driver has ended; the checkpoint was written on another machine's disk."""
+    job = Registered(tmp_path)
+    job.take()
+    job.record(InstanceEnded(operation="op", instance=DRIVER, proof="gone", exit="stopped"))
+    lose(job.directory, "missing")
+    job.write_process(AWAY)
+    return job
+
+
+def test_what_lies_on_another_disk_is_not_started_here(moved: Registered) -> None:
+    """The sentence names the directory, who wrote it and who looks; nothing is on record."""
+    before = entries(moved)
+    told = rf"checkpoint v0001 of {JOB}/{QUERY}: {moved.directory} was written on {AWAY}, and does not exist on"
+    for verb in (deploy, start):
+        with pytest.raises(WrongMachine, match=f"{told} {this_machine().host}; .*run the command on {AWAY}.*recover"):
+            verb(moved)
+    assert entries(moved) == before
+
+
+def test_without_that_it_would_be_started_for_nothing(moved: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: the operation is on record, and would start a driver that finds no checkpoint."""
+    monkeypatch.setattr(starting, "check_placement", lambda *_: None)
+    assert start(moved) is not None
+    assert moved.installation.journal(JOB, "test").state().open_operation is not None
+
+
+def test_a_backup_here_says_whose_disk_it_is(moved: Registered) -> None:
+    """Neither empty nor lost."""
+    for look in (lambda: back_up(moved.installation.snapshots, query_target(moved.installation, JOB, QUERY)),
+                 lambda: lateness_of(moved.installation, query_target(moved.installation, JOB, QUERY))):  # fmt: skip
+        with pytest.raises(WrongMachine, match=f"was written on {AWAY}"):
+            look()
+
+
+def test_without_its_drivers_records_it_is_lost(moved: Registered) -> None:
+    """The negative control; and so is what this very machine has written."""
+    record = control_key(JOB, DRIVER, "process-0001.json")
+    for _ in range(2):
+        moved.installation.store.delete(record)
+        check_placement(moved.installation, moved.installation.journal(JOB, "test").state())
+        with pytest.raises(CheckpointDamaged):
+            query_target(moved.installation, JOB, QUERY).open()
+        moved.write_process(this_machine().host)
+
+
+def test_what_is_there_is_nobody_elses(moved: Registered) -> None:
+    """A directory that both machines have mounted."""
+    moved.directory.mkdir()
+    check_placement(moved.installation, moved.installation.journal(JOB, "test").state())
+
+
+def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> None:
+    """A recovery may bring a snapshot back here all the same."""
+    state = moved.installation.journal(JOB, "test").state()
+    (finding,) = recorded_findings(moved.installation, state)[QUERY]
+    assert (AWAY in finding.evidence, finding.hint) == (True, f"run the command on {AWAY}")
+    assert f"keep {moved.directory}: {moved.directory} was written on {AWAY}" in "\n".join(
+        tell_run(plan_prune(moved.installation))
+    )
+    found = diagnose_job(moved.installation, JOB)
+    assert f"was written on {AWAY}" in found.sentence
+    assert found.option(RecoveryAction.RESTORE).possible
+
+
+def test_a_dry_run_of_a_new_job_has_its_place_on_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There it is found again, under a new name of the machine as well; elsewhere it is named and nothing is made."""
+    job = Registered(tmp_path)
+    name = place_name("op9")
+    home = Path(place_of(job.installation, name).settings.home)
+    assert Path(place_of(job.installation, "op9").settings.home) == home
+    assert Path(place_of(job.installation, f"op9@{AWAY}").settings.home) == home
+    with pytest.raises(WrongMachine, match=f"the dry run op8 runs on {AWAY}"):
+        place_of(job.installation, f"op8@{AWAY}")
+    assert list(home.parent.iterdir()) == [home]

@@ -1,0 +1,131 @@
+"""What was done to a job, from the journal alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.records.journal import (
+    DesiredChanged,
+    EpochClaimed,
+    JobForgotten,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    ReleaseRegistered,
+    StepDone,
+)
+from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.jobs import timelines
+from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
+from streamkeeper.operations.jobs.timelines import Timeline, TimelineRow, read_timeline
+from tests.operations.registered_job import JOB, Registered
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    return Registered(tmp_path)
+
+
+def timeline(job: Registered, before: int = 0) -> Timeline:
+    return read_timeline(job.installation, job.installation.journal(JOB, "test").state(), before=before)
+
+
+def newest(job: Registered) -> TimelineRow:
+    return timeline(job).rows[0]
+
+
+def operate(job: Registered, name: str, outcome: Outcome | None = Outcome.REFUSED, **request: object) -> None:
+    """An operation, over unless it has no outcome."""
+    job.record(OperationStarted(operation=name, request=DeployRequest(job=JOB, **request), steps=()))  # type: ignore[arg-type]
+    if outcome is not None:
+        job.record(OperationFinished(operation=name, outcome=outcome, sentence=f"{name} is over"))
+
+
+def test_an_operation_says_who_wanted_what_why_and_what_became_of_it(job: Registered) -> None:
+    """With the release it came to have, and how long it took."""
+    job.record(
+        OperationStarted(
+            operation="op2", request=DeployRequest(job=JOB, reason="faster", requested_by="cli:ada"), steps=()
+        )
+    )
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0002"}))
+    row = newest(job)
+    assert (row.kind, row.by, row.reason, row.release, row.outcome) == ("deploy", "cli:ada", "faster", "r0002", "open")
+    assert (row.took_s, row.gap_s) == (None, None)
+    job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence="it broke"))
+    row = newest(job)
+    assert (row.outcome, row.sentence) == ("failed", "it broke")
+    assert row.took_s is not None
+    assert row.took_s >= 0
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind"),
+    [
+        ({}, "deploy"),
+        ({"rollback": True}, "rollback"),
+        ({"start": True}, "start"),
+        ({"recover": Recovery(action=RecoveryAction.RESTORE, cause="checkpoint-lost")}, "restore"),
+    ],
+)
+def test_an_operation_is_of_a_kind(job: Registered, request_: dict[str, object], kind: str) -> None:
+    """As whoever asked would call it."""
+    operate(job, "op2", **request_)
+    assert newest(job).kind == kind
+
+
+def test_what_was_done_without_an_operation_is_told_too(job: Registered) -> None:
+    """A stop, a start that came to nothing, a push and a forgetting; a start's own record is its operation's."""
+    job.record(DesiredChanged(serve=False, requested_by="cli:ada", reason="it rains", operation="stop-1"))
+    operate(job, "op2", start=True)
+    job.record(DesiredChanged(serve=True, requested_by="cli:ada", reason="", operation="op2"))
+    pushed = job.installation.journal(JOB, "test").state().releases["r0001"]
+    job.record(ReleaseRegistered(release=pushed.__class__(job=JOB, number=5, content=pushed.content)))
+    job.record(JobForgotten(requested_by="cli:bob", reason="the shop has closed"))
+    found = [(row.kind, row.by, row.operation) for row in timeline(job).rows]
+    assert found == [
+        ("forget", "cli:bob", ""),
+        ("push", "test", ""),
+        ("start", "", "op2"),
+        ("stop", "cli:ada", ""),
+        ("deploy", "", "op"),
+        ("push", "test", ""),
+    ]
+    assert timeline(job).rows[3].sentence == "stop requested by cli:ada: it rains"
+
+
+def test_a_dag_run_is_known_from_who_carried_it_on(job: Registered) -> None:
+    """One from the command line has none; a record of it that cannot be read only lacks the link."""
+    for name in ("op2", "op3", "op4"):
+        operate(job, name)
+    note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual"))
+    note_carrier(job.installation.store, JOB, "op3", Carrier(pid=7))
+    job.installation.store.replace(f"carriers/{JOB}/op4.json", b"{")
+    runs = {row.operation: (row.dag, row.run) for row in timeline(job).rows if row.operation}
+    assert runs == {"op": ("", ""), "op2": ("streaming_deploy", "manual"), "op3": ("", ""), "op4": ("", "")}
+
+
+def test_many_restarts_between_two_operations_do_not_make_one_look_long(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No page reads more than so many entries, and each leads on to what is older, down to the first."""
+    monkeypatch.setattr(timelines, "MOST_ENTRIES", 10)
+    operate(job, "op2")
+    for number in range(2, 40):
+        job.record(
+            EpochClaimed(
+                query="totals", output="t", epoch=number, instance="op-candidate", generation=number, version="v0001"
+            )
+        )
+    operate(job, "op3")
+    seen, before, pages = [], 0, 0
+    while pages == 0 or before:
+        found = timeline(job, before)
+        seen += [row.operation for row in found.rows if row.operation]
+        assert before == 0 or found.older < before
+        before, pages = found.older, pages + 1
+    assert seen == ["op3", "op2", "op"]
+    assert pages > 3

@@ -1,0 +1,43 @@
+"""A diagnosis as a page: what it quotes stays text."""
+
+from __future__ import annotations
+
+import pytest
+from markdown_it import MarkdownIt
+
+from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, RecoveryAction
+from streamkeeper.operations.recovery import diagnoses
+from streamkeeper.operations.recovery.diagnoses import render_diagnosis
+
+QUOTED = "<lambda> at <b>x</b>, a_b_c and *p*"
+HTML = {"html_inline", "html_block"}
+
+
+def shown() -> tuple[str, set[str]]:
+    """What a page of Airflow shows of a diagnosis that quotes, and the kinds of what it is made of."""
+    options = (
+        Option(action=RecoveryAction.RESTART, why_not=QUOTED),
+        Option(action=RecoveryAction.RESTORE, does=QUOTED, stands_on=(QUOTED,)),
+    )
+    found = Diagnosis(
+        job="sales", cause=Cause.DRIVER_KILLED, sentence=QUOTED, evidence=(QUOTED,), advice=QUOTED, heading="",
+        options=options,
+    )  # fmt: skip
+    tokens = MarkdownIt("commonmark").parse(render_diagnosis(found))
+    parts = [child for token in tokens for child in (token.children or [token])]
+    return "".join(part.content for part in parts), {part.type for part in parts}
+
+
+def test_what_a_diagnosis_quotes_is_text() -> None:
+    """A function's name, ``<lambda>``, is not taken for HTML, and a path's underscores for nothing else."""
+    told, kinds = shown()
+    assert told.count(QUOTED) == 6
+    assert not kinds & HTML
+
+
+def test_without_escaping_it_would_be_html(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: the page would have lost the names."""
+    monkeypatch.setattr(diagnoses, "escaped", str)
+    told, kinds = shown()
+    assert kinds & HTML
+    assert QUOTED not in told

@@ -1,0 +1,275 @@
+"""Rebuilding journals from real places: a checkpoint's files, a table with its fence, an epoch log, processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from streamkeeper.errors import Fenced, OperationRefused
+from streamkeeper.model.manifests.finding import Severity
+from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.registered import recorded_findings
+from streamkeeper.operations.recovery.restoring import plan_restore
+from streamkeeper.registry.installations import open_installation
+from streamkeeper.registry.journal import Journal
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.sink_log import continue_log
+from streamkeeper.sinks.table import TableSink, TableWriter
+from streamkeeper.stores.local import LocalStore
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.snapshots.series import files_below
+
+REASON = ("--reason", "the directory was deleted", "--no-driver-elsewhere")
+"""In a container nobody can see the others."""
+
+
+class Lost:
+    """An installation with one job, whose store is deleted and made again, empty; its table was claimed five times."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root, self.job = root, Registered(root)
+        self.settings = self.job.installation.settings
+        self.id = open_installation(self.job.installation.store, self.settings.home).id
+        self.url = f"sqlite:///{self.job.warehouse}"
+        for epoch in range(1, 6):
+            self.claim(epoch)
+        with sqlite3.connect(self.job.warehouse) as connection:
+            connection.execute("UPDATE streamkeeper_outputs SET version = 'v0001', batch_id = 7")
+        for name in ("home", "store", "checkpoints", "jobs"):
+            monkeypatch.setenv(f"STREAMKEEPER_{name.upper()}", getattr(self.settings, name))
+        shutil.rmtree(root / "store")
+        assert open_installation(LocalStore(root / "store"), self.settings.home).id != self.id
+
+    def claim(self, epoch: int) -> TableWriter:
+        """A writer of the table that has raised its fence."""
+        context = SinkContext(job=JOB, query=QUERY, version="v0001", epoch=epoch, installation=self.id)
+        writer = TableSink(self.url, table="totals", key=["k"]).open(context)
+        writer.raise_fence()
+        return writer
+
+    def rebuild(self, *words: str, output: str = "") -> Result:
+        """What somebody types, with the words in place of a reason."""
+        return CliRunner().invoke(app, ["registry", "rebuild", "--output", output or self.url, *(words or REASON)])
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """All there is; of the database its rows, for SQLite moves pages about when it is read."""
+        files = {path: each for path, each in files_below(self.root).items() if not path.startswith("warehouse.db")}
+        with sqlite3.connect(self.job.warehouse) as connection:
+            return {**files, "warehouse.db": "\n".join(connection.iterdump()).encode()}
+
+    @property
+    def state(self) -> JobState:
+        return Journal(LocalStore(self.root / "store"), JOB, writer="test").state()
+
+    @property
+    def installation(self) -> Installation:
+        return Installation.from_environment(os.environ)
+
+
+@pytest.fixture
+def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lost:
+    return Lost(tmp_path, monkeypatch)
+
+
+def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
+    """A dry run changes nothing anywhere; a rebuild makes one entry, and leaves checkpoint and output as they are."""
+    everything = lost.files
+    looked = lost.rebuild("--dry-run", "--no-driver-elsewhere")
+    assert (looked.exit_code, lost.state.number) == (0, 0), looked.output
+    assert f"{JOB}: query {QUERY}: v0001 was current (batch 7 committed)" in looked.output
+    assert "the next epoch of every query is above 5" in looked.output
+    assert lost.files == everything
+    done = lost.rebuild()
+    assert done.exit_code == 0, done.output
+    assert lost.state.number == 1
+    touched = {path for path, content in lost.files.items() if everything.get(path) != content}
+    assert {path.partition("/")[0] for path in touched} <= {"store", "home"}
+    assert lost.installation.id == lost.id
+    for words in (["jobs", "--now"], ["status", JOB], ["history", JOB]):
+        told = CliRunner().invoke(app, words)
+        assert told.exit_code == 0, told.output
+        assert "rebuilt" in told.output, told.output
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["gone", "emptied"])
+def test_a_store_that_nobody_has_made_again_is_rebuilt(lost: Lost, left: bool) -> None:
+    """Where there is no installation any more, whoever looks is told the way, and a dry run records none."""
+    shutil.rmtree(lost.root / "store")
+    if left:
+        (lost.root / "store").mkdir()
+    looked = CliRunner().invoke(app, ["jobs"])
+    assert (looked.exit_code, "If the store was lost, run `streamkeeper registry rebuild`" in looked.stderr) == (
+        2,
+        True,
+    )
+    everything = lost.files
+    assert lost.rebuild("--dry-run", "--no-driver-elsewhere").exit_code == 0
+    assert lost.files == everything
+    done = lost.rebuild()
+    assert done.exit_code == 0, done.output
+    assert (lost.state.next_epoch(QUERY), lost.installation.id) == (6, lost.id)
+
+
+def test_a_mistyped_home_is_left_as_it_is(
+    lost: Lost, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No store is made in it, though a rebuild makes one."""
+    home = tmp_path_factory.mktemp("mistyped")
+    for name in ("STORE", "CHECKPOINTS"):
+        monkeypatch.delenv(f"STREAMKEEPER_{name}")
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(home))
+    refused = lost.rebuild()
+    assert (refused.exit_code, "does not exist (mount it" in refused.stderr) == (2, True)
+    assert not list(home.iterdir())
+
+
+def test_no_epoch_of_before_is_claimed_again(lost: Lost) -> None:
+    """A driver of before finds itself superseded. Negative control: without the rebuild's record the new one is fenced
+    out at first, and its fifth claim is that of the old one, and both may write."""
+    zombie = lost.claim(5)
+    with pytest.raises(Fenced, match="epoch 1 has been superseded by epoch 5"):
+        lost.claim(lost.state.next_epoch(QUERY))
+    lost.claim(5)
+    zombie.raise_fence()
+    lost.rebuild()
+    lost.claim(lost.state.next_epoch(QUERY))
+    with pytest.raises(Fenced, match="epoch 5 has been superseded by epoch 6"):
+        zombie.raise_fence()
+
+
+def test_a_journal_that_is_there_is_left_as_it_is(lost: Lost) -> None:
+    """A second rebuild finds the first one's; one beside other entries is refused by name."""
+    assert lost.rebuild().exit_code == 0
+    before = files_below(lost.root / "store" / "registry")
+    again = lost.rebuild()
+    assert (again.exit_code, "was rebuilt from checkpoints" in again.output) == (0, True)
+    named = CliRunner().invoke(app, ["registry", "rebuild", JOB, "--output", lost.url, *REASON])
+    assert (named.exit_code, "NOT rebuilt" in named.output) == (1, True)
+    assert files_below(lost.root / "store" / "registry") == before
+
+
+@pytest.mark.parametrize(
+    "point", ["rebuild.installation.after", "record.job-rebuilt.before", "record.job-rebuilt.after"]
+)
+def test_a_rebuild_that_is_killed_is_carried_on_by_the_same_command(lost: Lost, point: str) -> None:
+    """Killed at any of its records: there is a whole journal or none, and typed again there is one."""
+    words = [sys.executable, "-m", "streamkeeper.cli.main", "registry", "rebuild", "--output", lost.url, *REASON]
+    killed = subprocess.run(words, env={**os.environ, "STREAMKEEPER_CRASH": point}, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert lost.rebuild().exit_code == 0
+    assert (lost.state.number, lost.installation.id) == (1, lost.id)
+
+
+@pytest.fixture
+def driver(lost: Lost) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is marked as a driver of the job, under the store that is lost."""
+    marks = {"STREAMKEEPER_INSTANCE": f"{JOB}/op-candidate", "STREAMKEEPER_INSTALLATION": lost.id}
+    started = subprocess.Popen(["sleep", "300"], env={**os.environ, **marks}, start_new_session=True)
+    yield started
+    started.kill()
+    started.wait()
+
+
+def test_a_driver_that_lives_is_named_and_only_ended_when_told(lost: Lost, driver: subprocess.Popen[bytes]) -> None:
+    """By its mark in /proc alone, for no record names it; one of another place is none of ours."""
+    for words in (("--dry-run", "--no-driver-elsewhere"), REASON):
+        refused = lost.rebuild(*words)
+        assert (refused.exit_code, f"processes {driver.pid}" in refused.output) == (1, True), refused.output
+        assert lost.state.number == 0
+    assert driver.poll() is None
+    marks = {"STREAMKEEPER_INSTANCE": f"{JOB}/of-another", "STREAMKEEPER_STORE": "/elsewhere"}
+    other = subprocess.Popen(["sleep", "300"], env={**marks, "PATH": os.environ["PATH"]}, start_new_session=True)
+    try:
+        done = lost.rebuild("--end-drivers", *REASON)
+        assert done.exit_code == 0, done.output
+        assert "driver op-candidate of sales was stopped" in done.output
+        assert driver.wait(10) == -signal.SIGKILL
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_deploy_from_a_rebuilt_journal_asks_a_person(lost: Lost) -> None:
+    """Nothing says what the old code was; once a release serves nobody is asked for that any more."""
+    lost.rebuild()
+    found = recorded_findings(lost.installation, lost.state)[QUERY]
+    assert [(each.rule, each.severity) for each in found] == [("release-not-on-record", Severity.OPAQUE)]
+    with pytest.raises(OperationRefused, match="the release that wrote v0001 of sales/totals is not recorded"):
+        plan_restore(lost.installation, JOB, QUERY, None)  # type: ignore[arg-type]
+    shutil.rmtree(lost.job.directory)
+    assert recorded_findings(lost.installation, lost.state)[QUERY][0].rule == "checkpoint-lost"
+
+
+def test_files_and_their_epoch_log_are_an_output(lost: Lost, tmp_path: Path) -> None:
+    """Which versions it consists of comes from its newest claim."""
+    output = tmp_path / "out"
+    for epoch, serving in ((3, (OutputSegment("v0001"),)), (4, (OutputSegment("v0000", 5), OutputSegment("v0001")))):
+        context = SinkContext(job=JOB, query=QUERY, version="v0001", epoch=epoch, serving=serving, installation=lost.id)
+        FileSink(str(output)).open(context).raise_fence()
+    continue_log(output / "v0001", 7)
+    done = lost.rebuild(output=str(output))
+    assert done.exit_code == 0, done.output
+    assert lost.state.segments(QUERY, "v0001") == (OutputSegment("v0000", 5), OutputSegment("v0001"))
+    assert lost.state.next_epoch(QUERY) == 5
+
+
+def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
+    """A place that is none, one that is empty, a root that is not mounted, a mistyped query: nothing is recorded."""
+    (tmp_path / "empty").mkdir()
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (a)").connection.close()
+    for output, told in (
+        ("relative/place", "is relative"),
+        (str(tmp_path / "empty"), "contains no epoch log of a FileSink"),
+        (str(tmp_path / "nowhere"), "contains no epoch log of a FileSink"),
+        (f"sqlite:///{tmp_path}/none.db", "none.db does not exist"),
+        (f"sqlite:///{tmp_path}/other.db", "no TableSink has written there"),
+        ("mysql://host/db", "not supported"),
+        ("secret://env/NOT_SET", "NOT_SET"),
+    ):
+        refused = lost.rebuild(output=output)
+        assert refused.exit_code == 2, refused.output
+        assert told in refused.output.replace("\n", " "), refused.output
+        assert "Traceback" not in refused.output
+    for words, told in (
+        (("--unfenced", "sales/totls", *REASON), "query sales/totls was not found"),
+        (("--version", "sales/totals", *REASON), "is not JOB/QUERY=VERSION"),
+        (("--version", "sales/totals=2", *REASON), "not a checkpoint version"),
+        (("--dry-run", "Bad/Job"), "not allowed"),
+        (("--end-drivers",), "a rebuild requires a reason"),
+    ):
+        refused = lost.rebuild(*words)
+        assert (refused.exit_code, told in refused.output.replace("\n", " ")) == (2, True), refused.output
+    twice = lost.rebuild("--output", lost.url, "--dry-run", "--no-driver-elsewhere")
+    assert twice.exit_code == 0, twice.output
+    assert not (tmp_path / "none.db").exists()
+    assert not (tmp_path / "nowhere").exists()
+    shutil.move(tmp_path / "cp", tmp_path / "unmounted")
+    refused = lost.rebuild()
+    assert (refused.exit_code, "the checkpoint root" in refused.output) == (2, True)
+    (tmp_path / "cp").mkdir()
+    refused = lost.rebuild()
+    assert (refused.exit_code, "which is missing (check STREAMKEEPER_CHECKPOINTS)" in refused.output) == (1, True)
+    assert lost.state.number == 0
+
+
+def test_a_copy_takes_no_outputs_of_what_it_was_copied_from(lost: Lost, tmp_path: Path) -> None:
+    """Two installations of one id would have drivers on one output, and neither would know the other's."""
+    (tmp_path / "home" / "home.json").write_text('{"format":1,"path":"/where/it/was"}')
+    refused = lost.rebuild()
+    assert (refused.exit_code, "was copied or moved" in refused.output.replace("\n", " ")) == (2, True), refused.output
+    assert lost.state.number == 0

@@ -1,0 +1,439 @@
+"""A recovery over a registered job: what is seen of its files, what is announced, who accepts it; no driver runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from harness.checkpoint_files import QUERY_ID
+from streamkeeper.checkpoints import input_files
+from streamkeeper.errors import CheckpointDamaged, InvalidInput, OperationRefused, StoreUnavailable
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.control import DriverExit, DriverState
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.records.journal import (
+    DesiredChanged,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    StartOffsetsKnown,
+    StepDone,
+)
+from streamkeeper.model.records.snapshot import DrillResult
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, RecoveryAction
+from streamkeeper.model.requests.request import DEADLINES, DeployRequest
+from streamkeeper.operations.deploys.assessing import assess_candidate
+from streamkeeper.operations.deploys.replanning import must_not_hold
+from streamkeeper.operations.recovery import diagnosing
+from streamkeeper.operations.recovery.diagnoses import render_diagnosis
+from streamkeeper.operations.recovery.diagnosing import diagnose_job, look_at_job
+from streamkeeper.operations.recovery.recovering import Asked, diagnose_for, open_recovery, recovery_request
+from streamkeeper.operations.recovery.restoring import restore_version
+from streamkeeper.registry.control import Control
+from tests.checkpoints.damaging import LOSSES, lose
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
+REPLAN = RecoveryAction.REPLAN
+
+
+def registered(root: Path, sink: str = "table") -> Registered:
+    """A job that has committed batches 0 to 7, as its journal, its driver's last word and its table know."""
+    job = Registered(root, sink=sink)
+    job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
+    job.report(committed=7)
+    job.write_table(7)
+    return job
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    return registered(tmp_path)
+
+
+def asked(action: RecoveryAction = RESTORE, **more: Any) -> Asked:
+    return Asked(job=JOB, action=action, reason="it was damaged", requested_by="ada", **more)
+
+
+def test_a_recovery_has_the_deadlines_of_a_deploy() -> None:
+    """Its form takes them from the deploy's request: each is here, with the same default, and reaches the deploy."""
+    deadlines = [name for name, field in asked_fields(DeployRequest).items() if field.extra.get("section") == DEADLINES]
+    usual = DeployRequest(job=JOB)
+    assert {name: getattr(asked(), name) for name in deadlines} == {name: getattr(usual, name) for name in deadlines}
+    found = Diagnosis(job=JOB, cause=Cause.NOTHING_WRONG, sentence="", options=(Option(action=RESTART),))
+    wanted = {name: number for number, name in enumerate(deadlines, 1)}
+    request = recovery_request("r0001", asked(RESTART, **wanted), found)
+    assert {name: getattr(request, name) for name in deadlines} == wanted
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_a_lost_checkpoint_is_named_and_goes_back_to_its_snapshot(job: Registered, how: str) -> None:
+    """Missing, emptied, another query's, or gone back: the newest snapshot, at the price of nothing but a look."""
+    job.take()
+    lose(job.directory, how)
+    found = diagnose_job(job.installation, JOB)
+    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_LOST, RESTORE)
+    assert str(job.directory) in found.sentence
+    assert found.options[0].snapshots == {QUERY: "s0001"}
+    assert not found.options[0].asks
+    page = render_diagnosis(found)
+    assert "**restart**: not possible" in page
+    assert "reads nothing again; writes nothing again; loses nothing" in page
+
+
+def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: Registered) -> None:
+    """Its list of files is gone with it: whether they are still there, nobody knows, and nobody says it is safe."""
+    job.take()
+    job.commit(8)
+    job.report(committed=8)
+    job.write_table(8)
+    lose(job.directory, "missing")
+    option = diagnose_job(job.installation, JOB).option(RESTORE)
+    assert option.asks
+    assert "possibly some of it" in option.prices[0].lost
+    with pytest.raises(OperationRefused, match="a person must accept the effects of.*--accept-loss"):
+        open_recovery(job.installation, "op2", asked())
+    assert "op2" not in job.installation.journal(JOB, "test").state().operations
+    started = open_recovery(job.installation, "op2", asked(accepted_by="ada", accept_loss=True))
+    recover = started.state.operations["op2"].request.recover
+    assert recover is not None
+    assert (recover.accepted_by, recover.snapshots) == ("ada", {QUERY: "s0001"})
+    assert "LOSES possibly" in recover.announced[0]
+
+
+def test_what_was_accepted_is_what_is_done(job: Registered) -> None:
+    """Another price than the one that was shown voids the answer."""
+    job.take()
+    job.commit(8)
+    job.report(committed=8)
+    lose(job.directory, "missing")
+    stale = asked(accepted_by="ada", accept_loss=True, announced=("query totals: loses nothing",))
+    with pytest.raises(OperationRefused, match="the effects have changed since they were accepted"):
+        open_recovery(job.installation, "op2", stale)
+
+
+def test_a_function_gets_batches_twice_only_if_somebody_says_so(tmp_path: Path) -> None:
+    """For a table nobody is asked: the rows replace themselves."""
+    job = registered(tmp_path, sink="foreach")
+    job.take()
+    job.commit(8)
+    job.report(committed=8)
+    (job.directory / "commits/8").write_text("")
+    found = diagnose_job(job.installation, JOB)
+    assert found.cause is Cause.CHECKPOINT_DAMAGED
+    assert found.option(RESTORE).prices[0].doubles
+    with pytest.raises(OperationRefused, match="--accept-replay"):
+        open_recovery(job.installation, "op2", asked(accepted_by="ada", accept_loss=True))
+    assert "cannot be written without readers seeing it" in found.option(REBUILD).why_not
+
+
+def cut_plan(job: Registered, listed: Path | None = None) -> None:
+    """Batch 8 is planned, its plan is cut short, and it wrote nothing; ``listed``: the file that it was to read."""
+    job.tree.plan(8)
+    plan = job.directory / "offsets/8"
+    plan.write_bytes(plan.read_bytes()[:20])
+    if listed is not None:
+        entry = {"path": listed.as_uri(), "timestamp": 1, "batchId": 8}
+        (job.directory / "sources/0/8").write_text("v1\n" + json.dumps(entry))
+
+
+def content_of(directory: Path) -> dict[str, bytes]:
+    """Every file below a directory."""
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_an_open_batch_is_planned_again_in_a_copy_of_its_last_commit(job: Registered, tmp_path: Path) -> None:
+    """On record with its cost before anything is written; the damaged directory stays as it is; again is the same.
+
+    Negative control: an ordinary snapshot of that directory cannot be taken.
+    """
+    there = tmp_path / "f8.json"
+    there.write_text("{}")
+    cut_plan(job, there)
+    before = content_of(job.directory)
+    with pytest.raises(CheckpointDamaged):
+        job.take()
+    found = diagnose_job(job.installation, JOB)
+    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, REPLAN)
+    opened = open_recovery(job.installation, "op2", asked(REPLAN))
+    assert open_recovery(job.installation, "op3", asked(REPLAN)).operation == "op2"
+    recover = opened.state.operations["op2"].request.recover
+    assert recover is not None
+    assert (recover.asked_for, recover.action, recover.replans) == (REPLAN, RESTORE, {QUERY: 8})
+    assert recover.announced == (found.options[0].prices[0].sentence,)
+    (copy,) = recover.snapshots.values()
+    taken = job.catalogue.read(int(copy[1:]))
+    assert (taken.batch, taken.pending) == (7, False)
+    assert {file.path for file in taken.files}.isdisjoint({"offsets/8", "sources/0/8"})
+    assert content_of(job.directory) == before
+
+
+def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -> None:
+    """Spark would plan the batch without it and report nothing."""
+    cut_plan(job)
+    with pytest.raises(
+        OperationRefused, match="1 of 1 files that the source had listed for it are missing.*--accept-loss"
+    ):
+        open_recovery(job.installation, "op2", asked(REPLAN))
+    open_recovery(job.installation, "op2", asked(REPLAN, accepted_by="ada", accept_loss=True))
+
+
+@pytest.mark.parametrize(
+    ("sink", "holds", "told"), [("foreach", 7, "may have seen it"), ("table", 8, "contains batch 8")]
+)
+def test_an_output_that_may_hold_the_batch_refuses_it(tmp_path: Path, sink: str, holds: int, told: str) -> None:
+    """Asked of the output itself, when it is opened and once more when no driver is left."""
+    job = registered(tmp_path, sink=sink)
+    cut_plan(job)
+    job.write_table(holds)
+    with pytest.raises(OperationRefused, match=told):
+        open_recovery(job.installation, "op2", asked(REPLAN))
+    refused = "batch 8 must not be planned again, because output .* (may contain this batch: |contains batch 8 )"
+    with pytest.raises(OperationRefused, match=refused):
+        must_not_hold(job.installation, job.installation.journal(JOB, "test").state(), {QUERY: 8})
+    assert "op2" not in job.installation.journal(JOB, "test").state().operations
+
+
+def test_a_recovery_is_found_again_by_its_id_and_carried_on_by_another(job: Registered) -> None:
+    """A task that runs again, and who types the command again, go on with the open one; another action is refused."""
+    job.take()
+    lose(job.directory, "missing")
+    first = open_recovery(job.installation, "op2", asked())
+    assert open_recovery(job.installation, "op2", asked()).operation == first.operation
+    assert open_recovery(job.installation, "op3", asked()).operation == "op2"
+    with pytest.raises(OperationRefused, match="another operation is open"):
+        open_recovery(job.installation, "op3", asked(REBUILD))
+
+
+def test_the_deploy_goes_by_what_was_announced(job: Registered) -> None:
+    """Its assessment sees the damage and takes the snapshot's way all the same, with no way back to what is broken."""
+    job.take()
+    lose(job.directory, "missing")
+    running = open_recovery(job.installation, "op2", asked())
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
+    job.gather("op2")
+    state = running.state
+    found = assess_candidate(job.installation, state, state.operations["op2"], "r0001")
+    assert (found.verdict, found.refusal) == (Verdict.REFUSE, "")
+    way = found.transitions[QUERY]
+    assert (way.way, way.before, way.version, way.snapshot, way.back) == (
+        Transition.RESTORE, "v0001", "v0002", "s0001", None,
+    )  # fmt: skip
+    assert found.sentence.startswith("RESTORE: query totals: returns from v0001 to batch 7 (s0001), as v0002")
+
+
+def test_without_the_announcement_the_same_deploy_is_refused(job: Registered) -> None:
+    """The negative control: an ordinary deploy goes near no lost checkpoint."""
+    job.take()
+    lose(job.directory, "missing")
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()))
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
+    job.gather("op2")
+    state = job.installation.journal(JOB, "test").state()
+    assert "checkpoint-lost" in assess_candidate(job.installation, state, state.operations["op2"], "r0001").refusal
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["files there", "files gone"])
+def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """The other one is named all the same, and can be asked for."""
+    monkeypatch.setattr(input_files, "_look_on_disk", lambda paths: ([] if there else paths, {}))
+    job.take()
+    drilled = DrillResult(id="d1", ok=True, message="batch 8 ran", at="2026-01-01")
+    job.catalogue.note_drill(1, drilled)
+    job.commit(8)
+    job.take()
+    job.report(committed=8)
+    job.write_table(8)
+    (job.directory / "commits/8").write_text("")
+    (look,) = look_at_job(job.installation, JOB).queries
+    assert look.replay is not None
+    chosen = (look.replay.snapshot, look.replay.verified, look.replay.batches)
+    assert chosen == (("s0001", True, 1) if there else ("s0002", False, 0))
+    assert ("s0002 (batch 8, not verified by a drill)" if there else "s0001 (batch 7, verified)") in look.passed_over[0]
+    named = diagnose_job(job.installation, JOB, snapshots={QUERY: "s0001"}).option(RESTORE)
+    assert named.snapshots == {QUERY: "s0001"}
+    assert named.asks is not there
+
+
+def test_input_that_cannot_be_looked_for_is_never_taken_for_there(job: Registered) -> None:
+    """Files on gs://: the open batch names them as not checked, a replay may lose some, and no rebuild is offered."""
+    job.take()
+    job.commit(8)
+    job.tree.plan(9)
+    job.report(committed=8)
+    for entry in (8, 9):
+        log = job.directory / "sources" / "0" / (f"{entry}.compact" if entry == 9 else str(entry))
+        log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
+    found = diagnose_job(job.installation, JOB, chosen=[QUERY])
+    assert found.cause is not Cause.INPUT_GONE
+    unchecked = "1 of 1 files of open batch 9 are not checked, such as gs://bucket/in/f9.json"
+    assert any(unchecked in line for line in found.evidence)
+    replay, rebuild = found.option(RESTORE), found.option(REBUILD)
+    assert "possibly some of it: 2 of 2 files that were read since are not checked" in replay.prices[0].lost
+    assert replay.asks
+    assert "this check does not read gs://" in rebuild.why_not
+
+
+def test_a_snapshot_that_is_damaged_is_passed_over(job: Registered) -> None:
+    """Every object of it is read before it is taken for a way back."""
+    job.take()
+    job.commit(8)
+    job.take()
+    job.report(committed=8)
+    lose(job.directory, "missing")
+    only = set(job.catalogue.read(2).packs) - set(job.catalogue.read(1).packs)
+    assert only
+    job.installation.store.delete(job.catalogue.pack_key(only.pop().name))
+    (look,) = look_at_job(job.installation, JOB).queries
+    assert look.replay is not None
+    assert look.replay.snapshot == "s0001"
+    assert "s0002 (batch 8) cannot be restored" in look.passed_over[0]
+
+
+def test_a_snapshot_of_the_version_before_counts_as_well(job: Registered) -> None:
+    """A restored version keeps id, numbers and list of files; one that is damaged before its first backup has a way."""
+    job.take()
+    restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
+    job.record(job.epoch("v0002", 2))
+    restored = job.directory.with_name("v0002")
+    (restored / "commits/7").write_text("")
+    (look,) = look_at_job(job.installation, JOB).queries
+    assert look.version == "v0002"
+    assert look.replay is not None
+    assert (look.replay.snapshot, look.replay.batches, look.replay.unknown) == ("s0001", 0, "")
+
+
+def test_without_a_snapshot_a_restore_says_so(job: Registered) -> None:
+    """And of a checkpoint that is gone nobody can tell when a rebuild would have caught up."""
+    lose(job.directory, "missing")
+    found = diagnose_job(job.installation, JOB)
+    assert found.option(RESTORE).why_not == "query totals: there is no snapshot of the query"
+    assert "the end of the rebuild cannot be determined" in found.option(REBUILD).why_not
+    with pytest.raises(OperationRefused, match="restore of sales is not possible: query totals: there is no snapshot"):
+        open_recovery(job.installation, "op2", asked())
+
+
+def test_a_sink_that_is_ahead_is_named_with_both_batches(job: Registered) -> None:
+    """Somebody has put an older checkpoint back: a start would skip as many batches in silence."""
+    job.take()
+    job.write_table(12)
+    found = diagnose_job(job.installation, JOB)
+    assert found.cause is Cause.SINK_AHEAD
+    assert "contains batch 12 of v0001, but its checkpoint has planned only up to 7" in found.sentence
+    assert found.option(RESTORE).prices[0].written
+
+
+def test_a_store_that_does_not_answer_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is seen, and not raised."""
+
+    def refuse(*_: object) -> None:
+        raise StoreUnavailable("s3://bucket does not answer")
+
+    monkeypatch.setattr(diagnosing, "read_job", refuse)
+    assert diagnose_job(job.installation, JOB).cause is Cause.STORE_OUT_OF_REACH
+
+
+def test_a_full_disk_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else is broken, nothing can be written."""
+    monkeypatch.setattr(diagnosing, "LEAST_FREE_BYTES", 1 << 80)
+    found = diagnose_job(job.installation, JOB)
+    assert (found.cause, found.options[0].possible) == (Cause.DISK_FULL, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ("query totals: KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone", Cause.SOURCE_OFFSET_LOST),
+        ("the JVM exited on its own: java.lang.OutOfMemoryError (exit code 52)", Cause.OUT_OF_MEMORY),
+        ("ValueError: 3 is no colour", Cause.DRIVER_FAILED),
+    ],
+)
+def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cause: Cause) -> None:
+    """What a source has dropped and what memory did not suffice for are causes of their own."""
+    ending = DriverExit(instance="op-candidate", state=DriverState.FAILED, code=5, error=error)
+    Control(job.installation.store, JOB, "op-candidate").write_exit(ending)
+    found = diagnose_job(job.installation, JOB)
+    assert (found.cause, error in found.sentence) == (cause, True)
+
+
+def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -> None:
+    """Its driver was killed and knows nothing of it; once another release serves, nobody says so any more."""
+    told = "query totals: source-no-longer-holds-offsets (events partition 0: offsets 5 to 9 are gone)"
+    request = DeployRequest(job=JOB, release=job.installation.journal(JOB, "t").state().serving_release, start=True)
+    job.record(OperationStarted(operation="again-1", request=request, steps=()))
+    job.record(OperationFinished(operation="again-1", outcome=Outcome.REFUSED, sentence=told))
+    found = diagnose_job(job.installation, JOB)
+    assert (found.cause, found.sentence) == (Cause.SOURCE_OFFSET_LOST, told)
+
+
+def test_a_stopped_job_is_left_alone(job: Registered) -> None:
+    """Nothing starts it but a person."""
+    job.record(DesiredChanged(serve=False, requested_by="ada", reason="quarter end"))
+    found = diagnose_job(job.installation, JOB)
+    assert (found.cause, found.sentence) == (Cause.STOPPED, "the job was stopped by ada: quarter end")
+    with pytest.raises(OperationRefused, match="start it first"):
+        open_recovery(job.installation, "op2", asked(RESTART))
+
+
+def test_a_driver_that_lives_is_no_cause(job: Registered) -> None:
+    """A driver that serves, whole files: nothing is wrong."""
+    from streamkeeper.model.protocol.control import DriverState, DriverStatus
+    from streamkeeper.registry.control import Control
+
+    job.runner.life = Life.ALIVE
+    Control(job.installation.store, JOB, "op-candidate").write_status(
+        DriverStatus(instance="op-candidate", release="r0001", generation=1, state=DriverState.SERVING, beat=10, at="")
+    )
+    assert diagnose_job(job.installation, JOB).cause is Cause.NOTHING_WRONG
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"queries": ("nope",)}, "nope"),
+        ({"snapshots": {"nope": "s0001"}}, "nope"),
+        ({"snapshots": {QUERY: "latest"}}, "is not a snapshot"),
+    ],
+)
+def test_bad_input_is_named(job: Registered, more: dict[str, Any], line: str) -> None:
+    """Unknown queries and snapshots are refused before anything is looked for."""
+    with pytest.raises(InvalidInput, match=line):
+        diagnose_for(job.installation, asked(**more))
+
+
+def test_a_gone_directory_is_seen_whatever_else_is_there(job: Registered) -> None:
+    """Of two looks the second sees nothing new, and nothing is written."""
+    shutil.rmtree(job.directory)
+    before = job.installation.journal(JOB, "test").state().number
+    diagnose_job(job.installation, JOB)
+    assert job.installation.journal(JOB, "test").state().number == before
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["missing", "an older copy"])
+def test_a_lost_output_is_the_cause_and_a_restart_without_it_is_accepted_by_a_person(
+    job: Registered, older: bool
+) -> None:
+    """The announcement names the output; who accepts it lets the driver go on after the last committed batch."""
+    if older:
+        job.write_table(6)
+    else:
+        job.warehouse.unlink()
+    found = diagnose_job(job.installation, JOB)
+    assert (found.cause, found.option(RESTART).possible) == (Cause.OUTPUT_LOST, True)
+    assert f"{job.warehouse}#totals lacks committed batches" in found.sentence
+    restart = asked(action=RESTART)
+    with pytest.raises(OperationRefused, match="effects of restart on sales: .*LOSES the rows that the output"):
+        open_recovery(job.installation, "op2", restart)
+    accepted = structs.replace(restart, accepted_by="ada", accept_loss=True, reason="the disk is gone")
+    request = open_recovery(job.installation, "op2", accepted).state.operations["op2"].request
+    assert request.accept_output_loss
+    assert not recovery_request("r0001", restart, found).accept_output_loss

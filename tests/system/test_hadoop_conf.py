@@ -1,0 +1,130 @@
+"""Where Hadoop's servers answer HTTP, by files as a cluster's administrator gives them out."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.system.hadoop_conf import hadoop_user, manager_url, webhdfs_url
+
+Given = Callable[[dict[str, str]], dict[str, str]]
+FILES = {"core-site.xml": ("fs.", "hadoop."), "hdfs-site.xml": ("dfs.",), "yarn-site.xml": ("yarn.",)}
+RPC, HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Given:
+    """The environment of a configuration with these properties."""
+
+    def write(conf: dict[str, str]) -> dict[str, str]:
+        for name, prefixes in FILES.items():
+            rows = "".join(
+                f"<property>\n<name>{key}</name>\n<value> {value} </value><final>true</final></property>"
+                for key, value in conf.items()
+                if key.startswith(prefixes)
+            )
+            (tmp_path / name).write_text(f"<?xml version='1.0'?><configuration>{rows}</configuration>")
+        return {"HADOOP_CONF_DIR": str(tmp_path)}
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("authority", "conf", "url"),
+    [
+        ("nn:8020", {}, "http://nn:9870"),
+        ("nn", {HTTP: "web:50070", "fs.defaultFS": "hdfs://nn:8020/"}, "http://web:50070"),
+        ("nn:9000", {HTTP: "0.0.0.0:50070", RPC: "nn:9000"}, "http://nn:50070"),
+        ("other:8020", {HTTP: "web:50070", RPC: "nn:8020", "fs.defaultFS": "hdfs://nn"}, "http://other:9870"),
+        ("n2:8020", {f"{RPC}.a.n1": "n1:8020", f"{RPC}.a.n2": "n2", f"{HTTP}.a.n2": "w2:1"}, "http://w2:1"),
+    ],
+    ids=["no file says", "the default one", "any address", "another cluster's", "one of a nameservice"],
+)
+def test_a_namenode_is_asked_where_its_own_configuration_says(
+    given: Given, authority: str, conf: dict[str, str], url: str
+) -> None:
+    """By its RPC address, never where another cluster's NameNode answers; else on its own host."""
+    assert webhdfs_url(authority, given(conf)) == url
+
+
+def test_without_a_configuration_hadoops_own_port_is_asked() -> None:
+    """As Spark finds such a cluster too."""
+    assert webhdfs_url("nn:8020", {}) == "http://nn:9870"
+
+
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        ({"dfs.nameservices": "other,ns1"}, "hdfs://ns1 is a nameservice"),
+        ({"dfs.ha.namenodes.ns1": "n1,n2"}, "hdfs://ns1 is a nameservice"),
+        ({"hadoop.security.authentication": "kerberos"}, "requires Kerberos, which is not supported"),
+        ({"dfs.http.policy": "HTTPS_ONLY"}, "on HTTPS only"),
+    ],
+)
+def test_a_cluster_of_which_nothing_is_promised_is_refused_by_name(
+    given: Given, conf: dict[str, str], told: str
+) -> None:
+    """With what to write instead."""
+    with pytest.raises(Unsupported, match=told):
+        webhdfs_url("ns1", given(conf))
+
+
+def test_a_configuration_that_cannot_be_read_is_told(given: Given, tmp_path: Path) -> None:
+    """A directory that is not there, a file that is no XML, an address of variables."""
+    with pytest.raises(InvalidInput, match="is not a directory"):
+        webhdfs_url("nn", {"HADOOP_CONF_DIR": str(tmp_path / "none")})
+    environ = given({"fs.defaultFS": "hdfs://nn", HTTP: "${nn.host}:50070"})
+    with pytest.raises(InvalidInput, match="variables are not resolved"):
+        webhdfs_url("nn", environ)
+    (tmp_path / "hdfs-site.xml").write_text("<configuration>")
+    with pytest.raises(InvalidInput, match=r"hdfs-site.xml cannot be read"):
+        webhdfs_url("nn", environ)
+
+
+def test_it_is_asked_as_spark_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Hadoop's variable, else as the operating system's user, whom no other variable names."""
+    monkeypatch.setenv("USER", "ada")
+    monkeypatch.setenv("LOGNAME", "ada")
+    mine = pwd.getpwuid(os.geteuid()).pw_name
+    assert (hadoop_user({}), hadoop_user({"HADOOP_USER_NAME": "streams"})) == (mine, "streams")
+
+
+MANAGER = "yarn.resourcemanager.webapp.address"
+
+
+@pytest.mark.parametrize(
+    ("conf", "url"),
+    [
+        ({MANAGER: "rm.example:8090"}, "http://rm.example:8090"),
+        ({"yarn.resourcemanager.hostname": "rm.example"}, "http://rm.example:8088"),
+        ({MANAGER: "0.0.0.0:8090", "yarn.resourcemanager.hostname": "rm.example"}, "http://rm.example:8090"),
+        (
+            {MANAGER: "${yarn.resourcemanager.hostname}:8088", "yarn.resourcemanager.hostname": "rm.example"},
+            "http://rm.example:8088",
+        ),
+    ],
+)
+def test_the_resource_manager_is_found_as_hadoops_clients_find_it(given: Given, conf: dict[str, str], url: str) -> None:
+    """By its HTTP address, or by its host and Hadoop's port."""
+    assert manager_url(given(conf)) == url
+
+
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        ({}, "HADOOP_CONF_DIR names no ResourceManager"),
+        ({MANAGER: "${rm.host}:8088"}, "HADOOP_CONF_DIR names no ResourceManager"),
+        ({MANAGER: "rm:1", "yarn.resourcemanager.ha.enabled": "true"}, "several ResourceManagers"),
+        ({MANAGER: "rm:1", "hadoop.security.authentication": "kerberos"}, "Kerberos"),
+        ({MANAGER: "rm:1", "yarn.http.policy": "HTTPS_ONLY"}, "HTTPS only"),
+    ],
+)
+def test_a_yarn_of_which_nothing_is_promised_is_refused_by_name(given: Given, conf: dict[str, str], told: str) -> None:
+    """In one line."""
+    with pytest.raises(InvalidInput, match=told):
+        manager_url(given(conf))

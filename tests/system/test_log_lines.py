@@ -1,0 +1,40 @@
+"""Lines of our own in an instance's log."""
+
+from __future__ import annotations
+
+import io
+import logging
+import logging.config
+import re
+
+from streamkeeper.system.log_lines import own_logger, sentence_of
+
+
+def test_a_line_says_whose_it_is_and_stays_one_line() -> None:
+    """When, how grave, who, which job, instance and query, then the sentence."""
+    out = io.StringIO()
+    log = own_logger("streamkeeper", logging.StreamHandler(out), job="sales", instance="r7-1")
+    log.warning("%s", "it waits\nfor its source: 100 %", extra={"query": "totals"})
+    (line,) = out.getvalue().splitlines()
+    assert re.fullmatch(
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00 WARNING streamkeeper job=sales instance=r7-1 query=totals: "
+        r"it waits for its source: 100 %",
+        line,
+    )
+    assert sentence_of(line) == "it waits for its source: 100 %"
+
+
+def test_lines_of_others_stay_as_they_are() -> None:
+    """Spark's and the job's own, whatever they begin with."""
+    for line in ("26/11/23 19:26:46 ERROR Executor: gone: really", "streamkeeper: mine", "", "a: b"):
+        assert sentence_of(line) == line
+
+
+def test_a_job_that_configures_logging_does_not_silence_them() -> None:
+    """``dictConfig`` disables every logger that it does not know."""
+    out, known = io.StringIO(), logging.getLogger("streamkeeper.tests.known")
+    log = own_logger("streamkeeper", logging.StreamHandler(out))
+    logging.config.dictConfig({"version": 1})
+    log.info("still here")
+    assert known.disabled
+    assert out.getvalue().endswith("still here\n")
