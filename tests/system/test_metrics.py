@@ -17,7 +17,7 @@ from streamkeeper.model.watch.health import BackupLook, Severity, Symptom
 from streamkeeper.system.metrics import Fleet, JobSample, Listen, of_driver, read_listen, render_metrics, serve_metrics
 
 SECRET = "hunter22"
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 SIGNALS = QuerySignals(
     batch=7,
     batch_s=1.5,

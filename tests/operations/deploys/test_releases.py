@@ -182,7 +182,7 @@ def test_a_push_that_died_is_made_good_by_the_next(site: SmallSite, point: str) 
         "STREAMKEEPER_JOBS": site.settings.jobs,
         "STREAMKEEPER_CRASH": point,
     }
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[3]
     command = [sys.executable, "-c", CRASHING_PUSH]
     done = subprocess.run(command, env=environ, cwd=root, timeout=60, capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr

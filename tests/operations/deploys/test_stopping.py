@@ -33,7 +33,7 @@ from streamkeeper.runners.contract import Runner
 from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import JOB, QUERY, Registered
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DRIVER = "op-candidate"
 CONTINUE = OnOpen.CONTINUE
 
