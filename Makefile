@@ -47,7 +47,7 @@ test: setup ## every test but those of test-storage and test-kubernetes, the fas
 	@$(RUN) python -m compileall -q plugins harness
 	@$(PYTEST) -n 3 --dist loadfile
 
-STORAGE := $(addprefix tests/campaign/test_on_,s3.py hdfs.py) $(addprefix tests/integration/test_,checkpoints_on_s3.py checkpoints_on_hdfs.py sinks_on_s3.py airflow_on_several_machines.py airflow_on_several_machines_and_yarn.py lives.py lives_on_executors.py page_walk.py lives_on_yarn.py lost_store.py stated_deaths.py malformed_record.py) tests/runners/test_yarn_application.py tests/demo/test_standing.py tests/bench/test_first_cases.py
+STORAGE := $(addprefix tests/chaos/test_on_,s3.py hdfs.py) $(addprefix tests/integration/test_,checkpoints_on_s3.py checkpoints_on_hdfs.py sinks_on_s3.py airflow_on_several_machines.py airflow_on_several_machines_and_yarn.py lives.py lives_on_executors.py page_walk.py lives_on_yarn.py lost_store.py stated_deaths.py malformed_record.py) tests/runners/test_yarn_application.py tests/demo/test_standing.py tests/bench/test_first_cases.py
 
 test-storage: connectors ## lives with checkpoints on S3 and in HDFS, with executors elsewhere, drivers on YARN, workers on two machines, the long walk through the page, and the first case of each campaign and benchmark; `make test` has one of the lives
 	@$(PYTEST) -n 2 --dist loadfile --storage $(STORAGE)
@@ -79,12 +79,12 @@ format: setup ## put the code into its one form
 	$(RUN) ruff format .
 
 # What one of them finds keeps no other from starting. Each goes on where it stopped.
-CAMPAIGNS := campaign "campaign --switching" "campaign --recovering" "campaign --broker" "campaign --airflow" "campaign --attacks" "campaign --attacks --controls" "campaign --controls" "campaign --housekeeping" "campaign --housekeeping --controls" matrix live
+CAMPAIGNS := chaos "chaos --switching" "chaos --recovering" "chaos --broker" "chaos --airflow" "chaos --attacks" "chaos --attacks --controls" "chaos --controls" "chaos --housekeeping" "chaos --housekeeping --controls" conformance.matrix conformance.live
 
 # FIRST=1: of each, its first case and no more, which takes half an hour.
 campaign: connectors ## kill deploys, switches and rollbacks at every named point, Kafka below and Airflow above them, attack from the side, check every measured change, capture live checkpoints; for hours
 	@failed=; for stage in $(CAMPAIGNS); do \
-	  $(RUN) python -m bench.$$stage $(if $(FIRST),--first) || { [ $$? -lt 128 ] || exit 130; failed="$$failed bench.$$stage;"; }; \
+	  $(RUN) python -m $$stage $(if $(FIRST),--first) || { [ $$? -lt 128 ] || exit 130; failed="$$failed $$stage;"; }; \
 	done; [ -z "$$failed" ] || { echo "these stages failed:$$failed" >&2; exit 1; }
 
 bench-handover: setup ## the gap of a warm handover against stop-and-submit
@@ -97,17 +97,17 @@ bench-check: setup ## the compatibility check against a bare start of Spark
 	@$(RUN) python -m bench.check
 
 bench-matrix: setup ## the check's verdicts against what Spark does with every measured change
-	@$(RUN) python -m bench.matrix
+	@$(RUN) python -m conformance.matrix
 
 bench-fuzz: setup ## the check on drawn jobs and edits, against what Spark does with them; goes on where it stopped
 	@scripts/connectors if-there
-	@$(RUN) python -m bench.fuzz
+	@$(RUN) python -m conformance.fuzz
 
 bench-mutants: setup ## one small fault in the code at a time, against the fast tests; goes on where it stopped
-	@$(RUN) python -m bench.mutants
+	@$(RUN) python -m conformance.mutants
 
 simulate: setup ## schedules of the simulated control plane, one per seed, until stopped; goes on where it stopped
-	@$(RUN) python -m bench.simulate
+	@$(RUN) python -m chaos.simulate
 
 bench-driver: setup ## the driver's own work per batch
 	@$(RUN) python -m bench.driver
@@ -125,13 +125,13 @@ bench-first-second: setup ## how long each command takes before it does its work
 	@$(RUN) python -m bench.first_second
 
 bench-executors: connectors ## executors of a cluster killed and frozen under a job, and every row counted; goes on where it stopped
-	@$(RUN) python -m bench.executor_blows
+	@$(RUN) python -m chaos.executor_blows
 
 bench-requests: connectors ## requests to S3 by the batch, with checkpoints there, against Spark alone
 	@$(RUN) python -m bench.s3_requests
 
 bad-inputs: setup ## what a person sees who gives a bad input to the commands or to Airflow, and what it leaves behind
-	@$(RUN) python -m bench.bad_inputs
+	@$(RUN) python -m conformance.bad_inputs
 
 # Lines that uv keeps from the old lock stay; `rm requirements/*.txt` first to take everything anew.
 lock: setup ## compile requirements/*.in into the hash-locked *.txt

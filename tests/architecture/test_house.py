@@ -15,8 +15,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "plugins" / "streamkeeper"
 TOP_LEVEL = {
-    ".ci", ".github", "bench", "dags", "demo", "deploy", "docker", "docs", "harness", "jobs", "plugins", "requirements",
-    "scripts", "tests",
+    ".ci", ".github", "bench", "chaos", "conformance", "dags", "demo", "deploy", "docker", "docs", "harness", "jobs",
+    "plugins", "requirements", "scripts", "tests",
 }  # fmt: skip
 ROOMS = {
     "authoring", "checkpoints", "cli", "compatibility", "driver", "health", "inspection", "jvm", "lifecycle", "model",

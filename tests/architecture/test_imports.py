@@ -96,9 +96,10 @@ def test_import_contracts_hold() -> None:
 
 
 def test_only_its_own_tests_import_the_demo_and_only_tests_import_tests() -> None:
-    """Tests and bench share the harness: only the demo's own tests import it, and nobody imports tests but tests."""
+    """All share the harness: only the demo's own tests import it, and only tests import tests."""
     found = []
-    for folder, forbidden in (("tests", {"demo"}), ("harness", {"tests"}), ("demo", {"tests"}), ("bench", {"tests"})):
+    others = [(folder, {"tests"}) for folder in ("harness", "demo", "bench", "chaos", "conformance")]
+    for folder, forbidden in (("tests", {"demo"}), *others):
         for path in sorted((ROOT / folder).rglob("*.py")):
             if path.is_relative_to(ROOT / "tests" / "demo"):
                 continue

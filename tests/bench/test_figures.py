@@ -13,7 +13,7 @@ import pytest
 
 from harness.places import ROOT
 from tests.bench.test_performance_page import half_up, raw
-from tests.bench.test_unions import SEEDS_OF_SWITCHES, lines_of
+from tests.conformance.test_unions import SEEDS_OF_SWITCHES, lines_of
 
 CAMPAIGNS, COMPATIBILITY = "internals/campaigns.md", "reference/compatibility.md"
 ARCHITECTURE, CLUSTERS, GUARANTEES = "internals/architecture.md", "guides/clusters.md", "internals/guarantees.md"

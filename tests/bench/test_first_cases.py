@@ -27,40 +27,40 @@ STAGES = shlex.split(CAMPAIGNS[1])
 """What ``make campaign`` runs, one after the other."""
 
 REPORTS = {
-    "handover --pairs 1 --keys 10": "handover",
-    "switching --switches 1 --keys 10 --pairs 1": "switching",
-    "driver --batches 10 --busy 1 --idle-s 5": "driver",
-    "check --pairs 1 --batches 3,10": "check",
-    "watch --jobs 3": "watch",
-    "watch --jobs 3 --s3": "watch-s3",
-    "page --jobs 3 --views 2": "page",
-    "first_second --rounds 1": "first-second",
-    "s3_requests --begin 3 --batches 12 --alone-batches 6": "s3-requests",
-    "memory --at 0.5": "memory",
-    "checkpoint_races --rounds 2 --controls 1": "checkpoint-races",
-    "local_files --batches 3 --rounds 1": "local-files",
+    "bench.handover --pairs 1 --keys 10": "handover",
+    "bench.switching --switches 1 --keys 10 --pairs 1": "switching",
+    "bench.driver --batches 10 --busy 1 --idle-s 5": "driver",
+    "bench.check --pairs 1 --batches 3,10": "check",
+    "bench.watch --jobs 3": "watch",
+    "bench.watch --jobs 3 --s3": "watch-s3",
+    "bench.page --jobs 3 --views 2": "page",
+    "bench.first_second --rounds 1": "first-second",
+    "bench.s3_requests --begin 3 --batches 12 --alone-batches 6": "s3-requests",
+    "bench.memory --at 0.5": "memory",
+    "bench.checkpoint_races --rounds 2 --controls 1": "checkpoint-races",
+    "bench.local_files --batches 3 --rounds 1": "local-files",
 }
 """The arguments of a benchmark -> the name of its report, which goes to ``--out``."""
 
 LINES = {
-    "bad_inputs --doors cli --only twice": 1,
-    "fuzz --seeds 2 --pairs 2 --no-kafka --truths {here}/truths --keep {here}/keep": 2,
-    "mutants --count 1": 1,
-    "simulate --count 3": 1,
-    "doors --pairs 2": 2,
+    "conformance.bad_inputs --doors cli --only twice": 1,
+    "conformance.fuzz --seeds 2 --pairs 2 --no-kafka --truths {here}/truths --keep {here}/keep": 2,
+    "conformance.mutants --count 1": 1,
+    "chaos.simulate --count 3": 1,
+    "conformance.doors --pairs 2": 2,
 }
 """The arguments of a bench -> how many lines it writes to ``--results`` at least."""
 
 
 def run_bench(words: str, *more: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", *f"bench.{words}".split(), *more]
+    command = [sys.executable, "-m", *words.split(), *more]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_each_campaign_runs_its_first_case(stage: str, tmp_path: Path) -> None:
     """Its case comes out clean, and a control finds the damage that it is there for."""
-    place = [] if stage == "matrix" else ["--root", str(tmp_path / "site")]
+    place = [] if stage == "conformance.matrix" else ["--root", str(tmp_path / "site")]
     run = run_bench(stage, "--first", *place)
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
 
@@ -85,7 +85,7 @@ def test_each_bench_of_lines_writes_its_first(words: str, tmp_path: Path) -> Non
 def test_the_first_blows_to_executors(tmp_path: Path) -> None:
     """One seed need not strike in every way, for which it exits with 1; it loses and duplicates no row."""
     results = tmp_path / "results.jsonl"
-    run = run_bench(f"executor_blows --seeds 1 --root {tmp_path}/site --results {results}")
+    run = run_bench(f"chaos.executor_blows --seeds 1 --root {tmp_path}/site --results {results}")
     assert run.returncode in (0, 1), run.stdout[-3000:] + run.stderr[-3000:]
     cases = [json.loads(line) for line in results.read_text().splitlines()]
     assert [(case["damage"], bool(case["hits"])) for case in cases] == [([], True)]

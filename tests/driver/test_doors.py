@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.doors import ask_every_door
-from bench.matrix.cases import CASES
+from conformance.doors import ask_every_door
+from conformance.matrix.cases import CASES
 from harness.bed import fresh_bed
 from streamkeeper.operations.deploys import deploy
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.campaign.cases import CaseResult
-from bench.campaign.results import Results
-from bench.matrix.record import TRUTH, append_truth, read_truths
 from bench.report import write_report
+from chaos.cases import CaseResult
+from chaos.results import Results
+from conformance.matrix.record import TRUTH, append_truth, read_truths
 from harness.checkout import FOLDERS, read_code, read_commit, read_origin
 
 CASE = CaseResult(case="seed:1", hits=[], outcomes=[], tries=1, replays=0, damage=[], wall_s=1.0)

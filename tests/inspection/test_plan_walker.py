@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.walk import RESULTS, FunctionWalk, line_of, variants
+from conformance.walk import RESULTS, FunctionWalk, line_of, variants
 from streamkeeper.inspection.canonical_expressions import Meanings, Session
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.plan_tree import structure_digest
@@ -22,7 +22,7 @@ SAMPLE = (
     "aggregate approx_count_distinct array_sort coalesce date_format decode from_csv from_json ilike in json_tuple lag "
     "named_struct overlay percentile_approx regexp_replace sequence split to_json transform translate window"
 )
-"""A function of every kind; ``python -m bench.walk`` walks all of them."""
+"""A function of every kind; ``python -m conformance.walk`` walks all of them."""
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.campaign.cases import Stage
-from bench.campaign.switching import SwitchStage
+from chaos.cases import Stage
+from chaos.switching import SwitchStage
 from harness.bed import fresh_bed
 from harness.places import ROOT
 from streamkeeper.model.records.transitions import Transition
@@ -35,7 +35,7 @@ class Deploys(SwitchStage):
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploys]:
     """A site for one job with a table, a file and a foreach sink, with input coming."""
     root = tmp_path_factory.mktemp("campaign") / "site"
-    with fresh_bed(root, [ROOT / "bench/campaign/jobs/ledgers.py"]) as bed:
+    with fresh_bed(root, [ROOT / "chaos/jobs/ledgers.py"]) as bed:
         yield Deploys(bed)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.failpoints import named_points
+from chaos.failpoints import named_points
 from harness.simulation.coverage import Covered, every_decision, every_end, every_pair
 from harness.simulation.plan import draw
 from harness.simulation.playing import play

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from bench.failpoints import named_points
+from chaos.failpoints import named_points
 from harness.simulation.known_bugs import put_back
 from harness.simulation.plan import Move, OutputKind, Plan
 from harness.simulation.playing import Told, play, timeline

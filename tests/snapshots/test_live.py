@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bench.live.capturing import LiveCapture
+from conformance.live.capturing import LiveCapture
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,7 +23,7 @@ def test_every_snapshot_of_a_live_checkpoint_resumes_at_its_own_commit(tmp_path:
 
     Both with a state that is one file a batch and with one whose files a commit names.
     """
-    command = [sys.executable, "-m", "bench.live", "--captures", str(CAPTURES), "--layouts", "hdfs,format-2"]
+    command = [sys.executable, "-m", "conformance.live", "--captures", str(CAPTURES), "--layouts", "hdfs,format-2"]
     places = ["--seed", "7", "--root", str(tmp_path / "live"), "--results", str(tmp_path / "results.jsonl")]
     done = subprocess.run([*command, *places], cwd=ROOT, capture_output=True, text=True, timeout=860, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import InvalidInput, JobUnusable
+from streamkeeper.model.settings import spark_confs
 from streamkeeper.model.settings.release_conf import (
     FIXED,
     check_described_confs,
@@ -13,7 +14,6 @@ from streamkeeper.model.settings.release_conf import (
     installation_confs,
     without_later_refusals,
 )
-from streamkeeper.model.settings import spark_confs
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 

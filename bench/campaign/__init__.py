@@ -1,1 +1,0 @@
-"""The crash campaign: kill a deploy at every named point, then at random, and hold the ledger against the input."""

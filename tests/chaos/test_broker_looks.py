@@ -1,0 +1,136 @@
+"""What the broker campaign looks with, and that its broker really goes away and comes back with all it was sent."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from chaos.broker_bed import TOPIC, MortalBroker
+from chaos.broker_stage import read_topic_accounts
+from chaos.watching import Watch, find_steps_back, sum_in_file
+from harness.kafka_broker import has_jars
+from harness.topic_feed import PARTITIONS, Event, Feed, make_events, read_events
+from harness.topic_ledger import counts_of
+from harness.waiting import wait_for
+from streamkeeper.model.coding import to_json
+from streamkeeper.sinks.file import EpochFile
+
+EVENTS = list(itertools.islice(make_events(seed=1, customers=4), 60))
+
+
+class Site:
+    """What was sent, and the three outputs as the job leaves them."""
+
+    def __init__(self, root: Path) -> None:
+        self.sent, self.output = root / "events.jsonl", root / "output"
+        self.sent.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in EVENTS))
+        self.version = self.output / "copies/v0001"
+        (self.version / "_spark_metadata").mkdir(parents=True)
+        epochs = self.output / "copies/_streamkeeper/epochs"
+        epochs.mkdir(parents=True)
+        claim = EpochFile(epoch=1, owner="ledgers/copies", version="v0001", file_format="parquet")
+        (epochs / "0000000001.json").write_bytes(to_json(claim))
+        with closing(sqlite3.connect(self.output / "warehouse.db")) as connection:
+            connection.execute("CREATE TABLE event_counts (customer, minute, events INTEGER, amount INTEGER)")
+
+    def count(self, events: list[Event]) -> None:
+        rows = [(*key, each.count, each.total) for key, each in counts_of(events).items()]
+        with closing(sqlite3.connect(self.output / "warehouse.db")) as connection:
+            connection.execute("DELETE FROM event_counts")
+            connection.executemany("INSERT INTO event_counts VALUES (?, ?, ?, ?)", rows)
+            connection.commit()
+
+    def copy(self, events: list[Event]) -> None:
+        part = self.version / "part.parquet"
+        pyarrow.parquet.write_table(pyarrow.table({"event_id": [each.event_id for each in events]}), part)
+        entry = json.dumps({"path": part.as_uri(), "size": 1, "action": "add"})
+        (self.version / "_spark_metadata/0").write_text(f"v1\n{entry}")
+
+    def audit(self, *batches: tuple[int, list[Event]]) -> None:
+        lines = [{"epoch": 1, "batch": batch, "ids": [each.event_id for each in events]} for batch, events in batches]
+        (self.output / "audit.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
+
+    def differences(self) -> dict[str, tuple[int, int]]:
+        """Output -> lost and doubled, where it is not clean."""
+        accounts = read_topic_accounts(self.sent, self.output)
+        return {each.name: (each.lost, each.duplicated) for each in accounts if not each.clean}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    site = Site(tmp_path)
+    site.count(EVENTS)
+    site.copy(EVENTS)
+    site.audit((0, EVENTS[:20]), (1, EVENTS[20:]), (1, EVENTS[20:]))
+    return site
+
+
+def test_whole_outputs_are_clean(site: Site) -> None:
+    """A batch that came to the audit again under its own id is no second one."""
+    assert site.differences() == {}
+
+
+def test_what_is_lost_is_seen_in_each_output(site: Site) -> None:
+    """Also the last event, which is in flight nowhere once nothing is sent any more."""
+    site.count(EVENTS[:-1])
+    site.copy(EVENTS[:-1])
+    site.audit((0, EVENTS[:-1]))
+    assert site.differences() == {"counts": (1, 0), "copies": (1, 0), "audit": (1, 0)}
+
+
+def test_what_is_doubled_is_seen_in_each_output(site: Site) -> None:
+    """Under another batch's id it is another batch."""
+    site.count([*EVENTS, EVENTS[-1]])
+    site.copy([*EVENTS, EVENTS[0]])
+    site.audit((0, EVENTS), (1, EVENTS[:1]))
+    assert site.differences() == {"counts": (0, 1), "copies": (0, 1), "audit": (0, 1)}
+
+
+def test_counts_that_go_back_are_seen(site: Site) -> None:
+    """The reader of the serving table sees fewer events than before."""
+    with Watch(partial(sum_in_file, site.output / "warehouse.db", "event_counts", "events")) as watch:
+        time.sleep(0.3)
+        site.count(EVENTS[:10])
+        time.sleep(0.3)
+    assert find_steps_back(watch.sights) == ["a reader saw a sum of 10 after 60"]
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(180)
+def test_a_broker_that_dies_and_freezes_has_every_event_once(tmp_path: Path) -> None:
+    """It answers on the same port, with the records of before, and gets what was sent while it was away."""
+    if not has_jars():
+        pytest.skip("no Kafka jars (make connectors)")
+    broker = MortalBroker(tmp_path / "broker")
+    stop = threading.Event()
+    try:
+        broker.start()
+        broker.client.create_topic(TOPIC, partitions=PARTITIONS)
+        feed = Feed(broker.client.servers, TOPIC, tmp_path / "events.jsonl")
+        pace = {"rows": 5, "every_s": 0.1, "stop": stop}
+        writer = threading.Thread(target=feed.run, kwargs=pace)
+        writer.start()
+        wait_for("events", lambda: len(read_events(tmp_path / "events.jsonl")) > 20, timeout_s=30)
+        broker.kill()
+        assert not broker.client.answers()
+        broker.start()
+        broker.freeze_for(2.0)
+        stop.set()
+        writer.join(150)
+        held = sum(broker.client.range_of(TOPIC, partition=each)[1] for each in range(PARTITIONS))
+        assert held == len(read_events(tmp_path / "events.jsonl"))
+        assert feed.undelivered == 0
+    finally:
+        stop.set()
+        broker.kill()

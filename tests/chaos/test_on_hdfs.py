@@ -1,0 +1,27 @@
+"""Switches that things die in, by real drivers with executors of a real cluster and checkpoints in a real HDFS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos.on_hdfs import in_hdfs
+from harness import hadoop_process, postgres_server
+
+pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.hdfs, pytest.mark.postgres, pytest.mark.timeout(900)]
+KILLED = "switch/points:driver.claim.after"
+
+
+def test_a_driver_that_is_killed_in_a_switch_loses_nothing(tmp_path: Path) -> None:
+    """It has claimed its checkpoint in HDFS; the switch is carried on, and both tables hold every row once."""
+    if not hadoop_process.has_jars():
+        pytest.skip("no HDFS jars (make connectors)")
+    if postgres_server.find_programs() is None:
+        pytest.skip("no PostgreSQL server programs (initdb)")
+    with in_hdfs(tmp_path / "site") as stage:
+        played = stage.play(KILLED)
+        assert (played.damage, len(played.hits)) == ([], 1), played
+        assert played.checkpoints.startswith("hdfs://")
+        assert stage.bed.installation.checkpoints.folders("ledgers")
+        assert not (stage.bed.home / "checkpoints").exists()

@@ -1,0 +1,46 @@
+"""Real drivers whose checkpoints are in a real bucket: behind a proxy that fails on purpose, and two at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos.racing import run_race, serve_through_faults
+from tests.servers import skip_without_s3a
+
+pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(autouse=True)
+def _programs() -> None:
+    skip_without_s3a()
+
+
+def test_of_two_drivers_on_one_checkpoint_one_goes_on(tmp_path: Path) -> None:
+    """Both write the same file at once, with nothing else between them; the other ends, and says why."""
+    raced = run_race(tmp_path / "site")
+    assert (raced.damage, raced.both) == ("", 0), raced
+    assert raced.met > 0
+    [said] = raced.ended.values()
+    assert "another driver writes this checkpoint" in said
+
+
+def test_with_sparks_own_manager_both_go_on(tmp_path: Path) -> None:
+    """The negative control: each was told of every batch that it had committed it."""
+    raced = run_race(tmp_path / "site", "create-only")
+    assert (raced.both, len(raced.went_on)) == (3, 2), raced
+    assert raced.damage
+
+
+def test_a_driver_goes_on_while_requests_fail_and_answers_get_lost(tmp_path: Path) -> None:
+    """It is never told that it has lost what it has won, and the table holds every row once."""
+    lossy = serve_through_faults(tmp_path / "site", batches=40, refused=0.05, lost=0.05)
+    assert (lossy.damage, lossy.batches) == ("", 40), lossy
+    assert min(lossy.faults[kind] for kind in ("refused", "lost")) > 0
+
+
+def test_without_its_mark_a_driver_ends_by_a_lost_answer(tmp_path: Path) -> None:
+    """The negative control: the file is its own, and it takes it for another's."""
+    lossy = serve_through_faults(tmp_path / "site", "marks", batches=40, refused=0.0, lost=0.3)
+    assert "another driver writes this checkpoint" in lossy.damage

@@ -1,0 +1,49 @@
+"""What negative controls put in the place of Streamkeeper's protections."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from chaos.replacing import replace_in
+from harness.places import ROOT
+
+ALL = "from chaos.unprotected import SWITCHES, switch_off; switch_off('+'.join(SWITCHES))"
+
+
+class Door:
+    """A protection."""
+
+    def close(self, slowly: bool, *, key: str = "") -> str:
+        """Say what was done."""
+        return f"closed with {key or 'no key'}, {slowly}"
+
+
+def test_every_protection_is_found_and_switched_off() -> None:
+    """A method that was renamed or is called otherwise breaks here, and not hours into the controls."""
+    run = subprocess.run([sys.executable, "-c", ALL], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_a_function_takes_the_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is called from then on is the new one."""
+    monkeypatch.setattr(Door, "close", Door.close)
+    replace_in(Door, close=lambda self, slowly, *, key="": "left open")
+    assert Door().close(True, key="k") == "left open"
+
+
+@pytest.mark.parametrize("other", [lambda self: "", lambda self, slowly: "", lambda self, slowly, more, *, key: ""])
+def test_a_function_with_other_parameters_is_refused(other: Callable[..., str]) -> None:
+    """It would raise where the protection is asked, which looks like damage."""
+    with pytest.raises(TypeError, match=r"Door\.close is called otherwise"):
+        replace_in(Door, close=other)
+    assert Door().close(False) == "closed with no key, False"
+
+
+def test_a_name_that_is_gone_is_refused() -> None:
+    """A new attribute would switch nothing off."""
+    with pytest.raises(LookupError, match="has no shut"):
+        replace_in(Door, shut=lambda self: None)

@@ -1,0 +1,42 @@
+"""Findings for a reader: which are drawn, and how they are printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance import findings
+from conformance.findings import Recorded, draw, read_recorded, render_answer
+from conformance.matrix.cases import CASES
+from conformance.matrix.data import KAFKA
+
+
+def test_a_seed_draws_the_same_findings_of_different_kinds() -> None:
+    """Another seed draws others; without Kafka none reads it."""
+    recorded = read_recorded()
+    drawn = draw(recorded, 48, 30, kafka=True)
+    assert drawn == draw(recorded, 48, 30, kafka=True)
+    assert drawn != draw(recorded, 49, 30, kafka=True)
+    assert len({each.recorded.kind for each in drawn}) == len(drawn) == 30
+    assert all(each.case.data.form != KAFKA for each in draw(recorded, 48, 30, kafka=False))
+
+
+def test_a_pair_that_is_not_drawn_any_more_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The grammar of the pairs changes, and recorded answers outlive it."""
+    known = next(iter(CASES))
+    recorded = [Recorded("f1-000-99-no-such-edit", "v2", "a (note)"), Recorded(known, "v2", "b (note)")]
+    assert [each.recorded.kind for each in draw(recorded, 1, 30, kafka=True)] == ["b (note)"]
+    assert findings.RECORDS[0].name == "fuzz.jsonl"
+
+
+def test_an_answer_reads_as_the_command_prints_it() -> None:
+    """Its report, or the error of a check without a verdict."""
+    finding = {"rule": "r", "severity": "breaking", "where": "w", "evidence": "e", "hint": "h", "effect": "f"}
+    text = render_answer({"verdict": "SWITCH", "queries": {"q": {"verdict": "SWITCH", "findings": [finding]}}})
+    assert text.splitlines()[1:] == [
+        "query q: SWITCH",
+        "  breaking r: w",
+        "           on resume:  f",
+        "           change:     e",
+        "           how to fix: h",
+    ]
+    assert render_answer({"error": "no checkpoint"}) == "no checkpoint"

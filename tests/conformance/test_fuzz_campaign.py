@@ -1,0 +1,167 @@
+"""Truths that outlive the check, answers at one state of it, and the share of the pairs that is rehearsed."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from conformance.fuzz import campaign
+from conformance.fuzz.campaign import is_answered, run_share, to_rehearse
+from conformance.fuzz.label import Label
+from conformance.fuzz.pairs import Pair, draw_base
+from conformance.fuzz.pieces import by_rules
+from conformance.fuzz.plugins_state import digest_of, plugins_state
+from conformance.fuzz.truths import Known, keep_truth, key_of, read_known, tidy_known, truth_of
+from conformance.fuzz.verdicts import Grade, Line, append_lines, grade, read_lines, render_scores
+from conformance.matrix.case import Outcome
+from conformance.matrix.record import Truth
+from conformance.matrix.score import Answer
+
+PAIRS = list(draw_base(1, 0))[:3]
+
+
+def truth(pair: Pair, outcome: Outcome = Outcome.CORRECT, spark: str = "4.2.0") -> Truth:
+    """What was measured of a pair."""
+    return Truth(id="another", provider=pair.provider, key=key_of(pair), outcome=outcome, measured=outcome, spark=spark)
+
+
+def line(pair: Pair, verdict: str = "RESUME", *, rehearsed: bool = False, plugins: str = "") -> Line:
+    """What was answered about a pair."""
+    return Line(
+        id=pair.id,
+        seed=pair.seed,
+        base=pair.base,
+        edit=pair.edit.name,
+        label=Label.CHANGING,
+        opaque=False,
+        provider=pair.provider,
+        commit="c",
+        key=key_of(pair),
+        plugins=plugins or plugins_state(),
+        rehearsed=rehearsed,
+        answer=Answer(verdict=verdict),
+    )
+
+
+def test_a_truth_is_found_by_what_was_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under whatever id the pair was measured; another version of Spark, or another pair, is measured again."""
+    monkeypatch.setattr("conformance.fuzz.truths.version", lambda name: "4.2.0")
+    file = tmp_path / "truths.jsonl"
+    for each in (truth(PAIRS[0], Outcome.WRONG), truth(PAIRS[0]), truth(PAIRS[1], spark="4.1.0")):
+        keep_truth(file, each)
+    tidy_known(file)
+    assert len(file.read_bytes().splitlines()) == 2
+    found = truth_of(PAIRS[0], read_known(file))
+    assert found is not None
+    assert (found.id, found.outcome) == (PAIRS[0].id, Outcome.CORRECT)
+    assert truth_of(PAIRS[1], read_known(file)) is None
+    assert truth_of(PAIRS[2], read_known(file)) is None
+
+
+def test_the_state_of_plugins_is_that_of_its_files(tmp_path: Path) -> None:
+    """Another name or other code is another state; a compiled file, a docstring and a comment are not."""
+    (tmp_path / "a.py").write_text("'doc'\n1")
+    first = digest_of(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__/a.pyc").write_text("1")
+    assert digest_of(tmp_path) == first
+    (tmp_path / "a.py").write_text("'text'  # why\n1")
+    assert digest_of(tmp_path) == first
+    (tmp_path / "a.py").write_text("2")
+    second = digest_of(tmp_path)
+    (tmp_path / "a.py").rename(tmp_path / "b.py")
+    assert len({first, second, digest_of(tmp_path)}) == 3
+
+
+def test_an_answer_holds_at_one_state_and_of_one_kind() -> None:
+    """A pair is asked about again once the check is another, and for a rehearsal of its own."""
+    pair = PAIRS[0]
+    assert is_answered(pair, {(pair.id, False): line(pair)}, rehearse=False)
+    assert not is_answered(pair, {(pair.id, False): line(pair)}, rehearse=True)
+    assert not is_answered(pair, {(pair.id, False): line(pair, plugins="older")}, rehearse=False)
+    assert not is_answered(PAIRS[1], {(PAIRS[1].id, False): line(pair)}, rehearse=False)
+
+
+def test_the_rehearsed_are_drawn_by_their_ids_and_hold_what_only_spark_refuses() -> None:
+    """The same pairs each time, and those that the rules let through and Spark does not take."""
+    refused = msgspec.structs.replace(line(PAIRS[2]), truth=truth(PAIRS[2], Outcome.REFUSED))
+    assert grade(refused) is Grade.LEFT
+    assert grade(msgspec.structs.replace(refused, rehearsed=True)) is Grade.UNSAFE
+    lines = {(PAIRS[2].id, False): refused}
+    drawn = to_rehearse(PAIRS, 1, {})
+    assert len(drawn) == 1
+    assert to_rehearse(PAIRS[::-1], 1, lines) == drawn | {PAIRS[2].id}
+    assert to_rehearse(PAIRS, 0, lines) == frozenset()
+
+
+def test_a_job_that_spark_never_ends_is_neither_right_nor_in_error() -> None:
+    """Nothing is measured of its pairs; any other job that does not run is an error of the grammar."""
+    broken = msgspec.structs.replace(line(PAIRS[0]), answer=None)
+    assert (
+        grade(msgspec.structs.replace(broken, broken="its deployed job does not run: NEVER_ENDS")) is Grade.UNMEASURED
+    )
+    assert grade(msgspec.structs.replace(broken, broken="its deployed job does not run: x")) is Grade.ERROR
+
+
+def test_the_rules_answer_without_the_rehearsal_that_nobody_wanted() -> None:
+    """The finding that it is missing goes, one that another look is missing stays, and the verdict follows."""
+    missing = {"rule": "not-looked", "severity": "opaque", "evidence": "no rehearsal was wanted"}
+    other = {"rule": "not-looked", "severity": "opaque", "evidence": "timed out"}
+    note = {"rule": "tuning-changed", "severity": "note", "evidence": ""}
+
+    def verdict(*findings: dict[str, str]) -> object:
+        return by_rules({"verdict": "x", "queries": {"q": {"verdict": "x", "findings": list(findings)}}})["verdict"]
+
+    assert [verdict(missing, note), verdict(missing, other), verdict(missing)] == ["RESUME", "BACKUP", "RESUME"]
+    assert by_rules({"error": "no job"}) == {"error": "no job"}
+
+
+def test_the_score_counts_answers_of_one_state(tmp_path: Path) -> None:
+    """Rules and rehearsals are counted apart; older answers are only numbered."""
+    file = tmp_path / "fuzz.jsonl"
+    append_lines(file, [line(PAIRS[0]), line(PAIRS[0], rehearsed=True), line(PAIRS[1], plugins="older")])
+    known: Known = {(key_of(each), "4.2.0"): truth(each, Outcome.WRONG) for each in PAIRS}
+    score = render_scores(read_lines(file, known).values(), plugins_state())
+    assert "1 answers at other states are not counted" in score
+    assert score.count("1 pairs of 1 seeds") == 2
+    assert score.index("by rules:") < score.index("by rehearsal:")
+
+
+def test_a_campaign_measures_what_is_unknown_and_asks_about_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that is known is measured again, every pair is answered once, and a second run does nothing."""
+    truths, results = tmp_path / "truths.jsonl", tmp_path / "fuzz.jsonl"
+    keep_truth(truths, truth(PAIRS[0]))
+    done: list[tuple[str, list[str]]] = []
+
+    def measure(pairs: list[Pair], root: Path, known: Known, *_: object, **more: object) -> object:
+        new = [each for each in pairs if truth_of(each, known) is None]
+        done.append(("measured", [each.id for each in new]))
+        for each in new:
+            keep_truth(truths, truth(each))
+        return {each.id: truth(each) for each in pairs}, {}
+
+    def answer(pairs: list[Pair], *_: object, rehearse: bool) -> list[Line]:
+        done.append(("rehearsed" if rehearse else "answered", [each.id for each in pairs]))
+        return [line(each, rehearsed=rehearse) for each in pairs]
+
+    monkeypatch.setattr(campaign, "measure", measure)
+    monkeypatch.setattr(campaign, "answer_pairs", answer)
+    monkeypatch.setattr(campaign, "drop_units", lambda *_: None)
+    chosen = argparse.Namespace(
+        share="", keep=tmp_path, minutes=5, verdicts=False, truths=truths, results=results, rehearse=1
+    )
+    run_share(chosen, PAIRS)
+    ids = [each.id for each in PAIRS]
+    assert [each for each in done if each[1]] == [
+        ("measured", ids[1:]),
+        ("answered", ids),
+        ("rehearsed", sorted(to_rehearse(PAIRS, 1, {}))),
+    ]
+    done.clear()
+    run_share(chosen, PAIRS)
+    assert done == []

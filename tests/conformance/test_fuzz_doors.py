@@ -1,0 +1,71 @@
+"""Which drawn pairs go through the doors, and when the doors agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from conformance.fuzz.doors import A_BASE, answer_of, choose, is_one_answer, newest_of
+from conformance.fuzz.pairs import draw_base
+from conformance.fuzz.verdicts import Line
+from conformance.matrix.case import Outcome
+from conformance.matrix.record import Truth
+from conformance.matrix.score import Answer
+
+
+def line_of(base: int, at: int, verdict: str, *, key: str = "") -> Line:
+    """A measured pair of seed 1 with this verdict; ``key``: of another pair than the one that is drawn."""
+    pair = list(draw_base(1, base))[at]
+    found = key or pair.case.key(pair.provider)
+    truth = Truth(id=pair.id, provider=pair.provider, key=found, outcome=Outcome.CORRECT, measured=Outcome.CORRECT)
+    return Line(
+        id=pair.id,
+        seed=1,
+        base=base,
+        edit=pair.edit.name,
+        label=pair.edit.label,
+        opaque=False,
+        provider=pair.provider,
+        commit="c",
+        truth=truth,
+        answer=Answer(verdict=verdict),
+    )
+
+
+def test_every_verdict_is_asked_about_and_no_base_too_often() -> None:
+    """The rare verdicts come first, and of a base at most two pairs."""
+    lines = [line_of(base, at, "RESUME") for base in range(4) for at in range(3)]
+    lines += [line_of(4, 0, "SWITCH"), line_of(5, 0, "REFUSE")]
+    found = choose(lines, 6)
+    assert len(found) == 6
+    assert {line.answer.verdict for _, line in found if line.answer} == {"RESUME", "SWITCH", "REFUSE"}
+    assert max(Counter(pair.base for pair, _ in found).values()) <= A_BASE
+
+
+def test_a_pair_that_is_not_drawn_any_more_is_not_asked_about() -> None:
+    """A pair of an older grammar has no job that could be deployed."""
+    assert choose([line_of(0, 0, "RESUME", key="other")], 5) == []
+
+
+def test_a_pair_that_only_differs_in_confs_is_not_asked_about() -> None:
+    """A pull request has none."""
+    tuned = [(base, at) for base in range(12) for at, pair in enumerate(draw_base(1, base)) if pair.case.candidate_conf]
+    assert tuned
+    assert choose([line_of(*each, "RESUME") for each in tuned], 5) == []
+
+
+def test_of_a_pairs_answers_that_of_the_rules_is_taken() -> None:
+    """They answer every pair; a rehearsal stands in where they have not."""
+    one, other = line_of(0, 0, "RESUME"), line_of(0, 1, "SWITCH")
+    found = newest_of({(one.id, True): other, (one.id, False): one, (other.id, True): other})
+    assert {each.id for each in found} == {one.id, other.id}
+
+
+def test_doors_agree_on_verdict_and_rules() -> None:
+    """An answer is told as the check tells it; where one door fails there is no agreement."""
+    findings = [{"rule": "b", "severity": "note"}, {"rule": "a", "severity": "breaking"}]
+    found = answer_of({"verdict": "SWITCH", "queries": {"q": {"verdict": "SWITCH", "findings": findings}}})
+    assert found == {"verdict": "SWITCH", "rules": ["a (breaking)", "b (note)"]}
+    assert is_one_answer({"check": found, "deploy": dict(found)})
+    assert not is_one_answer({"check": found, "deploy": {**found, "rules": []}})
+    assert not is_one_answer({"check": {"error": "x"}, "deploy": {"error": "x"}})
+    assert answer_of({"error": "no job"}) == {"error": "no job"}
