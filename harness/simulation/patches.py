@@ -48,7 +48,7 @@ from streamkeeper.inspection import drill, input_look, kafka_topics
 from streamkeeper.model import coding
 from streamkeeper.model.records import job_state
 from streamkeeper.operations.backups import drills
-from streamkeeper.operations.deploys import approval, deploy, stopping
+from streamkeeper.operations.deploys import approval, deploy, deploy_acts, stopping
 from streamkeeper.operations.fleet import fleet_look
 from streamkeeper.operations.jobs import downstream, input_access, journal_entries, placement
 from streamkeeper.registry import control, journal
@@ -334,6 +334,8 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(input_look, "unseen_by", lambda _: {})
     put(approval, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
     put(approval, "export_state", export_state)
+    # Simulated drivers load no jar, so none need be installed here.
+    put(deploy_acts, "installed_jars", lambda *_: ("hadoop-aws.jar",))
     put(serving, "collect_regularly", lambda: None)
     put(source_looks.SourceLooks, "add", lambda *_: None)
 
