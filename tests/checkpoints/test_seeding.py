@@ -241,7 +241,7 @@ def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
     Tree(old, "stateless", batches=0)
     (old / "sources" / "0").mkdir(parents=True)
     plan(old, 0, "17")
-    with pytest.raises(Unsupported, match="only file and Kafka sources can start"):
+    with pytest.raises(Unsupported, match="only sources that are read from files or Kafka can start"):
         seed_start(at(old), at(tmp_path / "new"), 0, query_id=NEW_ID)
     plan(old, 1, '{"a":{"0":1}}', '{"a":{"0":1}}')
     with pytest.raises(Unsupported, match="its logs are 0, its sources 0, 1"):

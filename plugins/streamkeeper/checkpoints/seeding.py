@@ -28,7 +28,7 @@ from streamkeeper.checkpoints.source_starts import read_start
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, InvalidInput, Unsupported
 from streamkeeper.sources.contract import NO_OFFSET
-from streamkeeper.sources.known_sources import start_content
+from streamkeeper.sources.known_sources import READ_FROM, start_content
 
 _ENTRY = "0"
 
@@ -145,8 +145,8 @@ def _beginning(source: Tree, name: str, end: str) -> bytes:
     if end == NO_OFFSET:
         return b""
     raise Unsupported(
-        f"source {name} of {source.where('')} cannot start at {end}: only file and Kafka sources can start at a given"
-        " offset",
+        f"source {name} of {source.where('')} cannot start at {end}: only sources that are {READ_FROM} can start at a"
+        " given offset",
         hint="deploy with `--strategy rebuild`",
     )
 

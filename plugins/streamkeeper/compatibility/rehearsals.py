@@ -10,6 +10,7 @@ import msgspec
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT
 from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.sources.known_sources import LOST_CONDITIONS
 
 _STATE_OR_OFFSETS = (
     "STATE_STORE_",
@@ -18,7 +19,7 @@ _STATE_OR_OFFSETS = (
     "CANNOT_LOAD_STATE_STORE",
     "CANNOT_WRITE_STATE_STORE",
     "CHECKPOINT_",
-    "KAFKA_DATA_LOSS",
+    *LOST_CONDITIONS,
     "STREAMING_SOURCE",
     "INCOMPATIBLE_",
     "StateSchema",

@@ -2,8 +2,8 @@
 
 The decision uses the error's chain of links: the class of each link, Spark's error condition, and the frame that raised
 the link. A message's text counts only if it comes from the operating system, the JVM or a connector, never from a class
-that the job's code may raise. An error of a sink's client is judged as the kind of sink declares. An unknown error is a
-failure, and unclassified.
+that the job's code may raise. Kinds of sinks and sources declare how errors of their clients are judged. An unknown
+error is a failure, and unclassified.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from streamkeeper.model.protocol.faults import Fault, Judged
 from streamkeeper.model.protocol.restarts import Cause
 from streamkeeper.sinks.kinds.known_kinds import judge_client_error
 from streamkeeper.sinks.kinds.sink_kind import ClientError
+from streamkeeper.sources.known_sources import LOST_CONDITIONS, SOURCE_ERRORS
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.EFBIG})
 _AWAY = frozenset(
@@ -54,18 +55,14 @@ _OUT_OF_MEMORY = frozenset({"OutOfMemoryError", "SparkOutOfMemoryError"})
 _OUT_OF_MEMORY_CODE = "exited with code 52"
 """An executor's exit code, which Spark uses after an OutOfMemoryError."""
 _NEVER_BLINDLY = re.compile(
-    r"(STREAM_CHECKPOINT|STREAMING_CHECKPOINT|MISSING_CHECKPOINT|CHECKPOINT_FILE_CHECKSUM|STATE_STORE|KAFKA_DATA_LOSS"
+    r"(STREAM_CHECKPOINT|STREAMING_CHECKPOINT|MISSING_CHECKPOINT|CHECKPOINT_FILE_CHECKSUM|STATE_STORE"
     r"|BATCH_METADATA_NOT_FOUND|CONCURRENT_STREAM_LOG_UPDATE|STATE_REPARTITION_INVALID|STATE_REWRITER_INVALID)"
 )
-"""Spark's conditions for data on disk, or for data missing from the source; every start fails with them again."""
+"""Spark's conditions for data on disk; every start fails with them again, as with those for lost input."""
 _DAMAGE = re.compile(
     r"(CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|INVALID_LOG_VERSION|BATCH_METADATA_NOT_FOUND|CHECKPOINT_FILE_CHECKSUM"
     r"|MISSING_CHECKPOINT)"
 )
-_LOST_INPUT = re.compile(r"KAFKA_DATA_LOSS")
-"""Spark's conditions for lost input. Missing files are not included, because they may belong to a static table; the
-next run checks the batch's own files first.
-"""
 _PASSING = frozenset({"STATE_STORE_COMMIT_VALIDATION_FAILED", "STATE_STORE_OPERATION_OUT_OF_ORDER"})
 """Spark's conditions for a problem of one run only."""
 _READS_CHECKPOINT = re.compile(
@@ -74,27 +71,22 @@ _READS_CHECKPOINT = re.compile(
     r"|StreamMetadata)"
 )
 """Frames that read and write a checkpoint's logs and state."""
-_KAFKA = "org.apache.spark.sql.kafka010."
-_KAFKA_WRITES = re.compile(r"org\.apache\.(spark\.sql\.kafka010\.(producer\.|\w*Writ)|kafka\.clients\.producer\.)")
-_KAFKA_DROPPED = re.compile(r"[Ss]ome data may have been (lost|missed)|[Cc]annot fetch offset|offset was changed from")
 _UNREACHABLE = frozenset(
     {
         # Python's own, and those of clients that a user's function is likely to use.
         *("ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "ConnectionAbortedError"),
         *("BrokenPipeError", "TimeoutError", "gaierror", "ConnectTimeout", "ReadTimeout", "NewConnectionError"),
         *("EndpointConnectionError", "ConnectTimeoutError", "ReadTimeoutError", "HTTPClientError"),
-        *("StoreUnavailable", "SourceOutOfReach", "NoBrokersAvailable", "KafkaConnectionError", "KafkaTimeoutError"),
-        # Those of the JVM and of Kafka.
+        *("StoreUnavailable", "SourceOutOfReach"),
+        # Those of the JVM.
         *("ConnectException", "UnknownHostException", "SocketTimeoutException", "NoRouteToHostException"),
         *("SocketException", "PortUnreachableException", "ConnectTimeoutException", "HttpHostConnectException"),
         *("SQLTransientConnectionException", "SQLNonTransientConnectionException", "DisconnectException"),
-        *("NetworkException", "BrokerNotAvailableException", "LeaderNotAvailableException"),
         # From a NameNode that is starting, or is not active.
         *("SafeModeException", "StandbyException"),
-        *("org.apache.kafka.common.errors.TimeoutException", "SdkClientException", "ClosedChannelException"),
+        *("SdkClientException", "ClosedChannelException"),
     }
-)
-_NO_BOOTSTRAP = "No resolvable bootstrap"
+).union(*(errors.unreachable_classes for errors in SOURCE_ERRORS))
 _TIMED_OUT = ("timed out", "The read operation timed out", "The handshake operation timed out")
 """Messages of a socket timeout; such an error has no number."""
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
@@ -211,7 +203,7 @@ def _no_memory(link: Link, _: Sequence[Link], root: Path | None) -> Judged | Non
 def _unreachable(link: Link, links: Sequence[Link], root: Path | None) -> Judged | None:
     named = not _is_raised_by_job(link, root) and any(_is_known(name) for name in _names(link, root))
     away = _errno(link) in _AWAY or named
-    if not away and not (link.java and link.kind.startswith("org.apache.kafka.") and _NO_BOOTSTRAP in link.message):
+    if not away and not (link.java and any(each.is_unreachable(link.kind, link.message) for each in SOURCE_ERRORS)):
         return None
     if isinstance(link.error, StoreUnavailable):
         return Judged(Cause.DEPENDENCY, Fault.STORE_LOST)
@@ -223,15 +215,14 @@ def _what_is_down(links: Sequence[Link]) -> Fault:
     job.
     """
     frames = [frame for link in links if link.java for frame in link.frames]
-    if any(_KAFKA_WRITES.match(frame) for frame in frames):
+    if any(each.writer_frames.match(frame) for each in SOURCE_ERRORS for frame in frames):
         return Fault.SINK_DOWN
-    reads = any(link.java and link.kind.startswith("org.apache.kafka.") for link in links)
-    reads = reads or any(frame.startswith(_KAFKA) for frame in frames)
-    return (
-        Fault.SOURCE_DOWN
-        if reads or any(isinstance(link.error, SourceOutOfReach) for link in links)
-        else (Fault.SINK_DOWN)
-    )
+    clients = tuple(prefix for each in SOURCE_ERRORS for prefix in each.client_classes)
+    readers = tuple(prefix for each in SOURCE_ERRORS for prefix in each.reader_frames)
+    reads = any(link.java and link.kind.startswith(clients) for link in links)
+    reads = reads or any(frame.startswith(readers) for frame in frames)
+    reads = reads or any(isinstance(link.error, SourceOutOfReach) for link in links)
+    return Fault.SOURCE_DOWN if reads else Fault.SINK_DOWN
 
 
 def _is_known(name: str) -> bool:
@@ -297,9 +288,11 @@ def _by_condition(link: Link) -> Judged | None:
     condition = link.condition
     if not condition or condition.split(".")[0] in _PASSING:
         return None
+    # A missing file has another condition, because it may belong to a static table; the next run checks the batch's
+    # own files first.
+    if condition.startswith(LOST_CONDITIONS):
+        return Judged(Cause.PERMANENT, Fault.SOURCE_LOST)
     cause = Cause.PERMANENT if _NEVER_BLINDLY.match(condition) else Cause.FAILURE
-    if _LOST_INPUT.match(condition):
-        return Judged(cause, Fault.SOURCE_LOST)
     if _DAMAGE.match(condition):
         return Judged(cause, Fault.CHECKPOINT_DAMAGED)
     return Judged(cause) if cause is Cause.PERMANENT else None
@@ -310,7 +303,7 @@ def _by_frame(link: Link) -> Judged | None:
     if not link.java:
         return None
     frame = link.raised_in
-    if link.short == "OffsetOutOfRangeException" or (frame.startswith(_KAFKA) and _KAFKA_DROPPED.search(link.message)):
+    if any(link.short in each.lost_classes or each.is_lost(frame, link.message) for each in SOURCE_ERRORS):
         return Judged(Cause.FAILURE, Fault.SOURCE_LOST)
     if _READS_CHECKPOINT.match(frame) and not link.condition and "Interrupt" not in link.short:
         return Judged(Cause.FAILURE, Fault.CHECKPOINT_DAMAGED)

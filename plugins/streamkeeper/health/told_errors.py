@@ -9,7 +9,10 @@ import re
 from collections.abc import Collection
 
 from streamkeeper.model.protocol.faults import Fault, read_fault
+from streamkeeper.sources.known_sources import SOURCE_ERRORS
 
+_RECORDED_LOST = [errors.recorded_lost for errors in SOURCE_ERRORS if errors.recorded_lost]
+_RECORDED_DOWN = [errors.recorded_down for errors in SOURCE_ERRORS if errors.recorded_down]
 _KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.DISK_FULL, r"No space left on device|disk is full|Disk quota exceeded|database or disk is full"),
     (
@@ -22,8 +25,7 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.CHECKPOINT_LOST, r"checkpoint-lost|is not what was recorded|has gone back"),
     (
         Fault.SOURCE_LOST,
-        r"KAFKA_DATA_LOSS|[Ss]ome data may have been lost|[Cc]annot fetch offset|OffsetOutOfRange|topic-short"
-        r"|input-gone|FAILED_READ_FILE\.FILE_NOT_EXIST|no[ -]longer[ -]holds|offset was changed from",
+        "|".join([r"input-gone|FAILED_READ_FILE\.FILE_NOT_EXIST|no[ -]longer[ -]holds", *_RECORDED_LOST]),
     ),
     (
         Fault.OUT_OF_MEMORY,
@@ -39,8 +41,7 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
     ),
     (
         Fault.SOURCE_DOWN,
-        r"TimeoutException: .*(node assignment|describeTopics|listOffsets|listTopics|fetch)|No resolvable bootstrap"
-        r"|bootstrap broker .* disconnected|SourceOutOfReach|Topic .* not present in metadata",
+        "|".join(["SourceOutOfReach", *_RECORDED_DOWN]),
     ),
     (
         Fault.SINK_DOWN,

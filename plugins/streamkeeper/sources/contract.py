@@ -9,6 +9,7 @@ from enum import Enum
 import msgspec
 
 from streamkeeper.model.manifests.manifest import Source
+from streamkeeper.sources.source_errors import SourceErrors
 
 NO_OFFSET = "-"
 """The offset of a source without an offset yet."""
@@ -233,6 +234,8 @@ class SourceKind:
     has_identities: bool = False
     """Whether its servers tell the identity of each of its places, which a place of the same name does not share."""
 
+    errors: SourceErrors = field(default_factory=SourceErrors)
+    """How errors of its client and of its reader are recognised."""
     lag_metric: str = ""
     """Spark's metric of the items that a source had beyond a batch; empty without such a metric."""
 

@@ -20,6 +20,7 @@ from streamkeeper.sources.contract import (
     SourceReach,
     count,
 )
+from streamkeeper.sources.kafka_errors import KAFKA_ERRORS
 from streamkeeper.sources.option_sentences import KAFKA_OPTIONS
 
 _BROKERS = "kafka.bootstrap.servers"
@@ -259,6 +260,7 @@ KAFKA = Kafka(
     # The deprecated fetching of offsets would join the group of `kafka.group.id`, and take partitions from the query.
     clone_confs={"spark.sql.streaming.kafka.useDeprecatedOffsetFetching": "false"},
     has_identities=True,
+    errors=KAFKA_ERRORS,
     lag_metric="maxOffsetsBehindLatest",
 )
 

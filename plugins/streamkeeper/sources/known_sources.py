@@ -19,9 +19,16 @@ from streamkeeper.sources.contract import (
 )
 from streamkeeper.sources.files import FILES
 from streamkeeper.sources.kafka import KAFKA
+from streamkeeper.sources.source_errors import SourceErrors
 
 REPLAYED: tuple[SourceKind, ...] = (FILES, KAFKA)
 """The kinds with a guarantee."""
+
+SOURCE_ERRORS: tuple[SourceErrors, ...] = tuple(kind.errors for kind in REPLAYED)
+"""How errors of these kinds are recognised."""
+
+LOST_CONDITIONS = tuple(condition for errors in SOURCE_ERRORS for condition in errors.lost_conditions)
+"""Beginnings of Spark's error conditions for input that a source no longer has."""
 
 READ_FROM = "read from files or Kafka"
 """The remedy for a source without a guarantee."""
