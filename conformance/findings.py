@@ -35,7 +35,7 @@ from conformance.matrix.truth import Bench, request_of
 from harness.kafka_broker import KafkaBroker, has_jars
 from harness.places import ROOT
 from streamkeeper.compatibility.report import render_text
-from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Verdict
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Switch, Verdict
 
 RECORDS = (ROOT / "bench/results/fuzz.jsonl", ROOT / "bench/results/matrix.jsonl")
 
@@ -129,6 +129,7 @@ def render_answer(answer: dict[str, Any]) -> str:
     queries = {
         name: QueryAssessment(
             verdict=Verdict[query["verdict"]],
+            switch=Switch(query.get("switch", Switch.POSSIBLE.value)),
             findings=tuple(msgspec.convert(finding, Finding) for finding in query["findings"]),
         )
         for name, query in answer["queries"].items()

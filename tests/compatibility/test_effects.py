@@ -18,8 +18,8 @@ from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE, effect_o
 from streamkeeper.compatibility.effects_of_notes import NOTES
 from streamkeeper.compatibility.rehearsals import rehearsal_failed
 from streamkeeper.compatibility.rule import APPROVE, NEW_QUERY
-from streamkeeper.compatibility.way_out import GOES_ON, READS_AGAIN, priced
 from streamkeeper.compatibility.way_out import GOES_ON_ELSEWHERE as ELSEWHERE
+from streamkeeper.compatibility.way_out import READS_AGAIN, priced
 from streamkeeper.model.manifests.finding import Finding, Severity, Verdict, verdict_of
 from streamkeeper.model.manifests.manifest import BELOW_STATE, Manifest, StateColumn
 from tests.compatibility.internals import SPEAKS_INTERNALS, says_twice
@@ -141,7 +141,7 @@ def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
     ("sink", "told"),
     [
         ("table", "If not, switch with `--strategy rebuild`: a new checkpoint version reads the input again"),
-        ("foreach", "If not, revert the change; or switch with accept_state_loss"),
+        ("foreach", "If not, revert the change; or switch with `--strategy handoff` and accept_state_loss"),
     ],
 )
 def test_code_that_a_person_may_approve_names_the_switch_as_well(sink: str, told: str) -> None:
@@ -168,7 +168,8 @@ def test_beside_a_worse_finding_no_approval_is_recommended() -> None:
     opaque = switched.pop("code-in-state-changed")
     assert {each.severity for each in switched.values()} == {Severity.BREAKING}
     assert opaque.hint.startswith(f"the deploy switches because of {next(iter(switched))}, without an approval")
-    (kept,) = priced_beside(changed(STATEFUL, operators=()), "sink-function-may-write-elsewhere")
+    files = changed(STATELESS, sink=changed(STATELESS.sink, kind="file"))
+    (kept,) = priced_beside(files, "sink-function-may-write-elsewhere")
     assert "after a person has approved this finding" in kept.hint, "a handoff keeps the output"
     lost = Finding(rule="sink-ahead-of-checkpoint", severity=Severity.FATAL, where="sink", evidence="9 > 7")
     refused = assess({"q": old}, {"q": new}, {"q": [lost]}).queries["q"].findings
@@ -222,7 +223,7 @@ def test_what_spark_refuses_of_a_moved_source_has_the_sources_way_out() -> None:
     assert {each.rule for each in findings} == {"source-location-changed", "refused-by-spark"}
     assert {each.hint for each in findings} == {NEW_QUERY}
     (alone,) = assess({"q": STATELESS}, {"q": STATELESS}, {"q": [refused]}).queries["q"].findings
-    assert alone.hint == GOES_ON
+    assert alone.hint == READS_AGAIN, "its cause may be the offsets, which a handoff keeps"
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,11 @@ from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.rehearsals import not_rehearsed, rehearsal_failed, rehearsed_without_rows
+from streamkeeper.compatibility.report import render_text
 from streamkeeper.compatibility.settings import LENIENT
 from streamkeeper.compatibility.shown import expression, expression_change, expressions_change, lines_change
 from streamkeeper.errors import OutputUnfit
-from streamkeeper.model.manifests.finding import Finding, Severity
+from streamkeeper.model.manifests.finding import Finding, Severity, Switch
 from streamkeeper.model.manifests.manifest import (
     ABOVE_STATE,
     BELOW_STATE,
@@ -291,7 +292,7 @@ def test_no_finding_recommends_a_switch_that_another_one_makes_impossible() -> N
     """Beside ``a function's output cannot be rebuilt``, a change of state recommended accept_state_loss."""
     new = of_function(with_operator(STATEFUL, values=(StateColumn(meaning="max(source 0.x)", type="long"),)))
     hints = {rule: each.hint for rule, each in findings_of(STATEFUL, new).items() if each.severity is not Severity.NOTE}
-    assert hints["sink-kind-changed"].startswith("revert the change")
+    assert hints["sink-kind-changed"].startswith("no switch is possible for this change, so the deploy is refused")
     assert not any("accept_state_loss" in hint for hint in hints.values())
 
 
@@ -485,3 +486,80 @@ def test_a_difference_below_the_state_does_not_deny_a_changed_output() -> None:
     effect = findings_of(STATEFUL, new)["rewritten-below-state"].effect
     assert effect.startswith("no effect on the state:")
     assert effect.endswith("a changed output has its own finding")
+
+
+def of_options(manifest: Manifest, key: str) -> Manifest:
+    """The query with another key of its output, which makes a switch necessary."""
+    return changed(manifest, sink=changed(manifest.sink, options={"key": key}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "switch", "line"),
+    [
+        (STATEFUL, of_options(STATEFUL, "k,s"), Switch.POSSIBLE, "SWITCH: the change does not fit this checkpoint, so"),
+        (
+            of_function(STATEFUL),
+            of_function(with_operator(STATEFUL, values=(StateColumn(meaning="max(source 0.x)", type="long"),))),
+            Switch.WITHOUT_STATE,
+            "SWITCH, only with accept_state_loss: the change does not fit this checkpoint, so a deploy is refused.",
+        ),
+        (
+            STATEFUL,
+            of_function(STATEFUL),
+            Switch.IMPOSSIBLE,
+            "SWITCH, not possible: the change does not fit this checkpoint, and no new checkpoint version could replace"
+            " it, so a deploy is refused. Revert the change",
+        ),
+        (
+            STATEFUL,
+            changed(of_options(STATEFUL, "k,s"), trigger="availableNow"),
+            Switch.IMPOSSIBLE,
+            "SWITCH, not possible:",
+        ),
+    ],
+)
+def test_the_first_line_says_whether_a_switch_is_possible(
+    old: Manifest, new: Manifest, switch: Switch, line: str
+) -> None:
+    """The verdict was ``SWITCH``, and only the hints said that the deploy is refused."""
+    found = assess({"q": old}, {"q": new})
+    assert found.queries["q"].switch is switch
+    text = render_text(found)
+    assert text.startswith(line)
+    assert ("query q: SWITCH\n" in text) is (switch is Switch.POSSIBLE)
+
+
+def test_an_output_that_cannot_be_rebuilt_says_that_the_deploy_is_refused_and_what_is_possible() -> None:
+    """The hint was: revert the change: a new checkpoint version would read the input again, and a function's output
+    cannot be rebuilt beside the current one."""
+    hint = findings_of(STATEFUL, of_function(STATEFUL))["sink-kind-changed"].hint
+    assert hint.startswith("no switch is possible for this change, so the deploy is refused: a new checkpoint version")
+    assert "Revert the change, or run it as a new query with its own output" in hint
+
+
+def test_a_query_that_ends_before_a_cutover_recommends_no_rebuild() -> None:
+    """The hint was ``switch: a new checkpoint version reads the input again``, which the deploy refuses."""
+    values = (StateColumn(meaning="max(source 0.x)", type="long"),)
+    new = changed(with_operator(STATEFUL, values=values), trigger="availableNow")
+    hint = findings_of(STATEFUL, new)["aggregate-function-changed"].hint
+    assert hint.startswith("revert the change; or switch with accept_state_loss")
+    assert hint.endswith("an availableNow query ends before a cutover is possible (deploy with an interval trigger)")
+
+
+def test_every_finding_of_a_query_names_the_same_switch() -> None:
+    """Beside a key of the output, which requires a rebuild, a setting recommended a switch at the same offsets."""
+    old = changed(STATELESS, confs={**STATELESS.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "a"})
+    new = of_options(changed(old, confs={**old.confs, **dict.fromkeys(old.confs, "b")}), "k,s")
+    hints = {each.hint for each in findings_of(old, new).values() if each.severity is Severity.BREAKING}
+    assert len(hints) == 1
+    assert hints.pop().startswith("switch: a new checkpoint version reads the input again")
+
+
+def test_a_switch_without_state_does_not_promise_that_evicted_groups_return() -> None:
+    """The hint named the lost state only; a reader took the switch for a way to avoid the second result."""
+    later = msgspec.structs.replace(TEN_MINUTES, delay_ms=35 * MINUTE_MS)
+    old, new = (of_function(watermarked(AGGREGATE, delay)) for delay in (TEN_MINUTES, later))
+    windowed = msgspec.structs.replace(AGGREGATE, key_columns=(StateColumn(meaning="source 0.ts", type="timestamp"),))
+    old, new = (changed(each, operators=(windowed,)) for each in (old, new))
+    hint = findings_of(old, new)["watermark-delay-increased"].hint
+    assert hint.endswith("late rows have the same effect after it")

@@ -18,8 +18,8 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
     values = (StateColumn(meaning="max(source 0.x)", type="long"),)
     new = changed(with_operator(STATEFUL, values=values), trigger="1 second")
     assert render_text(assess({"totals": STATEFUL}, {"totals": new})) == (
-        "SWITCH: the state, the offsets or the output do not fit the change: this checkpoint cannot be "
-        "continued; the findings name what is possible\nquery totals: SWITCH\n"
+        "SWITCH: the change does not fit this checkpoint, so a deploy switches to a new checkpoint version, as the"
+        " findings describe\nquery totals: SWITCH\n"
         "  breaking aggregate-function-changed: aggregation\n           on resume: "
         " Spark would reject the state, or the new function would continue from values of the old one: results would be"
         " wrong\n           change:     `sum(x)` → `max(x)`\n           how to fix: switch: a new checkpoint version"

@@ -17,10 +17,9 @@ from streamkeeper.checkpoints.layout import open_batch, read_offsets
 from streamkeeper.checkpoints.reach import compare, position
 from streamkeeper.checkpoints.seeding import seed, seed_beginning, seed_start
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.compatibility.rule import is_stateful
 from streamkeeper.compatibility.sources import source_location_changed, source_options_changed
 from streamkeeper.model.manifests.finding import Finding, Severity
-from streamkeeper.model.manifests.manifest import Manifest, Source
+from streamkeeper.model.manifests.manifest import Manifest, Source, is_stateful
 from streamkeeper.sources.contract import NO_OFFSET, NothingRead, OptionEffect, PlaceChange, SourceLook
 from streamkeeper.sources.known_sources import (
     asks_the_checkpoint,

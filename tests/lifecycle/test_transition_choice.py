@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from streamkeeper.compatibility.way_out import switch_of
 from streamkeeper.lifecycle.steps import path
 from streamkeeper.lifecycle.transition_choice import Boundary, QueryFacts, choose_transitions
-from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Severity, Switch, Verdict
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
@@ -48,6 +49,41 @@ def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
     assert (way.way, way.before, way.opaque) == (Transition.START, "", True)
     added = finding("query-added", Severity.NOTE, "query sums")
     assert not choose(facts(added, verdict=Verdict.RESUME, current="", next="v0001"))[0].opaque
+
+
+def test_a_new_query_that_takes_over_an_output_does_not_start():
+    """Its verdict is SWITCH, but it has no checkpoint from which it could be switched."""
+    way, refusal = choose(
+        facts(finding("output-changes-hands", where="sink out"), deployed=None, current="", next="v0001")
+    )
+    assert (way, refusal) == (None, "query q: it cannot start: output-changes-hands (a -> b)")
+
+
+@pytest.mark.parametrize("sink", ["table", "file", "foreach"])
+@pytest.mark.parametrize("state", [True, False])
+@pytest.mark.parametrize("moved", [True, False])
+@pytest.mark.parametrize("trigger", ["1 second", "availableNow"])
+@pytest.mark.parametrize(
+    "findings",
+    [
+        (finding("source-kind-changed", where="source 0"),),
+        (finding("source-reading-changed", where="source 0"),),
+        (finding("refused-by-spark", where="rehearsal of batch 3"),),
+        (finding("sink-option-changed"),),
+        (finding("aggregate-added", where="aggregation"),),
+        (finding("aggregate-added", where="aggregation"), finding("history-gone", Severity.NOTE, "source 0")),
+    ],
+    ids=lambda findings: findings[-1].rule,
+)
+def test_a_check_says_of_a_switch_what_a_deploy_does(sink, state, moved, trigger, findings):
+    """The first line of a check's report names the same transition as the deploy takes."""
+    at = facts(*findings, sink=sink, state=state)
+    elsewhere = SinkDescription(kind=sink, output="elsewhere", options={})
+    new = msgspec.structs.replace(at.candidate, trigger=trigger, sink=elsewhere if moved else at.candidate.sink)
+    at = msgspec.structs.replace(at, candidate=new)
+    does = choose(at)[0], choose(at, accept_state_loss=True)[0]
+    expected = Switch.POSSIBLE if does[0] else Switch.WITHOUT_STATE if does[1] else Switch.IMPOSSIBLE
+    assert switch_of(findings, at.deployed, new) is expected
 
 
 def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():

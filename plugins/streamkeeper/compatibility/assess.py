@@ -35,10 +35,18 @@ from streamkeeper.compatibility.queries import added, removed
 from streamkeeper.compatibility.rehearsals import explained_by, with_cause
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
 from streamkeeper.compatibility.shown import parts_change
-from streamkeeper.compatibility.way_out import priced
+from streamkeeper.compatibility.way_out import priced, switch_of
 from streamkeeper.model.manifests.concern import Concern, concern_of
 from streamkeeper.model.manifests.evidence import Evidence
-from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
+from streamkeeper.model.manifests.finding import (
+    Assessment,
+    Finding,
+    QueryAssessment,
+    Severity,
+    Switch,
+    Verdict,
+    verdict_of,
+)
 from streamkeeper.model.manifests.manifest import SINK_FUNCTION, Manifest
 
 RULES: tuple[Rule, ...] = (
@@ -83,8 +91,12 @@ def assess(
         known = name in before or name in candidate
         ruled = tuple(_findings(name, before, candidate)) if deployed is not None and known else ()
         found = (*ruled, *(with_cause(ruled, explained_by(ruled, each)) for each in seen.get(name, ())))
-        both = name in before and name in candidate
-        queries[name] = _judged(priced(found, before[name], candidate[name]) if both else found)
+        if name in before and name in candidate:
+            pair = before[name], candidate[name]
+            queries[name] = _judged(priced(found, *pair), switch_of(found, *pair))
+        else:
+            # A new query that takes over an output has no checkpoint from which it could be switched.
+            queries[name] = _judged(found, Switch.IMPOSSIBLE if name in candidate else Switch.POSSIBLE)
     verdict = max((query.verdict for query in queries.values()), default=Verdict.RESUME)
     return Assessment(verdict=verdict, queries=queries)
 
@@ -138,9 +150,12 @@ def _ruled(old: Manifest, new: Manifest) -> Iterator[Finding]:
         yield from rule(old, new)
 
 
-def _judged(findings: Iterable[Finding]) -> QueryAssessment:
+def _judged(findings: Iterable[Finding], switch: Switch = Switch.POSSIBLE) -> QueryAssessment:
     kept = among_others(dict.fromkeys(with_effects(findings)))
-    return QueryAssessment(verdict=verdict_of(kept), findings=kept)
+    verdict = verdict_of(kept)
+    return QueryAssessment(
+        verdict=verdict, findings=kept, switch=switch if verdict is Verdict.SWITCH else Switch.POSSIBLE
+    )
 
 
 def _findings(name: str, before: Mapping[str, Manifest], after: Mapping[str, Manifest]) -> Iterable[Finding]:

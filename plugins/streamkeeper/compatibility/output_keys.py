@@ -30,7 +30,6 @@ from streamkeeper.compatibility.rule import (
     NEW_CHECKPOINT,
     Rule,
     is_rows,
-    is_stateful,
     same_context,
     source_label,
 )
@@ -47,7 +46,14 @@ from streamkeeper.compatibility.source_options import says_of_values
 from streamkeeper.compatibility.sources import source_options_changed
 from streamkeeper.compatibility.state_keys import fills_nulls
 from streamkeeper.model.manifests.finding import Finding, Severity
-from streamkeeper.model.manifests.manifest import BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest, StateColumn
+from streamkeeper.model.manifests.manifest import (
+    BELOW_STATE,
+    SINK_FUNCTION,
+    UNREADABLE,
+    Manifest,
+    StateColumn,
+    is_stateful,
+)
 from streamkeeper.model.secret_references import MASK
 from streamkeeper.model.settings.spark_confs import CODE, SQL, TIME_ZONE, Role
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of

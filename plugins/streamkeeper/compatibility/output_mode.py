@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.effects import NO_ACTION
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, is_stateful, note
+from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.manifests.finding import Finding
-from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.manifests.manifest import Manifest, is_stateful
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _WHOLE = ("update", "complete")

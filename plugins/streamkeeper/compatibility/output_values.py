@@ -16,10 +16,10 @@ from streamkeeper.compatibility.output_columns import (
     told_by_state,
 )
 from streamkeeper.compatibility.output_keys import kept_by
-from streamkeeper.compatibility.rule import Rule, is_stateful, keeps_python_state, note, same_kinds
+from streamkeeper.compatibility.rule import Rule, keeps_python_state, note, same_kinds
 from streamkeeper.compatibility.shown import expression_change
 from streamkeeper.model.manifests.finding import Finding
-from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.model.manifests.manifest import Manifest, is_stateful
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 OLD_VALUES = {

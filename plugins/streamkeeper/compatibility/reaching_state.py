@@ -15,7 +15,6 @@ from streamkeeper.compatibility.rule import (
     NEW_CHECKPOINT,
     Rule,
     breaking,
-    is_stateful,
     keeps_python_state,
     note,
     operator_pairs,
@@ -31,7 +30,7 @@ from streamkeeper.compatibility.shown import (
 )
 from streamkeeper.compatibility.terms import split
 from streamkeeper.model.manifests.finding import Finding, Severity
-from streamkeeper.model.manifests.manifest import Manifest, Operator
+from streamkeeper.model.manifests.manifest import Manifest, Operator, is_stateful
 from streamkeeper.model.settings.spark_confs import Role, role
 
 _ABOVE = {

@@ -10,10 +10,23 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import assert_never
 
-from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Switch, Verdict
 from streamkeeper.model.markdown_text import escaped, visible
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 
+_SWITCHES: Mapping[Switch, str] = {
+    Switch.POSSIBLE: "",
+    Switch.WITHOUT_STATE: ", only with accept_state_loss",
+    Switch.IMPOSSIBLE: ", not possible",
+}
+_UNFIT = "the change does not fit this checkpoint"
+_NOT_CONTINUED: Mapping[Switch, str] = {
+    Switch.POSSIBLE: f"{_UNFIT}, so a deploy switches to a new checkpoint version, as the findings describe",
+    Switch.WITHOUT_STATE: f"{_UNFIT}, so a deploy is refused. With the option accept_state_loss it switches to a new "
+    "checkpoint version, which starts with empty state, as the findings describe",
+    Switch.IMPOSSIBLE: f"{_UNFIT}, and no new checkpoint version could replace it, so a deploy is refused. Revert the "
+    "change; the findings name other ways, if there are any",
+}
 _NOT_KNOWN: Mapping[str, QueryTransition] = MappingProxyType({})
 
 
@@ -26,7 +39,7 @@ def render_text(
     ``decision``: the report's first line; if empty, the verdict. ``transitions``: for each query, how the deploy brings
     it to the new release.
     """
-    lines = [decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}"]
+    lines = [decision or headline(assessment)]
     for name, query in sorted(assessment.queries.items()):
         same = not query.findings and not _begins(transitions.get(name))
         lines.append(f"query {name}: {_told(query, transitions.get(name))}{', nothing changed' if same else ''}")
@@ -46,7 +59,7 @@ def render_markdown(
     assessment: Assessment, *, decision: str = "", transitions: Mapping[str, QueryTransition] = _NOT_KNOWN
 ) -> str:
     """Return the report as Markdown, with a table per query. The parameters are those of ``render_text``."""
-    title, _, rest = (decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}").partition(": ")
+    title, _, rest = (decision or headline(assessment)).partition(": ")
     lines = [f"## {escaped(title)}", "", *([escaped(rest), ""] if rest else [])]
     for name, query in sorted(assessment.queries.items()):
         lines += [f"### Query `{name}`: {escaped(_told(query, transitions.get(name)))}", ""]
@@ -64,7 +77,7 @@ def _begins(way: QueryTransition | None) -> bool:
 
 def _told(query: QueryAssessment, way: QueryTransition | None) -> str:
     if way is None:
-        return query.verdict.name
+        return f"{query.verdict.name}{_SWITCHES[query.switch]}"
     # A rollback or a recovery leaves the checkpoint that its verdict is about.
     description = told_way(way)
     return description if _begins(way) or query.verdict is Verdict.REFUSE else f"{query.verdict.name}, {description}"
@@ -93,20 +106,27 @@ def _hint_is(finding: Finding) -> str:
     return "note" if finding.severity is Severity.NOTE else "how to fix"
 
 
-def sentence(verdict: Verdict) -> str:
-    """Return a sentence that states what the verdict means for a deploy."""
+def headline(assessment: Assessment) -> str:
+    """Return the verdict on a job, and a sentence that states what it means for a deploy."""
+    switches = [query.switch for query in assessment.queries.values()] or [Switch.POSSIBLE]
+    strictest = max(switches, key=list(Switch).index) if assessment.verdict is Verdict.SWITCH else Switch.POSSIBLE
+    return f"{assessment.verdict.name}{_SWITCHES[strictest]}: {sentence(assessment.verdict, strictest)}"
+
+
+def sentence(verdict: Verdict, switch: Switch = Switch.POSSIBLE) -> str:
+    """Return a sentence that states what the verdict means for a deploy. ``switch``: whether a SWITCH is possible."""
     match verdict:
         case Verdict.RESUME:
-            return "the new release resumes from the same checkpoint after the old one is drained"
+            return "the new release continues in the same checkpoint, after the old one has finished its batch"
         case Verdict.BACKUP:
-            return "Spark accepts the change, but no check proves state and output right: snapshot, then approval"
-        case Verdict.SWITCH:
             return (
-                "the state, the offsets or the output do not fit the change: this checkpoint cannot be continued; the "
-                "findings name what is possible"
+                "Spark accepts the change, but no check can prove that state and output stay right: a deploy takes a "
+                "snapshot and waits until a person approves"
             )
+        case Verdict.SWITCH:
+            return _NOT_CONTINUED[switch]
         case Verdict.REFUSE:
-            return "no deploy is safe until every fatal finding is fixed: nothing is changed"
+            return "a deploy changes nothing and is refused until every fatal finding is fixed"
         case _:
             assert_never(verdict)
 

@@ -67,11 +67,6 @@ def _finding(
     )
 
 
-def is_stateful(*manifests: Manifest) -> bool:
-    """Whether any of the queries keeps state."""
-    return any(manifest.operators for manifest in manifests)
-
-
 def same_context(old: Manifest, new: Manifest) -> bool:
     """Whether both manifests were built in the same context: from the same bundle and in the same environment.
 

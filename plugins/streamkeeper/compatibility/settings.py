@@ -16,7 +16,6 @@ from streamkeeper.compatibility.rule import (
     Rule,
     all_resolved,
     breaking,
-    is_stateful,
     keeps_python_state,
     note,
     source_column,
@@ -26,7 +25,7 @@ from streamkeeper.compatibility.rule import (
 from streamkeeper.compatibility.setting_words import setting_meaning
 from streamkeeper.compatibility.shown import given_change
 from streamkeeper.model.manifests.finding import Finding, Severity
-from streamkeeper.model.manifests.manifest import BELOW_STATE, Manifest, columns_of
+from streamkeeper.model.manifests.manifest import BELOW_STATE, Manifest, columns_of, is_stateful
 from streamkeeper.model.settings.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
 from streamkeeper.sources.known_sources import source_of
 

@@ -19,7 +19,6 @@ from streamkeeper.compatibility.rule import (
     Rule,
     all_resolved,
     breaking,
-    is_stateful,
     note,
     source_column,
     state_texts,
@@ -29,7 +28,7 @@ from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.compatibility.source_options import JSON_CONFS, only_drops_malformed, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_types import effect_of_type, is_wider_integer
 from streamkeeper.model.manifests.finding import Finding, Severity
-from streamkeeper.model.manifests.manifest import Manifest, Source, columns_of
+from streamkeeper.model.manifests.manifest import Manifest, Source, columns_of, is_stateful
 from streamkeeper.sources.contract import OptionEffect, PlaceChange
 from streamkeeper.sources.known_sources import effect_of_option, place_of, source_of
 

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from streamkeeper.compatibility.effects import IF_INTENDED, NO_ACTION
-from streamkeeper.compatibility.rule import Rule, breaking, is_stateful, note, same_kinds
+from streamkeeper.compatibility.rule import Rule, breaking, note, same_kinds
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.manifests.finding import Finding
-from streamkeeper.model.manifests.manifest import Manifest, Operator, Watermark
+from streamkeeper.model.manifests.manifest import Manifest, Operator, Watermark, is_stateful
 
 _WITHIN = "deduplicate-within-watermark"
 _UNUSED = "no effect: no stateful operator uses this watermark"

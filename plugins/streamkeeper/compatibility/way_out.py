@@ -1,21 +1,24 @@
 """Adds the cost of the remedy to each finding: whether a new checkpoint version reads the input again. Pure.
 
 The deploy chooses the transition of a query (``lifecycle.transition_choice``); this module only describes it in the
-findings.
+findings, from the same reasons (``model.manifests.switching``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from streamkeeper.compatibility.rehearsals import FAILURES
-from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, is_stateful
-from streamkeeper.model.manifests.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
-from streamkeeper.model.manifests.finding import Finding, Severity
-from streamkeeper.model.manifests.manifest import Manifest
+from streamkeeper.compatibility.rule import APPROVE, AS_NEW_QUERY, NEW_CHECKPOINT, NO_SWITCH
+from streamkeeper.model.manifests.concern import Concern, concern_of, is_carried_over, reads_other_sources
+from streamkeeper.model.manifests.finding import Finding, Severity, Switch, Verdict, verdict_of
+from streamkeeper.model.manifests.manifest import Manifest, is_stateful
+from streamkeeper.model.manifests.switching import is_about_offsets, needs_new_rows, why_no_handoff, why_no_rebuild
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
+from streamkeeper.sources.known_sources import cleaner_of
 
 READS_AGAIN = (
     "switch: a new checkpoint version reads the input again from where the current one began, builds the output anew, "
@@ -33,10 +36,11 @@ WITHOUT_STATE = (
     "empty state: {lost}"
 )
 READS_AGAIN_ON_REQUEST = READS_AGAIN.replace("switch:", "switch with `--strategy rebuild`:")
+WITHOUT_STATE_ON_REQUEST = WITHOUT_STATE.replace("switch with", "switch with `--strategy handoff` and")
 """For a finding that a person may approve: the verdict alone does not switch."""
 ONLY_BACK = (
-    "revert the change: a new checkpoint version would read the input again, and a function's output cannot be rebuilt "
-    "beside the current one"
+    f"{NO_SWITCH}: a new checkpoint version would have to read the input again, and {{why}}. Revert the change, or "
+    f"{AS_NEW_QUERY}"
 )
 
 _REVERT = "revert the change"
@@ -45,20 +49,24 @@ _FIRST = "the deploy is refused because of {rule}: follow the hint of that findi
 _CAUSE = "the deploy is refused because of {rule}, and this change may be its cause: revert the change"
 _KEPT = ". To keep the change, follow the hint of {rule} first. After that: {hint}"
 _NOT_INTENDED = "If this change is not intended, revert it"
-_SWITCHES = (
-    "the deploy switches because of {rule}, {asks}; if the switch rebuilds the output, a "
-    f"person approves the rebuilt output before it takes over. {_NOT_INTENDED}"
+_REBUILDS = (
+    "the deploy switches because of {rule}, {asks}; a person approves the rebuilt output before it takes over. "
+    f"{_NOT_INTENDED}"
 )
 _GOES_ON_IN_NEW = f"the deploy switches because of {{rule}}, {{asks}}. {_NOT_INTENDED}"
 _GIVES_UP_STATE = (
     "the deploy is refused because of {rule}, unless it has accept_state_loss: then it switches, {asks}. "
     f"{_NOT_INTENDED}"
 )
-"""What a deploy does about an opaque finding beside a fatal one, and beside a breaking one: in general, if the query
-keeps no state, and if a switch is possible only without the state. ``{asks}``: one of the two below.
+"""What a deploy does about an opaque finding beside a breaking one: it rebuilds, it hands off, or it hands off only
+without the state. ``{asks}``: one of the two below.
 """
 _ASKS = "after a person has approved this finding"
 _ASKS_NOBODY = "without an approval of this finding"
+_NO_REBUILD = ". No rebuild, which would keep the results, is possible, because {why}"
+_OF_EVICTION = frozenset({"watermark-delay-increased", "watermark-removed"})
+_STILL_EVICTED = ". The switch does not bring back evicted state either: late rows have the same effect after it"
+_OUTPUT_MOVED = frozenset({"sink-kind-changed", "sink-output-changed"})
 
 _LOST = {
     "aggregate": "every group restarts without its earlier rows",
@@ -71,26 +79,54 @@ _LOST = {
 _CODE_ALONE = "its code starts without everything that it has stored"
 
 
+class Options(NamedTuple):
+    """What a deploy can do about the breaking findings of a query. The reasons are empty for what is possible."""
+
+    findings: tuple[Finding, ...]
+    old: Manifest
+    new: Manifest
+
+    @property
+    def no_handoff(self) -> str:
+        """Why a deploy that does not accept the loss of state cannot hand the query off."""
+        return self._no_handoff(accept_state_loss=False)
+
+    @property
+    def no_rebuild(self) -> str:
+        """Why a deploy cannot rebuild the query."""
+        cleaners = set(filter(None, map(cleaner_of, (*self.old.sources, *self.new.sources))))
+        return why_no_rebuild(self.findings, self.new, capabilities_of(self.new.sink.kind), cleaners)
+
+    @property
+    def switch(self) -> Switch:
+        """Whether a deploy with the default strategy can switch."""
+        if not (self.no_handoff and self.no_rebuild):
+            return Switch.POSSIBLE
+        return Switch.IMPOSSIBLE if self._no_handoff(accept_state_loss=True) else Switch.WITHOUT_STATE
+
+    def _no_handoff(self, *, accept_state_loss: bool) -> str:
+        sink = capabilities_of(self.new.sink.kind)
+        return why_no_handoff(self.findings, self.old, self.new, sink, accept_state_loss=accept_state_loss)
+
+
+def switch_of(findings: Iterable[Finding], old: Manifest, new: Manifest) -> Switch:
+    """Return whether a deploy can switch the query, if its findings require a switch."""
+    found = tuple(findings)
+    return Options(found, old, new).switch if verdict_of(found) is Verdict.SWITCH else Switch.POSSIBLE
+
+
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
     """Return the findings with completed hints. A hint that recommends a new checkpoint version also states what the
     switch costs this query.
 
-    If a finding about a source makes every switch impossible, these hints refer to that finding instead, and the
-    finding ``refused-by-spark`` gets the hint of that finding. The same applies if a breaking finding requires a new
-    output that a sink function cannot have. A hint that recommends an approval is replaced if a worse finding makes the
+    A deploy makes one transition, so all hints name the same one. If no switch is possible, the hint of the finding
+    that prevents it says why, and the other hints refer to that finding. The finding ``refused-by-spark`` gets the hint
+    of a finding about other sources. A hint that recommends an approval is replaced if a worse finding makes the
     approval useless. If a fatal finding refuses the deploy, the hint of a breaking one names the fatal finding first.
     """
-    kept = tuple(findings)
-    against = next((each for each in kept if reads_other_sources(each)), None)
-    against = against or next((each for each in kept if _cannot_switch(each, old, new)), None)
-    found = tuple(msgspec.structs.replace(each, hint=_hint(each, old, new, against)) for each in kept)
-    return tuple(_after_fatal(_without_approval(each, found, old, new), found) for each in found)
-
-
-def _cannot_switch(finding: Finding, old: Manifest, new: Manifest) -> bool:
-    """Whether a switch would have to rebuild an output that cannot be rebuilt."""
-    rebuilds = finding.severity is Severity.BREAKING and _reads_again(finding, old, new)
-    return rebuilds and not capabilities_of(new.sink.kind).shadows
+    options = Options(tuple(findings), old, new)
+    found = tuple(msgspec.structs.replace(each, hint=_hint(each, options)) for each in options.findings)
+    return tuple(_after_fatal(_without_approval(each, options), found) for each in found)
 
 
 def _after_fatal(finding: Finding, among: Sequence[Finding]) -> Finding:
@@ -108,65 +144,83 @@ def _after_fatal(finding: Finding, among: Sequence[Finding]) -> Finding:
     return msgspec.structs.replace(finding, hint=f"{_CAUSE.format(rule=fatal.rule)}{keeping}")
 
 
-def _without_approval(finding: Finding, among: Sequence[Finding], old: Manifest, new: Manifest) -> Finding:
+def _without_approval(finding: Finding, options: Options) -> Finding:
     """Return the finding; with another hint if it recommends an approval that a worse finding makes impossible."""
-    fatal = [each for each in among if each.severity is Severity.FATAL or reads_other_sources(each)]
-    breaking = [each for each in among if each.severity is Severity.BREAKING]
+    fatal = [each for each in options.findings if each.severity is Severity.FATAL or reads_other_sources(each)]
+    breaking = _breaking(options)
     if APPROVE not in finding.hint or not (fatal or breaking):
         return finding
-    does = _REFUSED.format(rule=fatal[0].rule) if fatal else _beside(finding, breaking, old, new)
+    does = _REFUSED.format(rule=fatal[0].rule) if fatal else _beside(finding, breaking, options)
     return msgspec.structs.replace(finding, hint=does)
 
 
-def _beside(finding: Finding, breaking: Sequence[Finding], old: Manifest, new: Manifest) -> str:
+def _beside(finding: Finding, breaking: Sequence[Finding], options: Options) -> str:
     """Return what the deploy does because of the breaking findings, which decide for all findings of the query.
 
     A handoff asks about a finding of what it keeps.
     """
-    stateful, shadows = is_stateful(old, new), capabilities_of(new.sink.kind).shadows
-    hands_off = not (shadows and stateful)
-    asks = _ASKS if hands_off and is_carried_over(finding, keeps_state=stateful) else _ASKS_NOBODY
-    if shadows:
-        return _SWITCHES.format(rule=breaking[0].rule, asks=asks)
-    again = next((each for each in breaking if _cannot_switch(each, old, new)), None)
-    if again is not None:
-        return _REFUSED.format(rule=again.rule)
-    return (_GIVES_UP_STATE if stateful else _GOES_ON_IN_NEW).format(rule=breaking[0].rule, asks=asks)
+    stateful = is_stateful(options.old, options.new)
+    asks = _ASKS if is_carried_over(finding, keeps_state=stateful) else _ASKS_NOBODY
+    if options.switch is Switch.IMPOSSIBLE:
+        return _REFUSED.format(rule=_blocking(options)[0].rule)
+    if options.switch is Switch.WITHOUT_STATE:
+        return _GIVES_UP_STATE.format(rule=breaking[0].rule, asks=asks)
+    if options.no_handoff:
+        return _REBUILDS.format(rule=breaking[0].rule, asks=_ASKS_NOBODY)
+    return _GOES_ON_IN_NEW.format(rule=breaking[0].rule, asks=asks)
 
 
-def _hint(finding: Finding, old: Manifest, new: Manifest, against: Finding | None) -> str:
-    """Return the hint with the cost of a switch; ``against``: a finding that makes every switch impossible."""
+def _hint(finding: Finding, options: Options) -> str:
+    """Return the hint with what the deploy would do, and its cost."""
     if NEW_CHECKPOINT not in finding.hint:
         return finding.hint
-    if against is not None and reads_other_sources(against):
-        return against.hint if finding.rule == "refused-by-spark" else _REFUSED.format(rule=against.rule)
-    if against is not None and not _cannot_switch(finding, old, new):
-        return _REFUSED.format(rule=against.rule)
-    return finding.hint.replace(NEW_CHECKPOINT, _cost(finding, old, new))
+    if not _breaking(options):
+        return finding.hint.replace(NEW_CHECKPOINT, _on_request(options))
+    other = next((each for each in options.findings if reads_other_sources(each)), None)
+    if other is not None:
+        return other.hint if finding.rule == "refused-by-spark" else _REFUSED.format(rule=other.rule)
+    if options.switch is Switch.IMPOSSIBLE:
+        blocking = _blocking(options)
+        if finding.rule not in {each.rule for each in blocking}:
+            return _REFUSED.format(rule=blocking[0].rule)
+        return finding.hint.replace(NEW_CHECKPOINT, ONLY_BACK.format(why=options.no_rebuild))
+    return finding.hint.replace(NEW_CHECKPOINT, _cost(finding, options))
 
 
-def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
-    again = _reads_again(finding, old, new)
-    sink = capabilities_of(new.sink.kind)
-    if not again and not is_stateful(old, new):
-        elsewhere = concern_of(finding) is Concern.OUTPUT and sink.shadows and not sink.one_place
-        return GOES_ON_ELSEWHERE if elsewhere else GOES_ON
-    if sink.shadows:
-        return READS_AGAIN_ON_REQUEST if finding.severity is Severity.OPAQUE else READS_AGAIN
-    return ONLY_BACK if again else WITHOUT_STATE.format(lost=_lost(old))
+def _cost(finding: Finding, options: Options) -> str:
+    """Return the transition of a deploy that can switch, with its cost."""
+    if options.switch is Switch.WITHOUT_STATE:
+        sink = capabilities_of(options.new.sink.kind)
+        hint = WITHOUT_STATE.format(lost=_lost(options.old))
+        no_rebuild = _NO_REBUILD.format(why=options.no_rebuild) if sink.shadows else ""
+        return f"{hint}{_STILL_EVICTED if finding.rule in _OF_EVICTION else ''}{no_rebuild}"
+    if options.no_handoff:
+        return READS_AGAIN
+    sink = capabilities_of(options.new.sink.kind)
+    of_output = any(concern_of(each) is Concern.OUTPUT for each in _breaking(options))
+    return GOES_ON_ELSEWHERE if of_output and sink.shadows and not sink.one_place else GOES_ON
 
 
-def _reads_again(finding: Finding, old: Manifest, new: Manifest) -> bool:
-    """Whether a new checkpoint version because of this finding has to read the input again."""
-    return concern_of(finding) in OF_SOURCES or _needs_new_output(finding, old, new)
+def _on_request(options: Options) -> str:
+    """Return the transition that a person can request instead of approving an opaque finding of a stateful query."""
+    if options.no_rebuild:
+        return WITHOUT_STATE_ON_REQUEST.format(lost=_lost(options.old))
+    return READS_AGAIN_ON_REQUEST
+
+
+def _breaking(options: Options) -> list[Finding]:
+    return [each for each in options.findings if each.severity is Severity.BREAKING]
+
+
+def _blocking(options: Options) -> list[Finding]:
+    """Return the breaking findings because of which no handoff is possible, even without the state."""
+    breaking, sink = _breaking(options), capabilities_of(options.new.sink.kind)
+    if not options.old.sink.same_place(options.new.sink):
+        return [each for each in breaking if each.rule in _OUTPUT_MOVED] or breaking
+    stateful = is_stateful(options.old, options.new)
+    return [each for each in breaking if is_about_offsets(each, stateful=stateful) or needs_new_rows(each, sink)]
 
 
 def _lost(old: Manifest) -> str:
     lost = [_LOST.get(each.kind.partition("-")[0], _CODE_ALONE) for each in old.operators]
     return ", ".join(dict.fromkeys(lost)) or "the earlier rows are missing in it"
-
-
-def _needs_new_output(finding: Finding, old: Manifest, new: Manifest) -> bool:
-    if not old.sink.same_place(new.sink):
-        return True
-    return capabilities_of(new.sink.kind).one_place and concern_of(finding) is Concern.OUTPUT

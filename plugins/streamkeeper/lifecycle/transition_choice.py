@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from streamkeeper.lifecycle.recovery import MENDED
-from streamkeeper.model.manifests.concern import OF_SOURCES, Concern, concern_of, is_carried_over, reads_other_sources
+from streamkeeper.model.manifests.concern import Concern, concern_of, is_carried_over
 from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.manifests.manifest import Manifest, Source
-from streamkeeper.model.manifests.trigger import parse_trigger
+from streamkeeper.model.manifests.manifest import Manifest, Source, is_stateful
+from streamkeeper.model.manifests.switching import why_no_handoff, why_no_rebuild
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.recovery import Recovery
 from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
@@ -99,6 +99,8 @@ def _choose(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
             return way if isinstance(way, str) else _without_way_back(way, "the output before the rebuild is lost")
         return _refusal(facts.judged.findings)
     if not facts.current:
+        if facts.deployed is None and facts.judged.verdict is Verdict.SWITCH:
+            return f"it cannot start: {_causes(facts.judged.findings, Severity.BREAKING)}"
         return QueryTransition(way=Transition.START, version=facts.next, opaque=_may_be_renamed(facts.judged.findings))
     if request.rollback:
         return _roll_back(request, facts)
@@ -283,7 +285,7 @@ def _against_replay(request: DeployRequest, kind: str) -> str:
 
 
 def _keeps_state(facts: QueryFacts) -> bool:
-    return bool(facts.candidate.operators or (facts.deployed is not None and facts.deployed.operators))
+    return is_stateful(*filter(None, (facts.deployed, facts.candidate)))
 
 
 def _against_handoff(request: DeployRequest, facts: QueryFacts) -> str:
@@ -291,50 +293,25 @@ def _against_handoff(request: DeployRequest, facts: QueryFacts) -> str:
     old, new = facts.deployed, facts.candidate
     if old is None:
         return "the query that it would continue is unknown"
-    if _keeps_state(facts) and not request.accept_state_loss:
-        return "its state would be lost (use accept_state_loss to accept that)"
-    if not old.sink.same_place(new.sink):
-        return f"the rows in {old.sink.output} would be missing in {new.sink.output}"
-    breaking = [finding for finding in facts.judged.findings if finding.severity is Severity.BREAKING]
-    if capabilities_of(new.sink.kind).one_place and Concern.OUTPUT in map(concern_of, breaking):
-        return "the existing output does not accept its rows"
-    others = sorted(
-        {finding.rule for finding in breaking if _about_offsets(finding, state_given_up=_keeps_state(facts))}
+    return why_no_handoff(
+        facts.judged.findings,
+        old,
+        new,
+        capabilities_of(new.sink.kind),
+        accept_state_loss=request.accept_state_loss,
     )
-    return f"its offsets would mean something else ({', '.join(others)})" if others else ""
 
 
 def _against_rebuild(request: DeployRequest, facts: QueryFacts) -> str:
     """Return why the query cannot be rebuilt next to the current driver; empty if it can."""
     if request.handover is Handover.COLD:
         return "a dual run needs two drivers at once (use a warm handover)"
-    if not capabilities_of(facts.candidate.sink.kind).shadows:
-        return f"its {facts.candidate.sink.kind} output cannot be written without readers seeing it"
-    if parse_trigger(facts.candidate.trigger).available_now:
-        return "an availableNow query ends before a cutover is possible"
-    if cleaners := sorted(set(filter(None, map(cleaner_of, _sources(facts))))):
-        return (
-            f"two drivers would read the same files, and cleanSource={cleaners[0]} removes files that one of them has"
-            " read (first deploy with cleanSource=off)"
-        )
-    other = sorted({finding.rule for finding in facts.judged.findings if reads_other_sources(finding)})
-    if other:
-        return f"the end of the rebuild cannot be determined ({', '.join(other)})"
-    history = [finding.evidence for finding in facts.judged.findings if concern_of(finding) is Concern.HISTORY]
-    return facts.missing_sources or "; ".join(history)
+    new, cleaners = facts.candidate, set(filter(None, map(cleaner_of, _sources(facts))))
+    return why_no_rebuild(facts.judged.findings, new, capabilities_of(new.sink.kind), cleaners) or facts.missing_sources
 
 
 def _sources(facts: QueryFacts) -> tuple[Source, ...]:
     return facts.candidate.sources + (facts.deployed.sources if facts.deployed is not None else ())
-
-
-def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:
-    """Whether a finding may concern the meaning of a source's offsets.
-
-    An unexplained objection of Spark counts, unless the state is given up: it may be about the state.
-    """
-    concern = concern_of(finding)
-    return concern in OF_SOURCES or (concern is Concern.UNEXPLAINED and not state_given_up)
 
 
 def _may_be_renamed(findings: Iterable[Finding]) -> bool:

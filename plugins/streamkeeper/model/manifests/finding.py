@@ -59,11 +59,26 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """``file:line`` of the candidate's changed expression or function; empty if unknown."""
 
 
+class Switch(Enum):
+    """Whether a deploy can bring a query with the verdict SWITCH to a new checkpoint version. From the mildest to the
+    strictest.
+    """
+
+    POSSIBLE = "possible"
+    """It can, and nothing is lost; also for any other verdict."""
+    WITHOUT_STATE = "without-state"
+    """Only if the request accepts the loss of the query's state."""
+    IMPOSSIBLE = "impossible"
+    """The deploy is refused."""
+
+
 class QueryAssessment(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict on one query, with its findings."""
 
     verdict: Verdict
     findings: tuple[Finding, ...] = ()
+    switch: Switch = Switch.POSSIBLE
+    """What a deploy with the default strategy can do after the verdict SWITCH."""
 
 
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):

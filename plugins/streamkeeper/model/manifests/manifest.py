@@ -255,6 +255,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
+def is_stateful(*manifests: Manifest) -> bool:
+    """Whether any of the queries keeps state."""
+    return any(manifest.operators for manifest in manifests)
+
+
 def without_context(manifest: Manifest) -> Manifest:
     """Return the manifest without the parts that depend on source lines or on the environment.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.manifests.evidence import Evidence
-from streamkeeper.model.manifests.finding import Assessment, Finding
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Verdict
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.protocol.output_history import OutputHistory
@@ -80,13 +80,15 @@ def answer_json(answer: CheckAnswer) -> dict[str, object]:
     """Return the answer as the values that ``streamkeeper check --json`` prints."""
     if answer.assessment is None:
         return {"error": answer.error}
-    queries = {
-        name: {"verdict": query.verdict.name, "findings": [_finding(found) for found in query.findings]}
-        for name, query in answer.assessment.queries.items()
-    }
+    queries = {name: _query(query) for name, query in answer.assessment.queries.items()}
     seconds = msgspec.to_builtins(answer.seconds) if answer.seconds else {}
     shown = {key: round(value, 3) for key, value in seconds.items()}
     return {"verdict": answer.assessment.verdict.name, "queries": queries, "seconds": shown}
+
+
+def _query(query: QueryAssessment) -> dict[str, object]:
+    switch = {"switch": query.switch.value} if query.verdict is Verdict.SWITCH else {}
+    return {"verdict": query.verdict.name, **switch, "findings": [_finding(found) for found in query.findings]}
 
 
 def _finding(found: Finding) -> dict[str, str]:
