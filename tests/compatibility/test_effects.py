@@ -14,8 +14,8 @@ from streamkeeper.checkpoints.shapes import SHAPES, damage
 from streamkeeper.compatibility import effects
 from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
-from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE, effect_of
-from streamkeeper.compatibility.effects_of_notes import NOTES
+from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE, UNCONDITIONAL, effect_of
+from streamkeeper.compatibility.effects_of_notes import NOTES, WITHOUT_EFFECT
 from streamkeeper.compatibility.rehearsals import rehearsal_failed
 from streamkeeper.compatibility.rule import APPROVE, NEW_QUERY
 from streamkeeper.compatibility.way_out import GOES_ON_ELSEWHERE as ELSEWHERE
@@ -86,6 +86,21 @@ def test_no_sentence_speaks_in_notation(severity: Severity) -> None:
         assert len(text) <= 180, rule
         assert re.fullmatch(r"(?:Spark|[a-z]).*[a-z0-9)]", text), rule
         assert "{" not in text, rule
+
+
+HOLDS = re.compile(
+    r"no effect|accepted loss|the effect|Spark (?:would )?(?:reject|refuse|start|continue)"
+    r"|.*\bwould (?:fail|stop|reject)"
+)
+
+
+def test_the_sentences_that_also_hold_for_a_query_that_fails_are_listed() -> None:
+    """Beside a failed rehearsal the other ones become conditional. No code derives this from a sentence."""
+    for severity in (Severity.NOTE, Severity.OPAQUE, Severity.BREAKING):
+        told = {rule for rule, text in TABLES[severity].items() if HOLDS.match(text)}
+        assert told == UNCONDITIONAL[severity] & TABLES[severity].keys()
+        assert UNCONDITIONAL[severity] <= KNOWN
+    assert {rule for rule, text in NOTES.items() if text.startswith("no effect")} == WITHOUT_EFFECT
 
 
 def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:

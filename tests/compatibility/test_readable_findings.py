@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 
@@ -9,6 +11,7 @@ from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.compatibility import setting_words
 from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.compatibility.observations import row_risks
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.rehearsals import not_rehearsed, rehearsal_failed, rehearsed_without_rows
 from streamkeeper.compatibility.report import render_text
@@ -143,9 +146,10 @@ def test_a_nullable_column_of_a_join_has_its_side() -> None:
 
 
 def test_a_column_of_every_branch_of_a_union_is_shown_once() -> None:
-    """The text was ``max(union(… - case when not so… … end, … - case when not so… … end))``."""
+    """The texts were ``max(union(… - case when not so… … end, … - case when not so… … end))``, and later
+    ``max(every branch: k)``, which no author writes."""
     before = f"max(either({_PARSED.format('k').replace('source 1', 'source 0')}, {_PARSED.format('k')}))"
-    assert expression_change(before, before.replace(".k:", ".g:")) == "`max(every branch: k)` → `max(every branch: g)`"
+    assert expression_change(before, before.replace(".k:", ".g:")) == "`max(k)` → `max(g)`"
     # Negative control: branches that differ are shown with their sources.
     assert expression("either(source 0.k, source 1.g)") == "union(k, g)"
 
@@ -156,7 +160,7 @@ def test_an_added_part_of_a_long_line_is_shown_alone() -> None:
     parsed = f"from_json(StructField(id,StringType,true), StructField(customer,StructType({fields}),true), value)"
     line = f"Project [id#1, {parsed} AS o]"
     more = line.format(",StructField(city,StringType,true)")
-    assert lines_change([line.format("")], [more]) == "added: `city string` (in `select`)"
+    assert lines_change([line.format("")], [more]) == "field customer.city added: `string` (in `select`)"
     short = lines_change(["Project [id]"], ["Project [id, unused]"])
     assert short == "`select [id]` → `select [id, unused]`"
 
@@ -474,7 +478,7 @@ def test_another_number_of_columns_that_a_join_stores_is_shown_as_removed_and_ad
     kept = StateColumn(meaning="source 0.k", type="string")
     found = findings_of(with_state(JOIN, values=(kept, *values[:2])), with_state(JOIN, values=(kept, values[2])))
     assert found["join-column-changed"].evidence == (
-        "stored column removed: `left side: g`, `right side: g`; stored column added: `right side: k`"
+        "stored columns removed: `left side: g`, `right side: g`; stored column added: `right side: k`"
     )
     assert found["join-column-changed"].effect.startswith("Spark would reject the state, because rows waiting in the")
 
@@ -563,3 +567,118 @@ def test_a_switch_without_state_does_not_promise_that_evicted_groups_return() ->
     old, new = (changed(each, operators=(windowed,)) for each in (old, new))
     hint = findings_of(old, new)["watermark-delay-increased"].hint
     assert hint.endswith("late rows have the same effect after it")
+
+
+def parsed(text: str, **types: str) -> str:
+    """An expression over a JSON text that is parsed with these fields; ``text``: with ``{}`` for the parser."""
+    fields = [{"metadata": {}, "name": name, "nullable": True, "type": kind} for name, kind in types.items()]
+    schema = json.dumps({"fields": fields, "type": "struct"}, separators=(",", ":"))
+    return text.replace("{}", f"fromjson(source 0.value, in session, schema={schema}, options=m[])")
+
+
+@pytest.mark.parametrize(
+    ("text", "changed_to", "shown"),
+    [
+        (
+            "max({})",
+            {},
+            "`max(from_json(value))`, whose input is parsed with another schema: field qty: `integer` → `long`",
+        ),
+        (
+            "sum({}.qty:integer)",
+            {},
+            "`sum(qty)`, whose input is parsed with another schema: field qty: `integer` → `long`",
+        ),
+        (
+            "max({})",
+            {"qty": "integer", "more": "date"},
+            "`max(from_json(value))`, whose input is parsed with another schema: field more added: `date`",
+        ),
+    ],
+)
+def test_of_the_schema_of_a_parser_only_the_field_that_differs_is_shown(
+    text: str, changed_to: dict[str, str], shown: str
+) -> None:
+    """The text was ``… struct<id: string, qty: integer, …> …`` on both sides."""
+    others = {"id": "string", "fee": "double", "placed": "timestamp", "country": "string"}
+    before = parsed(text, **others, qty="integer")
+    after = parsed(text.replace("integer", "long"), **others, **(changed_to or {"qty": "long"}))
+    assert expression_change(before, after) == shown
+    # Negative control: a difference outside of the schema is shown itself.
+    assert "schema" not in expression_change(parsed("max({}.qty)", qty="integer"), parsed("max({}.fee)", qty="long"))
+
+
+def test_a_column_that_may_be_null_now_has_the_cause() -> None:
+    """The text was ``type of `ts`: `timestamp not null` → `timestamp``` without the join type that causes it."""
+    strict = StateColumn(meaning="source 0.ts", type="timestamp not null")
+    loose = msgspec.structs.replace(strict, type="timestamp")
+    check = "left: isnotnull(source 0.ts)"
+    old = with_state(JOIN, values=(strict, JOIN.values[1]), rows=(check,))
+    outer = with_operator(old, values=(loose, JOIN.values[1]), rows=(), detail={**JOIN.detail, "type": "FULL OUTER"})
+    kinds = "type of `ts`: `timestamp not null` → `timestamp`"
+    assert findings_of(old, outer)["join-column-became-nullable"].evidence == (
+        f"{kinds}, because of the join type `INNER` → `FULL OUTER`"
+    )
+    without = with_operator(old, values=(loose, JOIN.values[1]), rows=())
+    assert findings_of(old, without)["join-column-became-nullable"].evidence == (
+        f"{kinds}, because rows with a null there are no longer removed: filter removed: `left side: ts is not null`"
+    )
+    key = [msgspec.structs.replace(AGGREGATE.key_columns[0], type=kind) for kind in ("string not null", "string")]
+    grouped = with_state(AGGREGATE, key_columns=(key[0],))
+    found = findings_of(grouped, with_source(with_operator(grouped, key_columns=(key[1],)), schema="k string\nx int"))
+    assert found["grouping-key-became-nullable"].evidence.endswith("because of the changed columns of a source")
+
+
+def test_a_setting_that_puts_rows_at_risk_is_not_called_harmless() -> None:
+    """Beside ``rows-at-risk`` stood: batches would run faster, slower or at other times; the same rows would be
+    written."""
+    key = "spark.sql.streaming.stateStore.stateSchemaCheck"
+    old, new = (changed(STATEFUL, confs={**STATEFUL.confs, key: value}) for value in ("true", "false"))
+    (risk,) = row_risks(new, {key: "false"})
+    found = findings_of(old, new, risk)
+    assert found["tuning-changed"].effect == found["rows-at-risk"].effect
+    assert found["tuning-changed"].hint == found["rows-at-risk"].hint
+    assert findings_of(new, old)["tuning-changed"].effect.startswith("batches would run faster")
+    kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
+    risky = with_source(kafka, options={"failondataloss": "false"})
+    assert "skipped without an error" in findings_of(kafka, risky)["source-upkeep-changed"].effect
+
+
+def test_every_changed_line_of_a_plan_is_shown_once() -> None:
+    """The text ended with ``and 1 more changed line``, which no command shows."""
+    lines = ["Project [id, x]", "Filter (x > 3)", "Project [id, x]"]
+    others = ["Project [id, x, y]", "Filter (x > 4)", "Project [id, x, y]"]
+    assert lines_change(lines, others) == "`select [id, x]` → `select [id, x, y]`; `where (x > 3)` → `where (x > 4)`"
+
+
+def test_several_columns_are_named_in_the_plural() -> None:
+    """The texts were ``column f1 and c5``, ```f1 and c5` would be wrong`` and ``column added: `a`, `b```."""
+    columns = [StateColumn(meaning=AGGREGATE.values[0].meaning, type="bigint", name=name) for name in ("f1", "c5")]
+    old = changed(STATEFUL, columns=tuple(columns))
+    new = with_operator(old, values=(StateColumn(meaning="max(source 0.x)", type="long"),))
+    new = changed(new, columns=tuple(msgspec.structs.replace(each, meaning="max(source 0.x)") for each in columns))
+    found = findings_of(old, new)["aggregate-function-changed"]
+    assert found.where == "aggregation, columns f1 and c5"
+    assert found.effect.endswith("`f1` and `c5` would be wrong")
+    more = with_source(STATELESS, schema=f"{STATELESS.sources[0].schema}\na int\nb int")
+    assert findings_of(STATELESS, more)["source-columns-added"].evidence == "columns added: `a`, `b`"
+
+
+def test_the_cause_of_a_failure_is_named_once() -> None:
+    """The text was ``aggregate added (aggregation): aggregate added: `count(x)```."""
+    refused = rehearsal_failed("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", "seen", 1, again=True)
+    new = with_operator(STATEFUL, values=(*AGGREGATE.values, StateColumn(meaning="count(source 0.x)", type="long")))
+    evidence = findings_of(STATEFUL, new, refused)["refused-by-spark"].evidence
+    assert evidence.startswith("aggregation: aggregate added: `count(x)` (batch 1 succeeded")
+
+
+def test_a_fixed_list_of_partitions_is_not_called_another_name() -> None:
+    """The effect was: every partition read so far would continue at its offset."""
+    kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
+    fixed = with_source(kafka, location='assign {"orders": [0]}@a:9092', catches_up=True)
+    found = findings_of(kafka, fixed)["topics-named-otherwise"]
+    assert "a partition or topic that is added later would not be read" in found.effect
+    pattern = with_source(kafka, location="subscribepattern ord.*@a:9092", catches_up=True)
+    assert findings_of(kafka, pattern)["topics-named-otherwise"].effect == (
+        "every partition read so far would continue at its offset"
+    )

@@ -18,11 +18,6 @@ ALONE = f"{NO_ACTION} for this change alone"
 UNLESS_FAILED = "if the query did not fail, "
 """Begins the effect of a change that would show only in a query that runs."""
 _MEASURED_FAILURES = frozenset({*FAILURES, OUTPUT_DOES_NOT_FIT})
-_ANYWAY = re.compile(
-    r"no effect|accepted loss|the effect|Spark (?:would )?(?:reject|refuse|start|continue)"
-    r"|.*\bwould (?:fail|stop|reject)"
-)
-"""Effects that hold for a query that fails, or that already name the failure."""
 
 
 def among_others(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -45,6 +40,6 @@ def _alone(finding: Finding) -> Finding:
 
 def _unless_failed(finding: Finding) -> Finding:
     fails = finding.rule in _MEASURED_FAILURES or finding.severity is Severity.FATAL
-    if fails or not finding.effect or _ANYWAY.match(finding.effect):
+    if fails or not finding.effect or finding.unconditional:
         return finding
     return msgspec.structs.replace(finding, effect=f"{UNLESS_FAILED}{finding.effect}")

@@ -48,6 +48,7 @@ def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
             severity=_severity(damage),
             where=damage.where,
             effect=damage.on_start,
+            unconditional=True,
             evidence=damage.evidence,
             hint=_hint(damage),
             reference=_reference(damage.shape),

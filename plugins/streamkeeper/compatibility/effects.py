@@ -7,10 +7,11 @@ A finding about damage brings its own sentence: the effect that was measured at 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from streamkeeper.compatibility import effects_of_notes
 from streamkeeper.compatibility.effects_of_notes import NOTES, WITHOUT_EFFECT
 from streamkeeper.model.manifests.finding import Finding, Severity
 
@@ -234,6 +235,31 @@ FATAL: dict[str, str] = {
     "sink-log-missing": "new files would get a log without the old ones: readers would not see the old files",
 }
 
+UNCONDITIONAL: Mapping[Severity, frozenset[str]] = {
+    Severity.NOTE: effects_of_notes.UNCONDITIONAL,
+    Severity.OPAQUE: frozenset(
+        {
+            *("ansi-mode-changed", "not-looked", "not-rehearsed", "rehearsal-timed-out", "setting-changed"),
+            *("unknown-in-plan", "unknown-operator"),
+        }
+    ),
+    Severity.BREAKING: frozenset(
+        {
+            *(f"{noun}-{what}" for noun in _KEYED for what in ("added", "removed", "type-changed")),
+            *(f"{noun}-{what}" for noun in STORED for what in ("added", "changed", "removed", "type-changed")),
+            *(f"{noun}-became-nullable" for noun in (*_KEYED, *STORED, "state-value")),
+            *(f"{noun}s-reordered" for noun in STORED),
+            *("aggregate-added", "aggregate-function-changed", "aggregate-removed", "aggregate-type-changed"),
+            *("aggregates-reordered", "checkpoint-layout-changed", "fails-inside-spark", "operator-state-changed"),
+            *("output-column-nullability-changed", "output-does-not-fit", "refused-by-spark", "source-count-changed"),
+            *("source-kind-changed", "source-location-changed", "source-naming-changed", "stateful-operator-added"),
+            *("stateful-operator-removed", "stateful-operator-replaced", "unexplained-difference"),
+        }
+    ),
+    Severity.FATAL: frozenset(FATAL),
+}
+"""Rules whose sentence also holds for a query that fails: it names the failure, or denies an effect."""
+
 _OF = {Severity.NOTE: NOTES, Severity.OPAQUE: OPAQUE, Severity.BREAKING: BREAKING, Severity.FATAL: FATAL}
 
 
@@ -258,8 +284,18 @@ def with_effects(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(_with_texts(finding) for finding in findings)
 
 
+def with_effect(finding: Finding, *, groups: str = "", name: str = NAME) -> Finding:
+    """Return the finding with the sentence of its rule, and whether that also holds for a query that fails. A sentence
+    that the rule has set is kept. ``groups`` and ``name`` are those of ``effect_of``.
+    """
+    if finding.effect:
+        return finding
+    effect = effect_of(finding.rule, finding.severity, where=finding.where, groups=groups, name=name)
+    holds = finding.rule in UNCONDITIONAL[finding.severity]
+    return msgspec.structs.replace(finding, effect=effect, unconditional=holds)
+
+
 def _with_texts(finding: Finding) -> Finding:
-    effect = finding.effect or effect_of(finding.rule, finding.severity, where=finding.where)
     calm = finding.severity is Severity.NOTE and not finding.hint
     hint = (NO_ACTION if finding.rule in WITHOUT_EFFECT else IF_INTENDED) if calm else finding.hint
-    return msgspec.structs.replace(finding, effect=effect, hint=hint)
+    return msgspec.structs.replace(with_effect(finding), hint=hint)

@@ -105,5 +105,32 @@ NOTES: dict[str, str] = {
     "query-removed": "the query would stop; its checkpoint and its output stay as they are",
 }
 
-WITHOUT_EFFECT = frozenset(rule for rule, effect in NOTES.items() if effect.startswith("no effect"))
-"""Rules about changes that the output and the state do not show."""
+WITHOUT_EFFECT = frozenset(
+    {
+        "code-rewritten-equally",
+        "deduplication-key-became-not-null",
+        "fields-renamed",
+        "function-renamed",
+        "grouping-key-became-not-null",
+        "history-gone",
+        "input-of-last-batch-gone",
+        "join-column-became-not-null",
+        "join-key-became-not-null",
+        "local-variables-renamed",
+        "named-sources-reordered",
+        "rewritten-below-state",
+        "rows-reordered",
+        "setting-pinned",
+        "settings-respelled",
+        "sink-key-reordered",
+        "source-columns-reordered",
+        "source-option-spelled-out",
+        "source-start-changed",
+        "state-column-became-not-null",
+        "state-value-became-not-null",
+        "watermark-changed",
+    }
+)
+"""Rules about changes that the output and the state do not show, if the rule itself states no effect."""
+UNCONDITIONAL = WITHOUT_EFFECT | {"function-has-effects", "not-rehearsed", "output-lost", "query-removed"}
+"""Rules whose effect also holds for a query that fails."""

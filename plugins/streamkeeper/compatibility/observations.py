@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from streamkeeper.compatibility.rule import APPROVE
+from streamkeeper.compatibility.rule import APPROVE, RISK_INTENDED
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.settings.row_risks import risks_of_confs
@@ -348,5 +348,6 @@ def row_risks(manifest: Manifest, confs: Mapping[str, str]) -> Iterator[Finding]
             where=where,
             evidence=evidence,
             effect=effect,
-            hint="remove this conf or option, unless its effect is intended",
+            unconditional=True,
+            hint=RISK_INTENDED,
         )

@@ -126,7 +126,7 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 where,
                 evidence or SAME_WORDS,
                 "agg_rename_key, join_payload_renamed",
-                f"{NO_ACTION} for the state: the old and the new plan compute the same values for it",
+                f"{NO_ACTION}: the old and the new plan compute the same values for the state",
             )
 
 

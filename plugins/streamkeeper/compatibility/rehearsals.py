@@ -130,9 +130,19 @@ def with_cause(findings: Iterable[Finding], found: Finding) -> Finding:
     causes = list({cause.evidence: cause for cause in likely}.values())[:_MOST_CAUSES]
     if not causes:
         return found
-    causes_text = "; ".join(f"{cause.rule.replace('-', ' ')} ({cause.where}): {cause.evidence}" for cause in causes)
+    causes_text = "; ".join(map(_as_cause, causes))
     line = next((cause.line for cause in causes if cause.line), "")
     return msgspec.structs.replace(found, evidence=f"{causes_text} ({found.evidence})", line=found.line or line)
+
+
+def _as_cause(cause: Finding) -> str:
+    """A change as the cause of a failure: rule, place and evidence."""
+    rule = cause.rule.replace("-", " ")
+    return (
+        f"{cause.where}: {cause.evidence}"
+        if cause.evidence.startswith(rule)
+        else f"{rule} ({cause.where}): {cause.evidence}"
+    )
 
 
 def _of_state(findings: Iterable[Finding]) -> Sequence[Finding]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import Manifest, Operator, Source
 from streamkeeper.model.manifests.quoting import quoted_name
@@ -38,23 +40,47 @@ _CALLED = {
 
 
 def breaking(
-    rule: str, where: str, evidence: str, measured: str = "", hint: str = NEW_CHECKPOINT, effect: str = ""
+    rule: str,
+    where: str,
+    evidence: str,
+    measured: str = "",
+    hint: str = NEW_CHECKPOINT,
+    effect: str = "",
+    *,
+    unconditional: bool = False,
 ) -> Finding:
     """Return a finding about a change after which state or offsets cannot be used.
 
     ``measured``: the names of the experiments in which Spark showed this effect; ``effect``: a sentence that is more
-    specific than the one that the module ``effects`` has for the rule.
+    specific than the one that the module ``effects`` has for the rule; ``unconditional``: whether this effect also
+    holds for a query that fails.
     """
-    return _finding(Severity.BREAKING, rule, where, evidence, measured, hint, effect)
+    return _finding(Severity.BREAKING, rule, where, evidence, measured, hint, effect, unconditional)
 
 
-def note(rule: str, where: str, evidence: str, measured: str = "", hint: str = "", effect: str = "") -> Finding:
-    """Return a finding about a safe change."""
-    return _finding(Severity.NOTE, rule, where, evidence, measured, hint, effect)
+def note(
+    rule: str,
+    where: str,
+    evidence: str,
+    measured: str = "",
+    hint: str = "",
+    effect: str = "",
+    *,
+    unconditional: bool = False,
+) -> Finding:
+    """Return a finding about a safe change. The parameters are those of ``breaking``."""
+    return _finding(Severity.NOTE, rule, where, evidence, measured, hint, effect, unconditional)
 
 
 def _finding(
-    severity: Severity, rule: str, where: str, evidence: str, measured: str, hint: str, effect: str
+    severity: Severity,
+    rule: str,
+    where: str,
+    evidence: str,
+    measured: str,
+    hint: str,
+    effect: str,
+    unconditional: bool,
 ) -> Finding:
     return Finding(
         rule=rule,
@@ -64,6 +90,7 @@ def _finding(
         hint=hint,
         reference=f"measured: {measured}" if measured else "",
         effect=effect,
+        unconditional=unconditional,
     )
 
 
@@ -75,6 +102,19 @@ def same_context(old: Manifest, new: Manifest) -> bool:
     """
     same = old.confs == new.confs and old.spark_version == new.spark_version
     return same and bool(old.context) and old.context == new.context
+
+
+RISK_INTENDED = "remove this conf or option, unless its effect is intended"
+
+
+def with_risk(finding: Finding, effect: str) -> Finding:
+    """Return the finding about a changed setting or option; a note has the effect on rows instead of its own.
+
+    ``effect``: how the new value puts rows at risk; empty for a safe value.
+    """
+    if finding.severity is not Severity.NOTE or not effect:
+        return finding
+    return msgspec.structs.replace(finding, effect=effect, hint=RISK_INTENDED, unconditional=True)
 
 
 def is_rows(function: str) -> bool:

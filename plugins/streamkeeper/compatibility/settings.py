@@ -21,11 +21,13 @@ from streamkeeper.compatibility.rule import (
     source_column,
     state_texts,
     state_uses,
+    with_risk,
 )
 from streamkeeper.compatibility.setting_words import setting_meaning
 from streamkeeper.compatibility.shown import given_change
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import BELOW_STATE, Manifest, columns_of, is_stateful
+from streamkeeper.model.settings.row_risks import risk_of_conf
 from streamkeeper.model.settings.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
 from streamkeeper.sources.known_sources import source_of
 
@@ -67,12 +69,12 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
         evidence = value_change(before, after, setting_meaning(key))
         if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
             effect = "no effect: a Spark version without the setting has this layout only"
-            yield note("setting-changed", key, evidence, "upgrade_4.1_4.2", effect=effect)
+            yield note("setting-changed", key, evidence, "upgrade_4.1_4.2", effect=effect, unconditional=True)
             continue
         measured = "conf_ckptformat_1_2, conf_ckptformat_2_1"
         if key == CHECKPOINT_FORMAT and not is_stateful(old, new):
             effect = "no effect: the setting concerns state, and the query keeps none"
-            yield note("setting-changed", key, evidence, "conf_ckptformat_stateless", effect=effect)
+            yield note("setting-changed", key, evidence, "conf_ckptformat_stateless", effect=effect, unconditional=True)
             continue
         yield breaking("checkpoint-layout-changed", key, evidence, measured)
 
@@ -81,7 +83,8 @@ def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report changed settings that affect only timing and speed. Manifests do not record most of these settings."""
     for key, before, after in changed_settings(old, new, Role.TUNING):
         evidence = value_change(before, after, setting_meaning(key))
-        yield note("tuning-changed", key, evidence, "conf_nodata, conf_checkcorrectness, conf_tuning")
+        found = note("tuning-changed", key, evidence, "conf_nodata, conf_checkcorrectness, conf_tuning")
+        yield with_risk(found, risk_of_conf(key, after or ""))
 
 
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -92,9 +95,11 @@ def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield _other_code(key, evidence, stateful=is_stateful(old, new))
         elif not is_stateful(old, new):
             lenient = LENIENT.get(key, ("", ""))[1]
-            yield _without_state(rule, key, evidence, errors=lenient == before or (key == ANSI and after == "true"))
+            found = _without_state(rule, key, evidence, errors=lenient == before or (key == ANSI and after == "true"))
+            yield with_risk(found, risk_of_conf(key, after or ""))
         elif proof := next((entry for entry in PROOFS if entry.holds(key, old, new)), None):
-            yield note(rule, key, evidence, proof.measured, hint=f"{NO_ACTION}: {proof.name}")
+            found = note(rule, key, evidence, proof.measured, hint=f"{NO_ACTION}: {proof.name}")
+            yield with_risk(found, risk_of_conf(key, after or ""))
         else:
             yield breaking(rule, key, evidence)
 

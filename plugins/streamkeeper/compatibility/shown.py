@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
 from streamkeeper.compatibility.function_names import NO_NAMES, UNNAMED, Named, Names
+from streamkeeper.compatibility.parser_schemas import changed_schema, changed_schema_of_line
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.sql_words import without_digests
 from streamkeeper.compatibility.terms import CUT, Term, leaf, only_part, pieces, short, text_pieces
@@ -29,6 +30,17 @@ ARROW = " → "
 OTHERWISE = " (defined differently)"
 SAME_WORDS = "the plans differ in a detail that their text does not show"
 OTHER_WINDOW = " (another gap, offset or time column)"
+_PLURALS = {
+    "aggregate": "aggregates",
+    "column": "columns",
+    "column and delay": "columns and delays",
+    "column of the input": "columns of the input",
+    "filter": "filters",
+    "key column": "key columns",
+    "name": "names",
+    "stored column": "stored columns",
+}
+"""What can be added or removed -> several of them."""
 _REMARKS = (OTHERWISE, OTHER_WINDOW)
 _PART = re.compile(r"(.*)( \((?:added|removed): `.*`\))", re.DOTALL)
 """An expression, and the part that only it or only the other one has."""
@@ -49,7 +61,8 @@ def change(before: object, after: object, noun: str = "") -> str:
     """Return the evidence of a changed value: ``noun: `before` → `after```. If only one value is given, the evidence
     states that it was added or removed.
     """
-    return _pair(_listed(before), _listed(after), noun)
+    count = max(len(side) if isinstance(side, tuple | list) else 1 for side in (before, after))
+    return _pair(_listed(before), _listed(after), noun, count)
 
 
 def given_change(before: str | None, after: str | None, noun: str = "") -> str:
@@ -60,8 +73,15 @@ def given_change(before: str | None, after: str | None, noun: str = "") -> str:
 
 def expression_change(before: str, after: str, noun: str = "", named: Named = UNNAMED) -> str:
     """Return the evidence of a changed expression, reduced to the difference."""
+    if fields := changed_schema(before, after):
+        return f"{noun}{': ' if noun else ''}{_parsed(after, fields, named)}"
     left, right = _changed(before, after, named=named)
     return _pair(_quoted(left), _quoted(right), noun)
+
+
+def _parsed(canonical: str, fields: str, named: Named) -> str:
+    """An expression over parsed text, and the fields of the parser's schema that differ."""
+    return f"`{expression(canonical, named.after)}`, whose input is parsed with another schema: {fields}"
 
 
 def text_change(before: str, after: str, noun: str = "") -> str:
@@ -70,12 +90,13 @@ def text_change(before: str, after: str, noun: str = "") -> str:
     return _pair(_quoted(left), _quoted(right), noun)
 
 
-def _pair(before: str, after: str, noun: str = "") -> str:
-    """Two quoted texts, either of which may be empty."""
+def _pair(before: str, after: str, noun: str = "", count: int = 1) -> str:
+    """Two quoted texts, either of which may be empty; ``count``: how many of ``noun`` they list."""
     if before and after:
         return f"{noun}{': ' if noun else ''}{before}{ARROW}{after}"
     verb = "added" if after else "removed"
-    return f"{noun}{' ' if noun else ''}{verb}: {after or before}" if before or after else ""
+    nouns = _PLURALS.get(noun, noun) if count > 1 else noun
+    return f"{nouns}{' ' if noun else ''}{verb}: {after or before}" if before or after else ""
 
 
 def _quoted(text: str) -> str:
@@ -98,6 +119,8 @@ def typed_change(before: tuple[str, str], after: tuple[str, str], named: Named =
 
     ``before``, ``after``: the expression and its type.
     """
+    if fields := changed_schema(before[0], after[0]):
+        return _parsed(after[0], fields, named)
     left, right = _changed(before[0], after[0], named=named)
     if left != right:
         return _pair(_quoted(left), _quoted(right))
@@ -123,6 +146,10 @@ def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = 
     if len(before) == len(after) and before:
         differing = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
         width = WIDTH if len(differing) == 1 else _SEVERAL
+        schemas = [changed_schema(*pair) for pair in differing]
+        if schemas and all(schemas):
+            texts = [_parsed(pair[1], fields, named) for pair, fields in zip(differing, schemas, strict=True)]
+            return f"{noun}{': ' if noun else ''}{'; '.join(texts[:_MOST])}{_more(len(texts) - _MOST)}"
         pairs = [_changed(*pair, width, named) for pair in differing or zip(before, after, strict=True)]
         sides = [_counted([pair[side] for pair in pairs]) for side in (0, 1)]
     else:
@@ -130,7 +157,7 @@ def expressions_change(before: Sequence[str], after: Sequence[str], noun: str = 
             _counted([expression(canonical, names) for canonical in _written(side)])
             for side, names in ((before, named.before), (after, named.after))
         ]
-    return _pair(sides[0], sides[1], noun)
+    return _pair(sides[0], sides[1], noun, max(len(before), len(after)))
 
 
 def parts_change(before: object, after: object) -> str:
@@ -153,9 +180,10 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
                 (plan_line(left, schemas=schemas), plan_line(right, schemas=schemas))
                 for left, right in zip(before, after, strict=True)
             ]
-            changed = [pair for pair in pairs if pair[0] != pair[1]]
-            if changed:
-                return f"{_line_pair(*changed[0])}{_more(len(changed) - 1, 'line')}"
+            # A change often passes through several nodes of a plan.
+            texts = list(dict.fromkeys(_line_pair(*pair) for pair in pairs if pair[0] != pair[1]))
+            if texts:
+                return f"{'; '.join(texts[:_MOST])}{_more(len(texts) - _MOST, 'line')}"
         return SAME_WORDS
     if same := _same_nodes(before, after):
         rest = [
@@ -169,12 +197,16 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
 
 def _line_pair(before: Term, after: Term) -> str:
     """The difference of two lines; if one only lacks a part that does not fit, the part and the line's keyword."""
+    keyword = before.before.strip()
+    place = f" (in `{keyword}`)" if keyword.isalpha() else ""
+    if fields := changed_schema_of_line(before, after):
+        return f"{fields}{place}"
     left, right = pieces(before, after, WIDTH)
     part = only_part(before, after)
     if part is None or part[1] in f"{left}{right}" or len(part[1]) > _SEVERAL:
-        return _pair(*map(_quoted, _with_part(left, right, part)))
-    keyword = before.before.strip()
-    return f"{part[0]}: `{part[1]}`{f' (in `{keyword}`)' if keyword.isalpha() else ''}"
+        left, right = _with_part(left, right, part)
+        return _pair(_quoted(left), _quoted(right))
+    return f"{part[0]}: `{part[1]}`{place}"
 
 
 def _same_nodes(before: Sequence[str], after: Sequence[str]) -> tuple[list[str], list[str]] | None:

@@ -159,7 +159,7 @@ def _columns_finding(what: ColumnChange, takes: frozenset[ColumnChange], new: Ma
 
 def _not_taken(rule: str, new: Manifest, evidence: str, what: str = "columns") -> Finding:
     effect = OF_TABLE.format(what=what) if capabilities_of(new.sink.kind).one_place else ""
-    return breaking(rule, "output columns", evidence, effect=effect)
+    return breaking(rule, "output columns", evidence, effect=effect, unconditional=bool(effect))
 
 
 def _retyped(name: str, before: str, after: str, takes: frozenset[ColumnChange], new: Manifest) -> Finding:

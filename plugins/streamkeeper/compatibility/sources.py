@@ -23,6 +23,7 @@ from streamkeeper.compatibility.rule import (
     source_column,
     state_texts,
     state_uses,
+    with_risk,
 )
 from streamkeeper.compatibility.shown import change, given_change
 from streamkeeper.compatibility.source_options import JSON_CONFS, only_drops_malformed, said_by, stays_out_of_state
@@ -30,7 +31,7 @@ from streamkeeper.compatibility.source_types import effect_of_type, is_wider_int
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import Manifest, Source, columns_of, is_stateful
 from streamkeeper.sources.contract import OptionEffect, PlaceChange
-from streamkeeper.sources.known_sources import effect_of_option, place_of, source_of
+from streamkeeper.sources.known_sources import effect_of_option, place_of, risk_of_option, source_of
 
 
 def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -118,7 +119,8 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                     hint = "to count malformed rows, read with PERMISSIVE and filter in the job (this needs a rebuild)"
                     yield note("malformed-rows-dropped", place, evidence, "src_failfast_to_drop", hint)
                 else:
-                    yield _option_changed(place, key, evidence, old, new, source=after, value=has.get(key))
+                    found = _option_changed(place, key, evidence, old, new, source=after, value=has.get(key))
+                    yield with_risk(found, risk_of_option(after.kind, key, has[key]) if key in has else "")
         if had == has and before.options != after.options:
             yield note("source-option-spelled-out", where, change(_options(before), _options(after)))
 
@@ -164,7 +166,9 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                     sums = all_resolved(old, new) and all(_sums(text, column) for text in state_texts(old, new))
                     found = _retyped(where, name, had[name], has[name], used=used, told_by_sums=sums)
                     effect = effect_of_type(after, had[name], has[name])
-                    yield msgspec.structs.replace(found, effect="" if found.severity is Severity.NOTE else effect)
+                    if found.severity is not Severity.NOTE:
+                        found = msgspec.structs.replace(found, effect=effect, unconditional=True)
+                    yield found
 
 
 def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -192,6 +196,10 @@ RULES: tuple[Rule, ...] = (
 _MOST_FIELDS = 3
 _PARTITIONS = frozenset({"maxrecordsperpartition", "minpartitions", "numpartitions"})
 _OF_PARTITIONS = "each batch would be read by another number of tasks; the same rows would be read"
+_FIXED = (
+    "every partition read so far would continue at its offset; a partition or topic that is added later would not be "
+    "read, because the source now has a fixed list"
+)
 _BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
 """Settings with which Parquet fields are found by ids instead of names, or files with errors are skipped."""
 
@@ -208,6 +216,9 @@ def _place_changed(where: str, before: Source, after: Source) -> Iterator[Findin
             yield note("brokers-moved", where, change(before.location, after.location, "location"), hint=hint)
         case PlaceChange.RENAMED:
             yield note("topics-named-otherwise", where, evidence, "kafka_pattern")
+        case PlaceChange.FIXED:
+            hint = f"{NO_ACTION} if this list is complete, and stays so"
+            yield note("topics-named-otherwise", where, evidence, "kafka_pattern", hint, _FIXED)
         case PlaceChange.CAUGHT_UP:
             hint = f"{NO_ACTION}: every file there that was not read yet is new enough to be read"
             yield note("source-location-changed", where, evidence, "src_glob_path_changed, src_path_to_parent", hint)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.function_names import UNNAMED, Named, names_of_both
+from streamkeeper.compatibility.nullability import with_cause_of_null
 from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, note, operator_pairs
 from streamkeeper.compatibility.shown import (
     ARROW,
@@ -79,7 +80,10 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield breaking(f"{noun}s-reordered", where, evidence, "win_key_order")
             continue
         for left, right in zip(before.key_columns, after.key_columns, strict=True):
-            found = (_in_words(each, before, after) for each in _one_changed(noun, where, left, right, named))
+            found: Iterable[Finding] = (
+                _in_words(each, before, after) for each in _one_changed(noun, where, left, right, named)
+            )
+            found = with_cause_of_null(found, before, after, old, new)
             yield from with_line(found, old, new, [left.meaning], [right.meaning])
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
-from streamkeeper.compatibility.effects import GROUPS, IF_INTENDED, NAME, NO_ACTION, OTHER_COLUMNS, STORED, effect_of
+from streamkeeper.compatibility.effects import GROUPS, IF_INTENDED, NAME, NO_ACTION, OTHER_COLUMNS, STORED, with_effect
 from streamkeeper.compatibility.function_names import Named, names_of_both
+from streamkeeper.compatibility.nullability import with_cause_of_null
 from streamkeeper.compatibility.rule import (
     NOT_NULL,
     Rule,
@@ -61,7 +60,8 @@ def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         elif before.kind == "aggregate":
             yield from _aggregates(where, before, after, old, new)
         else:
-            findings = _stored_columns(where, before, after, names_of_both(old, new))
+            stored = _stored_columns(where, before, after, names_of_both(old, new))
+            findings = with_cause_of_null(stored, before, after, old, new)
             yield from with_line(findings, old, new, *_meanings(before, after))
 
 
@@ -87,18 +87,17 @@ def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, ne
     else:
         for left, right in zip(before.values, after.values, strict=True):
             names = _output_names(right.meaning, new)
-            place = f"{where}, column {names}" if names else where
-            findings = _one_aggregate(place, left, right, new.output_mode, named)
+            place = f"{where}, {_columns(names)}" if names else where
+            one = _one_aggregate(place, left, right, new.output_mode, named)
+            findings = with_cause_of_null(one, before, after, old, new)
             for found in with_line(findings, old, new, [left.meaning], [right.meaning]):
-                effect = effect_of(
-                    found.rule, found.severity, groups=_groups(after), name=f"`{names}`" if names else NAME
-                )
-                yield msgspec.structs.replace(found, effect=found.effect or effect)
+                listed = _listed([f"`{name}`" for name in names]) if names else NAME
+                yield with_effect(found, groups=_groups(after), name=listed)
 
 
 def _reordered(where: str, before: Operator, after: Operator, old: Manifest, named: Named) -> Iterator[Finding]:
     meanings = _meanings(before, after)
-    names = [[_output_names(canonical, old) for canonical in side] for side in meanings]
+    names = [[_listed(_output_names(canonical, old)) for canonical in side] for side in meanings]
     known = all(names[0]) and len(set(names[0])) == len(names[0])
     shown = change(names[0], names[1], "order of the aggregates, by their deployed columns")
     evidence = shown if known else expressions_change(meanings[0], meanings[1], "order of the aggregates", named)
@@ -120,7 +119,7 @@ def _one_aggregate(
             where,
             evidence,
             "tws_field_renamed_unsafe",
-            f"{NO_ACTION} for the state: no code of the query reads these fields by name",
+            f"{NO_ACTION}: no code of the query reads these fields by name",
         )
     elif _kept_alike(function, other) and _same_buffer(before, after):
         hint = _OLD_RESULTS if output_mode == "update" else ""
@@ -152,11 +151,21 @@ def _one_aggregate(
         yield breaking("aggregate-input-changed", where, evidence, measured)
 
 
-def _output_names(canonical: str, manifest: Manifest) -> str:
+def _columns(names: Sequence[str]) -> str:
+    return f"column{'s' if len(names) > 1 else ''} {_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMES:
+        return f"{', '.join(names[:_MOST_NAMES])} and {len(names) - _MOST_NAMES} more"
+    return " and ".join(names)
+
+
+def _output_names(canonical: str, manifest: Manifest) -> list[str]:
     """The output columns that equal an aggregate, else those that contain it."""
     same = [column.name for column in manifest.columns if column.meaning == canonical]
     made = [column.name for column in manifest.columns if canonical in column.meaning]
-    return " and ".join((same or made)[:_MOST_NAMES])
+    return same or made
 
 
 def _groups(operator: Operator) -> str:
@@ -234,7 +243,14 @@ def _stored_columns(where: str, before: Operator, after: Operator, named: Named)
         )
         if len(had) != len(has):
             effect = OTHER_COLUMNS.format(rows=STORED[noun])
-    yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type", effect=effect)
+    yield breaking(
+        f"{noun}{suffix}",
+        where,
+        evidence,
+        "join_col_added_left, join_col_swapped_same_type",
+        effect=effect,
+        unconditional=True,
+    )
 
 
 def _on_side(canonical: str, operator: Operator) -> str:

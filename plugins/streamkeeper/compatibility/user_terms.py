@@ -196,7 +196,7 @@ class _Reader:
         if name in ("getarrayitem", "getmapvalue") and len(plain) == 2:
             return Term("", (self.read(plain[0]), Term("[", (self.read(plain[1]),), "", "]")), "")
         if name == "either" and (branch := self._every_branch(plain)):
-            return Term("every branch: ", (branch,), "")
+            return branch
         if name == "lambda":
             return self._lambda(inner)
         if name == "each" and (sliding := _sliding(plain)):
@@ -214,7 +214,7 @@ class _Reader:
         """The expression that every branch of a union has, apart from the branch's own sources; None if they differ, or
         if they are only columns, which are shown with their sources.
         """
-        if all(_COLUMN.fullmatch(branch) for branch in branches):
+        if self._detail is Detail.ALL or all(_COLUMN.fullmatch(branch) for branch in branches):
             return None
         reader = _Reader(self._detail, self._names, labels=False)
         found = [reader.read(branch) for branch in branches]

@@ -54,7 +54,7 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         yield note("watermark-changed", "watermarks", evidence, hint=hint)
     elif not same_kinds(old, new):
         effect = "the effect of the watermark depends on the changed operators: see their findings"
-        yield note("watermark-changed", "watermarks", evidence, effect=effect)
+        yield note("watermark-changed", "watermarks", evidence, effect=effect, unconditional=True)
     elif old.format < 2 or new.format < 2:
         yield breaking("watermark-changed", "watermarks", evidence)
     elif new.output_mode == old.output_mode == "complete":
@@ -91,7 +91,9 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
             yield note("watermark-removed", "watermarks", evidence, "win_removed_update", hint)
         else:
             hint = f"{NO_ACTION}: no state depends on it"
-            yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint, _UNUSED)
+            yield note(
+                "watermark-removed", "watermarks", evidence, "join_wm_removed", hint, _UNUSED, unconditional=True
+            )
     elif [delay.column for delay in before] != [delay.column for delay in after]:
         yield breaking("watermark-column-changed", "watermarks", evidence)
     elif _waits_longer(old, new):
@@ -138,7 +140,7 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
         yield note("watermark-delay-increased", "watermarks", evidence, "win_delay_up", hint)
     else:
         hint = f"{NO_ACTION}: no state depends on it"
-        yield note("watermark-delay-increased", "watermarks", evidence, hint=hint, effect=_UNUSED)
+        yield note("watermark-delay-increased", "watermarks", evidence, hint=hint, effect=_UNUSED, unconditional=True)
 
 
 def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:

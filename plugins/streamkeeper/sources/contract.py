@@ -54,6 +54,8 @@ class PlaceChange(Enum):
     """The same place, at another address of its servers."""
     RENAMED = "renamed"
     """Everything read so far is verified to be still read, though it is selected by other names."""
+    FIXED = "fixed"
+    """As RENAMED, but selected by a list of parts: a part that is added later is not read."""
     CAUGHT_UP = "caught-up"
     """Everything at the new place that was not read yet is verified to be read."""
     WIDENED = "widened"

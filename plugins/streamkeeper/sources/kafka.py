@@ -27,7 +27,9 @@ _BROKERS = "kafka.bootstrap.servers"
 _CLIENTS = "kafka."
 _START = b"\0v1\n"
 _MOST_PARTITIONS = 3
-_TOPICS = ("subscribe", "subscribepattern", "assign")
+_LISTED = "assign"
+"""The option with a list of partitions; the others select topics with all their partitions."""
+_TOPICS = ("subscribe", "subscribepattern", _LISTED)
 
 STEADY_S = 600.0
 """Seconds over which a source's deletions are averaged at least, because Kafka deletes one segment at a time."""
@@ -139,7 +141,7 @@ class Kafka(SourceKind):
         """The same topics at another address of the same cluster keep their offsets."""
         was, now = self.place(before), self.place(after)
         if was != now and after.catches_up:
-            return PlaceChange.RENAMED
+            return PlaceChange.FIXED if now.startswith(_LISTED) else PlaceChange.RENAMED
         if was != now and _keeps_topics(was, now):
             return PlaceChange.WIDENED
         return super().place_change(before, after)

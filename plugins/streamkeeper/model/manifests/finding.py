@@ -57,6 +57,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The effect of a RESUME despite the finding; empty in findings of older versions."""
     line: str = ""
     """``file:line`` of the candidate's changed expression or function; empty if unknown."""
+    unconditional: bool = False
+    """Whether the effect also holds for a query that fails, for instance because the effect is that failure."""
 
 
 class Switch(Enum):

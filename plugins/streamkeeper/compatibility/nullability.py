@@ -1,0 +1,47 @@
+"""Adds to findings about columns that may be null now the change that causes it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from streamkeeper.compatibility.shown import change, expression
+from streamkeeper.model.manifests.finding import Finding
+from streamkeeper.model.manifests.manifest import Manifest, Operator
+
+BECAME_NULLABLE = "-became-nullable"
+"""End of the names of the rules about such columns."""
+_NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )*isnotnull\(")
+_MOST = 3
+
+
+def with_cause_of_null(
+    findings: Iterable[Finding], before: Operator, after: Operator, old: Manifest, new: Manifest
+) -> Iterator[Finding]:
+    """Yield the findings; a finding about a column that may be null now gets the cause.
+
+    ``before``, ``after``: the operator that stores the column, in the deployed query and in the candidate.
+    """
+    for found in findings:
+        if found.rule.endswith(BECAME_NULLABLE):
+            cause = _cause(before, after, old, new)
+            yield msgspec.structs.replace(found, evidence=f"{found.evidence}, {cause}")
+        else:
+            yield found
+
+
+def _cause(before: Operator, after: Operator, old: Manifest, new: Manifest) -> str:
+    """The cause as a clause. Spark removes rows with a null early, if a join or a filter rejects them anyway."""
+    for left, right in zip(old.operators, new.operators, strict=False):
+        was, now = left.detail.get("type", ""), right.detail.get("type", "")
+        if left.kind == right.kind == "join" and was != now:
+            return f"because of the join type {change(was, now)}"
+    gone = [row for row in before.rows if row not in after.rows and _NULL_CHECK.match(row)]
+    if gone:
+        filters = change([*map(expression, gone[:_MOST])], "", "filter")
+        return f"because rows with a null there are no longer removed: {filters}"
+    if any(was.schema != now.schema for was, now in zip(old.sources, new.sources, strict=False)):
+        return "because of the changed columns of a source"
+    return "which Spark derives from the changed plan"
