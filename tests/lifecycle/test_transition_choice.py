@@ -51,6 +51,14 @@ def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
     assert not choose(facts(added, verdict=Verdict.RESUME, current="", next="v0001"))[0].opaque
 
 
+def test_a_rollback_starts_no_query_that_may_be_a_renamed_one():
+    """A rollback has no step in which a person approves; the deploy of the same release has one."""
+    asked = finding("query-may-be-renamed", Severity.OPAQUE, "query sums")
+    way, refusal = choose(facts(asked, verdict=Verdict.BACKUP, current="", next="v0001"), rollback=True)
+    assert way is None
+    assert refusal.endswith("deploy this release instead of rolling back to it, and a person decides")
+
+
 def test_a_new_query_that_takes_over_an_output_does_not_start():
     """Its verdict is SWITCH, but it has no checkpoint from which it could be switched."""
     way, refusal = choose(

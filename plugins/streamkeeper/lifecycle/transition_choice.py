@@ -26,6 +26,7 @@ _AT_REST = (
     " `streamkeeper start {job}`, which asks for an approval"
 )
 _PRESENT_TOPIC = "to continue in the present topic, deploy this release instead of rolling back to it"
+_WITH_APPROVAL = "deploy this release instead of rolling back to it, and a person decides"
 _LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD, Concern.OUTPUT_LOST)
 """Problems of a checkpoint version that do not affect the version that replaces it."""
 
@@ -101,7 +102,10 @@ def _choose(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
     if not facts.current:
         if facts.deployed is None and facts.judged.verdict is Verdict.SWITCH:
             return f"it cannot start: {_causes(facts.judged.findings, Severity.BREAKING)}"
-        return QueryTransition(way=Transition.START, version=facts.next, opaque=_may_be_renamed(facts.judged.findings))
+        renamed = _may_be_renamed(facts.judged.findings)
+        if renamed and request.rollback:
+            return f"it may be a renamed query, which a rollback does not ask about: {_WITH_APPROVAL}"
+        return QueryTransition(way=Transition.START, version=facts.next, opaque=renamed)
     if request.rollback:
         return _roll_back(request, facts)
     match request.strategy:

@@ -337,7 +337,7 @@ def _sentence(
     candidate's; ``transitions``: query -> transition; ``refusal``: may be empty.
     """
     if refusal:
-        return f"{word}: {refusal}"
+        return f"{word}{'' if word == Verdict.REFUSE.name else ', refused'}: {refusal}"
     if not state.predecessor:
         return f"{release} is the first release: it starts in a new checkpoint version"
     lacks = [
