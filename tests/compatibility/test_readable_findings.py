@@ -682,3 +682,48 @@ def test_a_fixed_list_of_partitions_is_not_called_another_name() -> None:
     assert findings_of(kafka, pattern)["topics-named-otherwise"].effect == (
         "every partition read so far would continue at its offset"
     )
+
+
+def test_every_request_for_an_approval_says_when_to_approve() -> None:
+    """Some hints were only: the deploy takes a snapshot and waits until a person approves."""
+    unknown = with_state(msgspec.structs.replace(AGGREGATE, kind="unknown Novelty"))
+    jars = "spark.jars"
+    cases = [
+        (unknown, unknown, "unknown-operator", "Approve if nothing changed in or below this operator"),
+        (STATEFUL, changed(STATEFUL, spark_version="4.3.0"), "spark-version-not-measured", "Approve if you have tried"),
+        (STATEFUL, changed(STATEFUL, confs={**STATEFUL.confs, jars: "a.jar"}), "added-code-changed", "Approve if the"),
+        (
+            changed(STATELESS, confs={**STATELESS.confs, "spark.sql.ansi.enabled": "false"}),
+            changed(STATELESS, confs={**STATELESS.confs, "spark.sql.ansi.enabled": "true"}),
+            "ansi-mode-changed",
+            "Approve if such rows do not occur",
+        ),
+    ]
+    for old, new, rule, told in cases:
+        assert told in findings_of(old, new)[rule].hint
+
+
+def test_a_longer_watermark_does_not_say_both_that_late_rows_are_accepted_and_that_they_stay_late() -> None:
+    """The effect was ``rows that were too late until now would be accepted``, the note ``rows that are late now stay
+    late``."""
+    later = msgspec.structs.replace(TEN_MINUTES, delay_ms=35 * MINUTE_MS)
+    kept = msgspec.structs.replace(
+        AGGREGATE, key_columns=(StateColumn(meaning="source 0.ts", type="timestamp"),), may_have_evicted=False
+    )
+    found = findings_of(watermarked(kept, TEN_MINUTES), watermarked(kept, later))["watermark-delay-increased"]
+    assert found.effect.startswith("as soon as the watermark moves on, rows up to the longer delay would be accepted")
+    assert found.hint == "no action is needed: no group has been evicted so far, so no late row can restart one"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [
+        ("5 seconds", "1 second", "batches would start at other times"),
+        ("5 seconds", "availableNow", "the query would read all available input and then end"),
+        ("availableNow", "5 seconds", "the query would keep running and read new input at this interval"),
+    ],
+)
+def test_a_trigger_with_which_a_query_ends_is_not_only_another_time(before: str, after: str, effect: str) -> None:
+    """The effect was: batches would start at other times."""
+    old, new = (changed(STATEFUL, trigger=trigger) for trigger in (before, after))
+    assert findings_of(old, new)["trigger-changed"].effect.startswith(effect)

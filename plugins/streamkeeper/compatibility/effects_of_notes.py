@@ -65,7 +65,8 @@ NOTES: dict[str, str] = {
     "watermark-changed": "no effect: no state depends on the difference",
     "watermark-added": "late rows would be dropped and finished groups evicted from now on",
     "watermark-removed": "late rows would be accepted from now on and added to their groups in the state",
-    "watermark-delay-increased": "rows that were too late until now would be accepted, and results would come later",
+    "watermark-delay-increased": "as soon as the watermark moves on, rows up to the longer delay would be "
+    "accepted; results would come later",
     "watermark-delay-decreased": "results would come sooner, and rows would count as late sooner, from now on",
     "output-mode-changed": "results would be written in the new mode from now on; no row is lost or duplicated",
     "code-above-state-changed": _NEW_ROWS,

@@ -50,7 +50,8 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.NOTE,
                 where=sink_function_called(name),
                 evidence=changed.evidence,
-                hint="make the function idempotent, because it may be called twice for one batch",
+                hint="no action is needed if the function may be called twice for one batch, as after any failure: "
+                "both versions may write the batch that is open at the deploy",
             )
 
 

@@ -9,6 +9,7 @@ from streamkeeper.compatibility.function_names import Named, names_of_both
 from streamkeeper.compatibility.join_ranges import narrows
 from streamkeeper.compatibility.rule import (
     APPROVE,
+    NEW_CHECKPOINT,
     SPARK_GUIDE,
     Rule,
     breaking,
@@ -61,7 +62,7 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.OPAQUE,
                 where="stateful operators",
                 evidence=f"Streamkeeper does not know the operator {operator.kind.removeprefix(UNKNOWN)}",
-                hint=APPROVE,
+                hint=f"{APPROVE}. Approve if nothing changed in or below this operator. Otherwise {NEW_CHECKPOINT}",
             )
 
 
@@ -80,7 +81,8 @@ def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.OPAQUE,
                 where=f"in or below the {where}",
                 evidence=f"Streamkeeper cannot compare {', '.join(found)}",
-                hint=APPROVE,
+                hint=f"{APPROVE}. Approve if this part of the query gives the same rows as before. Otherwise "
+                f"{NEW_CHECKPOINT}",
             )
 
 

@@ -145,7 +145,7 @@ def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
     """A jar of another version may contain the same functions or others."""
     if not stateful:
         return note("added-code-changed", key, evidence)
-    hint = APPROVE
+    hint = f"{APPROVE}. Approve if the functions of these files give the same values as before; otherwise restore them"
     return Finding(rule="added-code-changed", severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint)
 
 
@@ -153,7 +153,11 @@ def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Findi
     """A result that was null until now may later stop the query, on rows that no rehearsal has read."""
     if not errors:
         return note(rule, key, evidence, hint=f"{NO_ACTION}: the query keeps no state")
-    hint = f"{APPROVE}; try_divide, try_cast and similar functions return null as before" if key == ANSI else APPROVE
+    hint = (
+        f"{APPROVE}. Approve if such rows do not occur, or if they should stop the query; otherwise keep the old value"
+    )
+    if key == ANSI:
+        hint = f"{hint}, or use try_divide, try_cast and similar functions, which return null as before"
     reference = "measured: conf_ansi_on_stateless_fails"
     return Finding(rule=rule, severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint, reference=reference)
 

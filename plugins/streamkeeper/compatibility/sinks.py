@@ -13,7 +13,7 @@ from streamkeeper.model.manifests.manifest import Manifest, SinkDescription, col
 from streamkeeper.model.manifests.sink_capabilities import ColumnChange
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
-_KEY = "key"
+_KEY, _ENDS = "key", "availablenow"
 _NOT_NULL = " not null"
 _HISTORY = (
     "no action is needed if the output's readers accept old and new rows side by side; otherwise revert the change"
@@ -123,8 +123,19 @@ def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             severity=Severity.NOTE,
             where="trigger",
             evidence=change(old.trigger, new.trigger),
+            effect=_trigger_effect(old.trigger, new.trigger),
             reference="measured: trig_an_to_ptime",
         )
+
+
+def _trigger_effect(before: str, after: str) -> str:
+    """The effect of a change from or to the trigger with which a query ends; empty for another interval."""
+    ends = [trigger.lower() == _ENDS for trigger in (before, after)]
+    if ends == [False, True]:
+        return "the query would read all available input and then end; the same rows would be written"
+    if ends == [True, False]:
+        return "the query would keep running and read new input at this interval; the same rows would be written"
+    return ""
 
 
 RULES: tuple[Rule, ...] = (

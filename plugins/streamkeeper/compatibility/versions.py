@@ -30,7 +30,10 @@ def spark_version_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         severity=Severity.NOTE if measured else Severity.OPAQUE,
         where="Spark version",
         evidence=change(old.spark_version, new.spark_version),
-        hint="" if measured else APPROVE,
+        hint=""
+        if measured
+        else f"{APPROVE}. Approve if you have tried this pair of versions on a copy of the checkpoint. Otherwise keep "
+        "the deployed version: a later version may write state that the earlier one cannot read",
         reference="measured: upgrade_3.5_agg, downgrade_4.1_dedup",
     )
 

@@ -136,7 +136,7 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
         measured = "win_delay_up_late"
         yield breaking("watermark-delay-increased", "watermarks", evidence, measured, effect=_effect_on(judged))
     elif judged:
-        hint = f"{NO_ACTION}: no group has been evicted so far, and rows that are late now stay late"
+        hint = f"{NO_ACTION}: no group has been evicted so far, so no late row can restart one"
         yield note("watermark-delay-increased", "watermarks", evidence, "win_delay_up", hint)
     else:
         hint = f"{NO_ACTION}: no state depends on it"
