@@ -11,6 +11,8 @@ from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.compatibility import setting_words
 from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.compatibility.effects import BREAKING, OPAQUE
+from streamkeeper.compatibility.effects_of_notes import NOTES
 from streamkeeper.compatibility.observations import row_risks
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.rehearsals import not_rehearsed, rehearsal_failed, rehearsed_without_rows
@@ -329,7 +331,7 @@ def test_a_redefined_column_of_a_function_recommends_no_rebuild() -> None:
     assert "a new checkpoint version does not change the rows" in found["sink-column-redefined"].hint
     assert "rebuild" not in found["output-column-redefined"].hint
     table = findings_of(STATEFUL, changed(STATEFUL, columns=columns, plan=f"{old.plan}\nother"))
-    assert table["output-column-redefined"].hint.endswith("deploy with --strategy rebuild")
+    assert table["output-column-redefined"].hint.endswith("deploy with `--strategy rebuild`")
 
 
 def test_the_function_of_a_new_kind_of_sink_is_explained_by_the_kind() -> None:
@@ -547,7 +549,7 @@ def test_a_query_that_ends_before_a_cutover_recommends_no_rebuild() -> None:
     new = changed(with_operator(STATEFUL, values=values), trigger="availableNow")
     hint = findings_of(STATEFUL, new)["aggregate-function-changed"].hint
     assert hint.startswith("revert the change; or switch with accept_state_loss")
-    assert hint.endswith("an availableNow query ends before a cutover is possible (deploy with an interval trigger)")
+    assert hint.endswith("an availableNow query ends before it could take over (deploy it with an interval trigger)")
 
 
 def test_every_finding_of_a_query_names_the_same_switch() -> None:
@@ -727,3 +729,26 @@ def test_a_trigger_with_which_a_query_ends_is_not_only_another_time(before: str,
     """The effect was: batches would start at other times."""
     old, new = (changed(STATEFUL, trigger=trigger) for trigger in (before, after))
     assert findings_of(old, new)["trigger-changed"].effect.startswith(effect)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "fits", "hint"),
+    [
+        ("5 seconds", True, "no action is needed if this is intended; to recompute the rows already written, deploy"),
+        ("5 seconds", False, "no action is needed for this change alone: the new checkpoint version computes all rows"),
+        ("availableNow", True, "no action is needed if this is intended: a deploy cannot recompute the rows already"),
+        ("availableNow", False, "no action is needed for this change alone if this is intended: rows already written"),
+    ],
+)
+def test_a_redefined_column_recommends_a_rebuild_only_if_one_is_possible(trigger: str, fits: bool, hint: str) -> None:
+    """The hint was ``deploy with --strategy rebuild``, beside ``no switch is possible``."""
+    columns = (STATEFUL.columns[0], msgspec.structs.replace(STATEFUL.columns[1], meaning="add(sum(source 0.x), 1)"))
+    new = changed(STATEFUL, columns=columns, plan=f"{STATEFUL.plan}\nother", trigger=trigger)
+    found = findings_of(STATEFUL, new if fits else changed(new, output_schema=f"{new.output_schema}\nmore int"))
+    assert found["output-column-redefined"].hint.startswith(hint)
+
+
+def test_an_effect_has_one_condition() -> None:
+    """The text was ``if the query did not fail, if the key values differ now, results would …``."""
+    sentences = [text for table in (NOTES, OPAQUE, BREAKING) for rule, text in table.items() if "renamed" not in rule]
+    assert [text for text in sentences if text.startswith("if ")] == []

@@ -68,13 +68,13 @@ def test_a_refusal_names_the_change_before_sparks_condition() -> None:
     refused = rehearsal_failed("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "told", 3, again=True)
     findings = [
         cause("sink-key-redefined", "o"),
-        cause("source-column-type-changed", "s"),
+        cause("source-column-type-changed", "type of column x: `s`"),
         cause("grouping-key-changed", "k"),
-        cause("grouping-key-added", "a", line="job.py:7"),
+        cause("grouping-key-added", "`a`", line="job.py:7"),
         cause("stateless-change", "n", Severity.NOTE),
     ]
     found = with_cause(findings, refused)
-    told = "grouping key added (aggregation): a; source column type changed (aggregation): s"
+    told = "grouping key added in aggregation: `a`; aggregation: type of column x: `s`"
     assert (found.evidence, found.line) == (f"{told} ({refused.evidence})", "job.py:7")
     assert msgspec.structs.replace(found, evidence=refused.evidence, line="") == refused
     # Nothing is claimed without a finding, and findings of other rules stay.
@@ -85,10 +85,10 @@ def test_a_refusal_names_the_change_before_sparks_condition() -> None:
 def test_a_failed_batch_names_the_changed_code() -> None:
     """What is proven to do the same is no cause."""
     failed = rehearsal_failed("PYTHON_EXCEPTION", "told", 3, again=True)
-    code = cause("code-in-state-changed", "c", Severity.OPAQUE)
+    code = cause("code-in-state-changed", "`c`", Severity.OPAQUE)
     same = cause("code-rewritten-equally", "r", Severity.NOTE)
     found = with_cause([cause("grouping-key-changed", "k"), same, code], failed)
-    assert found.evidence == f"code in state changed (aggregation): c ({failed.evidence})"
+    assert found.evidence == f"code in state changed in aggregation: `c` ({failed.evidence})"
 
 
 def test_a_crash_and_a_changed_key_together_ask_for_a_switch() -> None:

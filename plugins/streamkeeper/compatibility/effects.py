@@ -188,9 +188,9 @@ OPAQUE: dict[str, str] = {
     "route or unit: they may go to another place or duplicate existing rows",
     "sink-function-unreadable": "new batches may go to another place: whether the function changed cannot be fully "
     "determined",
-    "sink-key-redefined": "if the key values differ now, results would be written under new keys, and existing rows "
+    "sink-key-redefined": "results would be written under new keys if the key values differ now, and existing rows "
     "would never be updated",
-    "sink-partition-redefined": "if the values differ now, results would be written to other partitions, and a reader "
+    "sink-partition-redefined": "results would be written to other partitions if the values differ now, and a reader "
     "of one partition would miss rows",
     "query-may-be-renamed": "if this is the same query under a new name, it starts with empty state and writes its "
     "rows a second time",

@@ -100,7 +100,7 @@ NOTES: dict[str, str] = {
     "be run again",
     "checkpoint-elsewhere": "the query would continue in the checkpoint where it is now",
     "input-of-last-batch-gone": "no effect: the batch that read the missing files is committed",
-    "input-not-checked": "if one of these files is missing, the batch would run without it and without an error",
+    "input-not-checked": "the batch would run without any of these files that is missing, and without an error",
     "history-gone": "no effect on a resume; a rebuild would lack the missing input",
     "query-added": "the query would start with a new checkpoint at the beginning of its sources",
     "query-removed": "the query would stop; its checkpoint and its output stay as they are",

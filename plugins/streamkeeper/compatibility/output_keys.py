@@ -64,8 +64,8 @@ _GROUPS = re.compile(r"\bgroupingAttributes=\[([^\[\]()]*)\]")
 """The grouping columns of stateful code in an expression, if none of them is computed."""
 
 _OF_CODE = (
-    "if the stateful code, as changed, returns other values of {name}, results would be written "
-    "under them, and existing rows would never be updated; if it returns the same values, this finding is harmless"
+    "results would be written under other values of {name}, and existing rows would never be updated, if the stateful "
+    "code, as changed, returns such values; if it returns the same values, this finding is harmless"
 )
 
 
@@ -128,7 +128,7 @@ def _are_results_of_code(*columns: StateColumn) -> bool:
 
 
 def _finding(place: str, name: str, severity: Severity, evidence: str, line: str) -> Finding:
-    opaque = f"{APPROVE}. Approve if every row keeps its {place}; otherwise deploy with `--strategy rebuild`"
+    opaque = f"{APPROVE}. Approve if every row keeps its {place}; otherwise {NEW_CHECKPOINT}"
     return Finding(
         rule=f"sink-{place}-redefined",
         severity=severity,

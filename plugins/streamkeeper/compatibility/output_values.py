@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
-from streamkeeper.compatibility.effects import IF_INTENDED
 from streamkeeper.compatibility.function_names import names_of_both
 from streamkeeper.compatibility.output_columns import (
     RESULT_OF_CODE,
@@ -16,19 +15,16 @@ from streamkeeper.compatibility.output_columns import (
     told_by_state,
 )
 from streamkeeper.compatibility.output_keys import kept_by
-from streamkeeper.compatibility.rule import Rule, keeps_python_state, note, same_kinds
+from streamkeeper.compatibility.rule import RECOMPUTE, Rule, keeps_python_state, note, same_kinds
 from streamkeeper.compatibility.shown import expression_change
 from streamkeeper.model.manifests.finding import Finding
 from streamkeeper.model.manifests.manifest import Manifest, is_stateful
-from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 OLD_VALUES = {
     "update": "new results would have the new {name}; groups without new rows keep the old {name} in the output",
     "complete": "the next batch would write every group again, with the new {name}",
 }
 """Output mode -> effect on existing values; in append mode each result is written once."""
-_REBUILD = "to recompute rows already written, deploy with --strategy rebuild"
-_NO_REBUILD = f"{IF_INTENDED}: a deploy cannot recompute the rows that the sink's function has already written"
 _FOLLOW = "follow the finding about the state"
 _WITH_STATE = "; the change also redefines a value in the state, which another finding reports"
 _WRITTEN_ONCE = "new results would have the new {name}; rows already written keep the old {name}"
@@ -49,17 +45,10 @@ def values_redefined(old: Manifest, new: Manifest) -> Iterator[Finding]:
             f"output column {name}",
             expression_change(before, after, named=names_of_both(old, new)),
             "sink_table_value_above",
-            _FOLLOW if of_state else _way_to_old_rows(new),
+            _FOLLOW if of_state else RECOMPUTE if new.output_mode == "update" else "",
             f"{effect}{_WITH_STATE if of_state else ''}",
         )
         yield from with_line([found], old, new, [before], [after])
-
-
-def _way_to_old_rows(manifest: Manifest) -> str:
-    """How rows that are already written get the new values; empty if every row gets them, or is written only once."""
-    if manifest.output_mode != "update":
-        return ""
-    return _REBUILD if capabilities_of(manifest.sink.kind).shadows else _NO_REBUILD
 
 
 def _told_of_code(before: str, after: str, old: Manifest, new: Manifest) -> bool:

@@ -136,13 +136,9 @@ def with_cause(findings: Iterable[Finding], found: Finding) -> Finding:
 
 
 def _as_cause(cause: Finding) -> str:
-    """A change as the cause of a failure: rule, place and evidence."""
-    rule = cause.rule.replace("-", " ")
-    return (
-        f"{cause.where}: {cause.evidence}"
-        if cause.evidence.startswith(rule)
-        else f"{rule} ({cause.where}): {cause.evidence}"
-    )
+    """A change as the cause of a failure: its place and its evidence, and the rule if the evidence has no words."""
+    rule = f"{cause.rule.replace('-', ' ')} in " if cause.evidence.startswith("`") else ""
+    return f"{rule}{cause.where}: {cause.evidence}"
 
 
 def _of_state(findings: Iterable[Finding]) -> Sequence[Finding]:

@@ -15,6 +15,8 @@ Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 SPARK_GUIDE = "Spark's guide, 'Recovery Semantics after Changes in a Streaming Query'"
 NEW_CHECKPOINT = "switch to a new checkpoint version, or revert the change"
 """Replaced by the cost for the query, which follows from both manifests (``way_out``)."""
+RECOMPUTE = "recompute the rows already written"
+"""Replaced by whether a deploy can do that, and how (``way_out``)."""
 
 AS_NEW_QUERY = (
     "run it as a new query with its own output; that one reads its sources from their beginning, because it cannot "

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from streamkeeper.compatibility.effects import IF_INTENDED, NO_ACTION
 from streamkeeper.compatibility.rehearsals import FAILURES
-from streamkeeper.compatibility.rule import APPROVE, AS_NEW_QUERY, NEW_CHECKPOINT, NO_SWITCH
+from streamkeeper.compatibility.rule import APPROVE, AS_NEW_QUERY, NEW_CHECKPOINT, NO_SWITCH, RECOMPUTE
 from streamkeeper.model.manifests.concern import Concern, concern_of, is_carried_over, reads_other_sources
 from streamkeeper.model.manifests.finding import Finding, Severity, Switch, Verdict, verdict_of
 from streamkeeper.model.manifests.manifest import Manifest, is_stateful
@@ -63,7 +64,11 @@ without the state. ``{asks}``: one of the two below.
 """
 _ASKS = "after a person has approved this finding"
 _ASKS_NOBODY = "without an approval of this finding"
-_NO_REBUILD = ". No rebuild, which would keep the results, is possible, because {why}"
+_NO_REBUILD = ". A switch that reads the input again, and loses nothing, is not possible, because {why}"
+_RECOMPUTES = f"{IF_INTENDED}; to {RECOMPUTE}, deploy with `--strategy rebuild`"
+_RECOMPUTED = f"{NO_ACTION}: the new checkpoint version computes all rows again"
+_NOT_RECOMPUTED = f"{IF_INTENDED}: a deploy cannot {RECOMPUTE}, because {{why}}"
+_KEEPS_OLD_ROWS = f"{IF_INTENDED}: rows already written keep the old values"
 _OF_EVICTION = frozenset({"watermark-delay-increased", "watermark-removed"})
 _STILL_EVICTED = ". The switch does not bring back evicted state either: late rows have the same effect after it"
 _OUTPUT_MOVED = frozenset({"sink-kind-changed", "sink-output-changed"})
@@ -172,10 +177,12 @@ def _beside(finding: Finding, breaking: Sequence[Finding], options: Options) -> 
 
 def _hint(finding: Finding, options: Options) -> str:
     """Return the hint with what the deploy would do, and its cost."""
+    if finding.hint == RECOMPUTE:
+        return _of_old_rows(options)
     if NEW_CHECKPOINT not in finding.hint:
         return finding.hint
     if not _breaking(options):
-        return finding.hint.replace(NEW_CHECKPOINT, _on_request(options))
+        return finding.hint.replace(NEW_CHECKPOINT, _on_request(finding, options))
     other = next((each for each in options.findings if reads_other_sources(each)), None)
     if other is not None:
         return other.hint if finding.rule == "refused-by-spark" else _REFUSED.format(rule=other.rule)
@@ -201,11 +208,22 @@ def _cost(finding: Finding, options: Options) -> str:
     return GOES_ON_ELSEWHERE if of_output and sink.shadows and not sink.one_place else GOES_ON
 
 
-def _on_request(options: Options) -> str:
-    """Return the transition that a person can request instead of approving an opaque finding of a stateful query."""
-    if options.no_rebuild:
-        return WITHOUT_STATE_ON_REQUEST.format(lost=_lost(options.old))
-    return READS_AGAIN_ON_REQUEST
+def _on_request(finding: Finding, options: Options) -> str:
+    """Return the transition that a person can request instead of approving an opaque finding."""
+    if not options.no_rebuild:
+        return READS_AGAIN_ON_REQUEST
+    if concern_of(finding) is Concern.OUTPUT or not is_stateful(options.old, options.new):
+        return _REVERT
+    return WITHOUT_STATE_ON_REQUEST.format(lost=_lost(options.old))
+
+
+def _of_old_rows(options: Options) -> str:
+    """Return whether and how a deploy can give rows already written their new values."""
+    if not _breaking(options):
+        no_rebuild = options.no_rebuild
+        return _NOT_RECOMPUTED.format(why=no_rebuild) if no_rebuild else _RECOMPUTES
+    rebuilds = options.switch is Switch.POSSIBLE and options.no_handoff
+    return _RECOMPUTED if rebuilds else _KEEPS_OLD_ROWS
 
 
 def _breaking(options: Options) -> list[Finding]:

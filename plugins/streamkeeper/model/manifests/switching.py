@@ -43,7 +43,7 @@ def why_no_rebuild(
     if not sink.shadows:
         return f"its {new.sink.kind} output cannot be written without readers seeing it"
     if parse_trigger(new.trigger).available_now:
-        return "an availableNow query ends before a cutover is possible (deploy with an interval trigger)"
+        return "an availableNow query ends before it could take over (deploy it with an interval trigger)"
     if cleaners:
         return (
             f"two drivers would read the same files, and cleanSource={min(cleaners)} removes files that one of them has"
