@@ -274,9 +274,9 @@ BUGS = (
         (
             Change(
                 "operations.deploys.deploy",
-                "Deploy._look",
-                "observe(self.installation, state,",
-                "self.installation.runner.observe(self.job,",
+                "Deploy._observe",
+                "DriverObservation.of(self.installation, state,",
+                "DriverObservation(self.installation, self.job,",
             ),
         ),
     ),

@@ -166,3 +166,9 @@ def test_bundled_examples_import_public_names_only() -> None:
                 assert not node.module.startswith("streamkeeper."), f"{path.name} imports {node.module}"
             if isinstance(node, ast.Import):
                 assert not any(each.name.startswith("streamkeeper.") for each in node.names), path.name
+
+
+def test_one_module_decides_whether_a_driver_is_alive() -> None:
+    """Who asks a runner directly overlooks the recorded end of an instance."""
+    asking = [path.name for path in modules() if re.search(r"\brunner\.observe(_many)?\(", path.read_text())]
+    assert asking == ["observation.py"]

@@ -11,8 +11,9 @@ import pytest
 from harness.waiting import wait_for
 from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.restarts import Cause, RestartPolicy
-from streamkeeper.operations.jobs.overview import JobStatus, find_standing
+from streamkeeper.model.watch.job_status import JobStatus, find_standing
 from tests.driver.driver_house import DriverHouse
 from tests.wire import Wire
 
@@ -84,7 +85,7 @@ def test_a_sink_that_is_down_is_waited_for_and_nothing_is_lost(house: Wired) -> 
     assert status is not None
     assert (status.cause, status.generation) == (Cause.DEPENDENCY.value, 1)
     assert "totals: " in status.waiting
-    assert find_standing(status, None, Liveness(life=Life.ALIVE, why="")) is JobStatus.WAITING
+    assert find_standing(ObservedDriver(status=status, liveness=Liveness(life=Life.ALIVE, why=""))) is JobStatus.WAITING
     house.wire.mend()
     wait_for("the totals after the outage", lambda: house.totals() == house.oracle(), 120)
     house.add([("c", 7)])

@@ -34,7 +34,7 @@ from streamkeeper.lifecycle.actions import (
 from streamkeeper.lifecycle.approval import ANSWER
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
-from streamkeeper.lifecycle.observation import Observation, Seen
+from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.protocol.comparison import OutputComparison
@@ -47,6 +47,7 @@ from streamkeeper.model.protocol.control import (
     QueryStatus,
 )
 from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import JobState, fold
 from streamkeeper.model.records.journal import (
     About,
@@ -124,7 +125,7 @@ class Instance:
     def end(self, state: DriverState) -> None:
         self.life, self.state = Life.DEAD, state
 
-    def seen(self) -> Seen:
+    def seen(self) -> ObservedDriver:
         life = self.life if self.reachable or self.life is Life.ABSENT else Life.UNKNOWN
         status = None
         if self.state is not None:
@@ -152,7 +153,7 @@ class Instance:
             )
         ended = self.life is Life.DEAD and self.state is not None and self.state.terminal
         last = DriverExit(instance=self.name, state=self.state, code=0) if ended and self.state else None
-        return Seen(
+        return ObservedDriver(
             liveness=Liveness(life=life, why=f"{self.name} {life.value}", halted=self.halted, frozen=self.halted),
             status=status,
             exit=last,

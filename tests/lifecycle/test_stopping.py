@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
 from streamkeeper.lifecycle.instances import kill_wait
-from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S
 from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprovable, decide_stop
 from streamkeeper.model.protocol.control import CommandKind
 from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.journal import DesiredChanged, InstanceEnded, Record
 from tests.lifecycle.test_continuation import STOP, second, state_of
 
@@ -24,7 +24,7 @@ def act(
     halted: bool = False,
 ) -> object:
     """The next act for a job whose stop is recorded."""
-    seen = {"one": Seen(liveness=Liveness(life=life, why="seen", halted=halted, frozen=halted), sent=sent)}
+    seen = {"one": ObservedDriver(liveness=Liveness(life=life, why="seen", halted=halted, frozen=halted), sent=sent)}
     state = state_of(STOP, *more)
     view = StopView(state=state, stop="stop-1", seen=seen, drain_s=120, on=on, waited_s=waited_s)
     return decide_stop(view).action

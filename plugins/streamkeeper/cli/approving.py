@@ -15,7 +15,7 @@ from streamkeeper.model.names import check_instance
 from streamkeeper.model.records.journal import About
 from streamkeeper.operations.deploys.approval import answer_approval, asked_about
 from streamkeeper.operations.deploys.questions import render_question, subject_of
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 
 Operation = Annotated[
     str, typer.Argument(metavar="OPERATION", help="Id of the operation, as `streamkeeper status` prints it")

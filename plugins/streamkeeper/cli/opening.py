@@ -15,7 +15,7 @@ import typer
 from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.pages.page_address import page_address, page_path
 
 VARIABLE = "AIRFLOW__API__BASE_URL"

@@ -31,7 +31,7 @@ from streamkeeper.model.secret_names import is_shown_whole, literals_of, masked_
 from streamkeeper.model.secret_references import MASK
 from streamkeeper.operations.deploys.admission import check_params
 from streamkeeper.operations.deploys.releases import push_release
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.jobs.release_list import OPEN, SERVES, ListedRelease, list_releases
 
 HEADERS = ("release", "registered", "status", "verdict", "by")

@@ -26,8 +26,8 @@ from streamkeeper.cli.snapshot_places import (
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.snapshot import Pin, Snapshot, snapshot_number
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated_as_far_as_seen
-from streamkeeper.operations.jobs.overview import read_job
 from streamkeeper.operations.recovery.restoring import plan_restore, restore_version
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.snapshots.catalogue import Catalogue

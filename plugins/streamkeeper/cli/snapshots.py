@@ -38,7 +38,7 @@ from streamkeeper.operations.backups.backup import back_up
 from streamkeeper.operations.backups.drills import TIMEOUT_S, DrillPlace, drill, released_job
 from streamkeeper.operations.backups.exporting import export_state
 from streamkeeper.operations.backups.snapshot_rows import list_snapshots, said_of
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.recovery.restoring import plan_restore
 from streamkeeper.snapshots.capture import CaptureProgress
 from streamkeeper.snapshots.catalogue import Catalogue

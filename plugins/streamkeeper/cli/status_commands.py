@@ -23,8 +23,9 @@ from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.jobs.old_input import list_old_input
-from streamkeeper.operations.jobs.overview import JobOverview, job_overview, read_job
+from streamkeeper.operations.jobs.overview import JobOverview, job_overview
 from streamkeeper.operations.jobs.overview_facts import Fact, Tone, overview_facts
 from streamkeeper.operations.jobs.sentences import render_record
 from streamkeeper.registry.control import stray_orders

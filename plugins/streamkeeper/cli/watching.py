@@ -27,7 +27,7 @@ from streamkeeper.model.watch.incident import (
     WatchActed,
 )
 from streamkeeper.operations.fleet.watching import Watch, run_pass
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.registry.jobs import list_job_folders, list_jobs

@@ -14,10 +14,11 @@ from streamkeeper.lifecycle.actions import (
     Wait,
 )
 from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, make_decision, not_yet, ready, shadows
-from streamkeeper.lifecycle.observation import Observation, Seen
+from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S, STOP_S, deadline_s
 from streamkeeper.model.protocol.control import CommandKind
 from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import InstanceState
 from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.step import Step
@@ -61,12 +62,12 @@ def prove_dead(observation: Observation) -> Decision:
     for owner in observation.state.owners:
         seen = observation.of(owner.instance)
         if seen.life in (Life.DEAD, Life.ABSENT):
-            return make_decision(step, record_of(owner.instance, seen), seen.liveness.why)
+            return make_decision(step, record_of(owner.instance, seen), seen.why)
         if _unkillable(observation, owner.instance) or (observation.waited_s > KILL_S and seen.life is Life.UNKNOWN):
             return give_up(step, _unprovable(observation, owner))
         if seen.life is Life.ALIVE:
             return make_decision(step, Kill(owner.instance), f"{owner.instance} has processes left")
-        return make_decision(step, Wait(f"{owner.instance}: proof of death", KILL_S), seen.liveness.why)
+        return make_decision(step, Wait(f"{owner.instance}: proof of death", KILL_S), seen.why)
     return make_decision(step, RecordLastBatches(), "no driver owns the checkpoints")
 
 
@@ -79,7 +80,7 @@ def end(observation: Observation, step: Step, name: str) -> Decision | None:
     instance, seen = observation.state.instances[name], observation.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
-        return make_decision(step, record_of(name, seen), seen.liveness.why)
+        return make_decision(step, record_of(name, seen), seen.why)
     if seen.life is Life.UNKNOWN or _unkillable(observation, name):
         before = f"{observation.operation.fall_back}; and " if observation.operation.fall_back else ""
         return make_decision(step, Finish(Outcome.FAILED), before + _unprovable(observation, instance))
@@ -103,10 +104,11 @@ def gathered(observation: Observation, step: Step, name: str) -> Decision | None
     return None if observation.of(name).gathered else give_up(step, f"{name} ended before it had gathered its evidence")
 
 
-def record_of(name: str, seen: Seen) -> RecordEnd:
+def record_of(name: str, seen: ObservedDriver) -> RecordEnd:
     """Return the action that records the end of an instance without processes, with its last reported state."""
-    found, last = seen.liveness, seen.state.value if seen.state is not None else "without a word"
-    return RecordEnd(name, found.why, last, found.recorded_fault, unclaimed=found.life is Life.ABSENT)
+    last = seen.state.value if seen.state is not None else "without a word"
+    fault = seen.ended_by.value if seen.ended_by is not None else ""
+    return RecordEnd(name, seen.why, last, fault, unclaimed=seen.life is Life.ABSENT)
 
 
 def _drain_one(observation: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:
@@ -119,11 +121,11 @@ def _drain_one(observation: Observation, step: Step, owner: InstanceState, patie
         return (
             give_up(step, _unprovable(observation, owner))
             if observation.waited_s > KILL_S
-            else make_decision(step, lost, seen.liveness.why)
+            else make_decision(step, lost, seen.why)
         )
     if CommandKind.DRAIN not in seen.sent:
         return make_decision(step, Send(name, CommandKind.DRAIN), f"{owner.release} hands over")
-    if seen.liveness.halted:
+    if seen.halted:
         patience_s = min(patience_s, HALTED_S)
     if observation.waited_s > patience_s or _killing(observation, name):
         if _unkillable(observation, name):
@@ -132,15 +134,15 @@ def _drain_one(observation: Observation, step: Step, owner: InstanceState, patie
     return make_decision(step, Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")
 
 
-def undrained(name: str, seen: Seen, waited_s: float) -> str:
+def undrained(name: str, seen: ObservedDriver, waited_s: float) -> str:
     """Return why a driver has to be killed although it was ordered to drain."""
-    if seen.liveness.halted:
-        return f"{name} cannot drain, because its processes are stopped: {seen.liveness.why}"
+    if seen.halted:
+        return f"{name} cannot drain, because its processes are stopped: {seen.why}"
     return f"{name} did not drain within {waited_s:g} s"
 
 
 def _unprovable(observation: Observation, owner: InstanceState) -> str:
-    why = observation.of(owner.instance).liveness.why
+    why = observation.of(owner.instance).why
     return f"driver {owner.instance} of {owner.release} cannot be proven dead from here: {why}"
 
 

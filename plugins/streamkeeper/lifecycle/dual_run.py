@@ -89,9 +89,9 @@ def _dead_or(observation: Observation, step: Step, name: str) -> Decision | None
     """Return the decision to give up if the shadow has ended or fails repeatedly; None if it may continue."""
     seen = observation.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
-        return give_up(step, seen.error or f"{name} ended in its dual run: {seen.liveness.why}")
+        return give_up(step, seen.error or f"{name} ended in its dual run: {seen.why}")
     if seen.life is Life.UNKNOWN:
-        return give_up(step, f"{name} cannot be observed: {seen.liveness.why}")
+        return give_up(step, f"{name} cannot be observed: {seen.why}")
     return give_up(step, seen.broken) if seen.broken else None
 
 

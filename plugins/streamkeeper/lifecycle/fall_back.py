@@ -63,7 +63,7 @@ def keep_reserve(observation: Observation, step: Step) -> Decision | None:
     seen = observation.of(name)
     if seen.life is Life.ABSENT and observation.waited_s > _START_S:
         return make_decision(
-            step, GiveUpStarting(name), f"no process of {name} appeared within {_START_S:g} s: {seen.liveness.why}"
+            step, GiveUpStarting(name), f"no process of {name} appeared within {_START_S:g} s: {seen.why}"
         )
     if seen.life is Life.ABSENT:
         return make_decision(
@@ -72,7 +72,7 @@ def keep_reserve(observation: Observation, step: Step) -> Decision | None:
             f"{release} is kept on standby in case {observation.operation.release} fails",
         )
     if seen.life is Life.DEAD:
-        return make_decision(step, record_of(name, seen), f"{name} has ended: {seen.liveness.why}")
+        return make_decision(step, record_of(name, seen), f"{name} has ended: {seen.why}")
     return None
 
 

@@ -59,7 +59,7 @@ def start(observation: Observation, step: Step, name: str, release: str, role: R
         return make_decision(step, Plan(name, release, role), f"a {role.value} for {release} is needed")
     if observation.of(name).life is Life.ABSENT and not observation.state.instances[name].ended:
         if observation.waited_s > observation.operation.request.standby_s:
-            return give_up(step, f"{name} could not be started: {observation.of(name).liveness.why}")
+            return give_up(step, f"{name} could not be started: {observation.of(name).why}")
         mode = LaunchMode.DESCRIBE if role is Role.DESCRIBER else LaunchMode.STANDBY
         return make_decision(step, Launch(name, mode), f"{name} is planned and not started yet")
     return None
@@ -75,9 +75,9 @@ def not_yet(observation: Observation, step: Step, name: str, what: str) -> Decis
     """Return the decision to wait until an instance has reached ``what``, or to give up the instance."""
     seen, limit = observation.of(name), observation.operation.request.standby_s
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
-        return give_up(step, seen.error or f"{name} ended before {what}: {seen.liveness.why}")
+        return give_up(step, seen.error or f"{name} ended before {what}: {seen.why}")
     if seen.life is Life.UNKNOWN:
-        return give_up(step, f"{name} cannot be observed: {seen.liveness.why}")
+        return give_up(step, f"{name} cannot be observed: {seen.why}")
     if observation.waited_s > limit:
         why = f": {seen.held_up_by}" if seen.held_up_by else ""
         return give_up(step, f"{name} did not reach {what} within {limit:g} s{why}")
@@ -123,7 +123,7 @@ def failed_to_serve(observation: Observation, name: str, limit_s: float, what: s
     """
     seen = observation.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
-        return seen.error or f"{name} ended before its {what}: {seen.liveness.why}"
+        return seen.error or f"{name} ended before its {what}: {seen.why}"
     if observation.waited_s > limit_s:
         return f"{name} did not complete its {what} within {limit_s:g} s" + (f": {seen.error}" if seen.error else "")
     return ""

@@ -9,10 +9,10 @@ import msgspec
 from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
 from streamkeeper.lifecycle.draining import record_of, undrained
 from streamkeeper.lifecycle.instances import kill_wait
-from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S
 from streamkeeper.model.protocol.control import CommandKind
 from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.observed_driver import NEVER_STARTED, ObservedDriver
 from streamkeeper.model.records.job_state import InstanceState, JobState
 
 
@@ -42,7 +42,7 @@ class StopView(msgspec.Struct, frozen=True, kw_only=True):
     """The job, as its journal records it."""
     stop: str
     """The id under which the stop is recorded."""
-    seen: Mapping[str, Seen]
+    seen: Mapping[str, ObservedDriver]
     """Instance -> its observation, for every owner."""
     drain_s: float
     """Seconds after which a draining driver is killed."""
@@ -68,19 +68,19 @@ def decide_stop(view: StopView) -> StopDecision:
 
 
 def _end(view: StopView, owner: InstanceState) -> StopDecision:
-    name, seen = owner.instance, view.seen.get(owner.instance, Seen())
+    name, seen = owner.instance, view.seen.get(owner.instance, NEVER_STARTED)
     killing = view.on == kill_wait(name)
     if seen.life in (Life.DEAD, Life.ABSENT):
-        return _say(record_of(name, seen), seen.liveness.why)
+        return _say(record_of(name, seen), seen.why)
     if CommandKind.DRAIN not in seen.sent:
         # Also sent to a driver that cannot be observed: it stops by itself, and only the proof is left to its machine.
         return _say(Send(name, CommandKind.DRAIN), f"{owner.release} must stop")
     if seen.life is Life.UNKNOWN and view.waited_s > view.drain_s:
-        why = f"driver {name} was ordered to drain, but cannot be proven dead from here: {seen.liveness.why}"
+        why = f"driver {name} was ordered to drain, but cannot be proven dead from here: {seen.why}"
         return _say(Unprovable(), why)
     if killing and view.waited_s > KILL_S:
-        return _say(Unprovable(), f"driver {name} was killed, but is still alive: {seen.liveness.why}")
-    patience_s = min(view.drain_s, HALTED_S) if seen.liveness.halted else view.drain_s
+        return _say(Unprovable(), f"driver {name} was killed, but is still alive: {seen.why}")
+    patience_s = min(view.drain_s, HALTED_S) if seen.halted else view.drain_s
     if seen.life is Life.ALIVE and (killing or view.waited_s > patience_s):
         return _say(Kill(name), undrained(name, seen, patience_s))
     return _say(Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")

@@ -68,7 +68,7 @@ class PruneOperator(AskedTask):
 def plan(installation: Installation, request: PruneRequest) -> PruneRun:
     """Plan the prune; raises NotFound for an unknown job, InvalidInput for a wrong field of the form."""
     from streamkeeper.operations.backups.pruning import plan_prune
-    from streamkeeper.operations.jobs.overview import read_job
+    from streamkeeper.operations.jobs.observation import read_job
 
     policy, grace_s = request.policy, request.grace_period_s
     if request.job:

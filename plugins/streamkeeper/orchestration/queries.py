@@ -135,7 +135,7 @@ def find_series(installation: Installation, choice: Choice) -> list[str]:
     If no job is named, a job with unreadable records is listed as JOB, without a query. ``find_target`` then reports
     the error in the task of that job, and the tasks of the other jobs continue.
     """
-    from streamkeeper.operations.jobs.overview import recorded_jobs
+    from streamkeeper.operations.jobs.observation import recorded_jobs
     from streamkeeper.operations.jobs.targets import all_targets, query_target
 
     if choice.query:

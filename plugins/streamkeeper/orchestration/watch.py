@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.model.protocol.control import DriverState, QueryStatus
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.step import Step
 from streamkeeper.registry.control import Control
 
@@ -43,7 +43,7 @@ class Watch:
 
     def _mark(self, state: JobState, operation: OperationState, instance: str) -> str:
         control = Control(self._store, self._job, instance)
-        seen = Seen(status=control.find_status(), exit=control.read_exit())
+        seen = ObservedDriver(status=control.find_status(), exit=control.read_exit())
         if seen.exit is not None:
             return f"{instance} ended"
         if seen.state is None:
@@ -53,7 +53,7 @@ class Watch:
         state_text = "broken" if seen.broken else self._told(state, operation, seen)
         return f"{instance} {state_text}" if state_text else ""
 
-    def _told(self, state: JobState, operation: OperationState, seen: Seen) -> str:
+    def _told(self, state: JobState, operation: OperationState, seen: ObservedDriver) -> str:
         """Return what a live driver has reached that the waiting step waits for; empty if it has not."""
         match self._step:
             case Step.FIRST_COMMIT:
@@ -79,7 +79,7 @@ def fate(operation: OperationState) -> Sight:
     return [operation.outcome.value if operation.outcome else "", operation.fall_back, operation.abort, answer]
 
 
-def _has_read_all(seen: Seen) -> bool:
+def _has_read_all(seen: ObservedDriver) -> bool:
     """Whether every query of a shadow has completed a trigger without data."""
     queries = seen.status.queries.values() if seen.status is not None else ()
     return seen.state is DriverState.SHADOW and bool(queries) and all(map(_found_nothing, queries))
@@ -90,7 +90,7 @@ def _found_nothing(query: QueryStatus) -> bool:
     return query.triggers > batches
 
 
-def _has_held(state: JobState, operation: OperationState, seen: Seen) -> bool:
+def _has_held(state: JobState, operation: OperationState, seen: ObservedDriver) -> bool:
     release = operation.release
     queries = frozenset(state.described.get(release, {}))
     return seen.triggers_of(queries) > operation.request.probation_batches

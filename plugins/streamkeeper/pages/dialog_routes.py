@@ -13,7 +13,7 @@ from streamkeeper.errors import NotFound
 from streamkeeper.model.names import check_name
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.pages import dialogs
 from streamkeeper.pages.buttons import read_asking
 from streamkeeper.pages.dialogs import Dialog

@@ -24,7 +24,8 @@ from streamkeeper.operations.deploys.findings import last_assessed, read_finding
 from streamkeeper.operations.jobs.downstream import Readers, find_readers
 from streamkeeper.operations.jobs.driver_logs import tail_log
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import JobOverview, overview_of, read_job, read_job_again
+from streamkeeper.operations.jobs.observation import JobObservation, read_job, read_job_again
+from streamkeeper.operations.jobs.overview import JobOverview, make_overview
 from streamkeeper.operations.jobs.timelines import Timeline, read_timeline
 from streamkeeper.pages.buttons import Buttons, read_buttons
 from streamkeeper.pages.charts import JobCharts, make_charts
@@ -148,7 +149,7 @@ class JobPage:
     @cached_property
     def _overview(self) -> JobOverview:
         assert self._state.value is not None
-        return overview_of(self._installation, self._state.value)
+        return make_overview(JobObservation(self._installation, self.job, state=self._state.value))
 
     @cached_property
     def _index(self) -> FleetIndex | None:

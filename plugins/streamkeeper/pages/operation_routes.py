@@ -16,8 +16,8 @@ from streamkeeper.operations.deploys.blast_radius import told_going_back
 from streamkeeper.operations.deploys.questions import find_code_differences
 from streamkeeper.operations.jobs.carriers import job_of
 from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.jobs.operation_record import OperationRecord, read_operation
-from streamkeeper.operations.jobs.overview import read_job
 from streamkeeper.pages.buttons import read_buttons
 from streamkeeper.pages.operation_view import mask_for, view_operation
 from streamkeeper.pages.rendering import render

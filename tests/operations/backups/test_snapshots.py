@@ -47,8 +47,8 @@ from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.backups.backup import back_up, lateness_of
 from streamkeeper.operations.backups.pruning import plan_prune, prune, read_policy, tell_run
 from streamkeeper.operations.deploys.cutover_snapshots import take_cutover_snapshots
+from streamkeeper.operations.jobs.observation import recorded_jobs
 from streamkeeper.operations.jobs.outputs import ask
-from streamkeeper.operations.jobs.overview import recorded_jobs
 from streamkeeper.operations.jobs.targets import all_targets, query_target
 from streamkeeper.operations.recovery import restoring
 from streamkeeper.operations.recovery.restoring import RestorePlan, plan_restore, restore_version

@@ -20,13 +20,15 @@ from streamkeeper.model.protocol.control import (
     QueryStatus,
 )
 from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.restarts import Cause
 from streamkeeper.model.records.journal import CheckpointVersionCreated, DesiredChanged, InstanceEnded, OperationStarted
 from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.watch.job_status import JobStatus, find_standing
 from streamkeeper.operations.deploys.deploy import OnOpen
 from streamkeeper.operations.deploys.starting import open_start
 from streamkeeper.operations.deploys.stopping import StopEnd, stop_job
-from streamkeeper.operations.jobs.overview import JobStatus, find_standing, job_overview
+from streamkeeper.operations.jobs.overview import job_overview
 from streamkeeper.operations.recovery.restoring import plan_restore
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Runner
@@ -317,7 +319,7 @@ def standing(
     status = DriverStatus(
         instance="i", release="r0001", generation=generation, state=state, beat=1, at="", queries=told, cause=cause
     )
-    return find_standing(status, None, Liveness(life=life, why=""), stopped=stopped)
+    return find_standing(ObservedDriver(status=status, liveness=Liveness(life=life, why="")), stopped=stopped)
 
 
 def test_a_crash_loop_does_not_stand_as_serving() -> None:

@@ -21,7 +21,8 @@ from streamkeeper.operations.fleet import fleet_look
 from streamkeeper.operations.fleet.watching import PassReport, Watch, run_pass
 from streamkeeper.operations.jobs.carriers import note_carrier, this_process
 from streamkeeper.operations.jobs.lost_jobs import find_lost_jobs
-from streamkeeper.operations.jobs.overview import job_overview, recorded_jobs
+from streamkeeper.operations.jobs.observation import recorded_jobs
+from streamkeeper.operations.jobs.overview import job_overview
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog

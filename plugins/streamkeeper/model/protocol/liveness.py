@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.faults import Fault, read_fault
 
 
 class Life(Enum):
@@ -40,7 +40,10 @@ class Liveness(msgspec.Struct, frozen=True, kw_only=True):
     fault: Fault | None = None
     """The fault that ended a dead instance; None if the runner does not know it."""
 
-    @property
-    def recorded_fault(self) -> str:
-        """``fault`` as records store it; empty without one."""
-        return self.fault.value if self.fault is not None else ""
+
+def recorded_end(proof: str, fault: str) -> Liveness | None:
+    """Return the liveness of an instance whose end is recorded, also if a person stated it; None without a record.
+
+    ``proof`` and ``fault``: as the record has them; ``proof`` is empty without a record.
+    """
+    return Liveness(life=Life.DEAD, why=proof, fault=read_fault(fault)) if proof else None

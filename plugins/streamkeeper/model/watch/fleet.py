@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.liveness import Life, Liveness, recorded_end
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.epoch_claim import KnownEpoch
 from streamkeeper.model.watch.health import Severity, Symptom
@@ -94,6 +94,11 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """
     epochs: dict[str, KnownEpoch] | None = None
     """Query -> its epochs and checkpoint versions according to the journal."""
+
+    @property
+    def end(self) -> Liveness | None:
+        """The recorded end of the current instance; None if its end is not recorded."""
+        return recorded_end(self.ended, self.ended_fault)
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus
-from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.control import DriverState, DriverStatus
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.restarts import Cause
 
 
@@ -36,21 +37,19 @@ class JobStatus(Enum):
     """The job's driver belongs to a place that cannot be observed from here."""
 
 
-def find_standing(
-    status: DriverStatus | None, exit: DriverExit | None, liveness: Liveness | None, *, stopped: bool = False
-) -> JobStatus:
+def find_standing(driver: ObservedDriver, *, stopped: bool = False) -> JobStatus:
     """Return the job's status.
 
-    ``status`` and ``exit``: the last report and the exit record of its driver, None if missing; ``liveness``: the
-    runner's observation, None for a job that is not deployed; ``stopped``: whether a person has stopped the job.
+    ``driver``: its current driver, not observed for a job that is not deployed; ``stopped``: whether a person has
+    stopped the job.
     """
-    if liveness is None:
+    if driver.life is None:
         return JobStatus.NOT_DEPLOYED
-    if stopped and (exit is not None or liveness.life in (Life.DEAD, Life.ABSENT)):
+    if stopped and (driver.exit is not None or driver.terminated):
         return JobStatus.STOPPED
-    if exit is not None:
-        return _ENDS.get(exit.state, JobStatus.ENDED)
-    match liveness.life:
+    if driver.exit is not None:
+        return _ENDS.get(driver.exit.state, JobStatus.ENDED)
+    match driver.life:
         case Life.UNKNOWN:
             return JobStatus.UNKNOWN
         case Life.DEAD | Life.ABSENT:
@@ -58,7 +57,7 @@ def find_standing(
         case Life.ALIVE if stopped:
             return JobStatus.DRAINING
         case Life.ALIVE:
-            return _living(status) if status else JobStatus.STARTING
+            return _living(driver.status) if driver.status else JobStatus.STARTING
 
 
 def _living(status: DriverStatus) -> JobStatus:

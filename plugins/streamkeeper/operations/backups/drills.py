@@ -18,7 +18,7 @@ from streamkeeper.model.protocol.drill import DrillAnswer, DrillRequest
 from streamkeeper.model.records.snapshot import DrillResult, Snapshot
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.jobs.installation import Installation, Resolver
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.jobs.worker_client import DriverDied, ask_driver
 from streamkeeper.registry.bundles import unpack_job
 from streamkeeper.snapshots.catalogue import Catalogue

@@ -25,8 +25,7 @@ from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.checkpoint_version import scratch_location
 from streamkeeper.model.records.job_state import InstanceState, JobState
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import read_job, recorded_jobs
-from streamkeeper.registry.control import Control
+from streamkeeper.operations.jobs.observation import DriverObservation, observe_instances, read_job, recorded_jobs
 from streamkeeper.system.crash_points import crash_point
 
 _DAY_S = 24 * 3600.0
@@ -227,15 +226,14 @@ def _needed(state: JobState) -> set[str]:
 
 def _dead(installation: Installation, state: JobState) -> list[InstanceState]:
     """Return the instances whose end is recorded, and those whose end is proven now."""
-    open_ends = [(state.job, instance.instance) for instance in state.instances.values() if not instance.ended]
-    seen = installation.runner.observe_many(open_ends)
+    seen = observe_instances(installation, state, state.instances)
     terminated = {name for (_, name), liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
-    return [instance for instance in state.instances.values() if instance.ended or instance.instance in terminated]
+    return [instance for name, instance in state.instances.items() if name in terminated]
 
 
 def _last_sign(installation: Installation, state: JobState, instance: InstanceState) -> float:
     """Return the time of an instance's last status, else of its operation's start, in seconds since 1970."""
-    status = Control(installation.store, state.job, instance.instance).read_status()
+    status = DriverObservation.of(installation, state, instance.instance).status
     if status is not None and status.at:
         return datetime.fromisoformat(status.at).timestamp()
     began = installation.journal(state.job, "prune").entry(state.operations[instance.operation].started)

@@ -37,8 +37,8 @@ from streamkeeper.operations.backups.ended_drivers import (
     tell_ended,
 )
 from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.observation import read_job, recorded_jobs
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated
-from streamkeeper.operations.jobs.overview import read_job, recorded_jobs
 from streamkeeper.operations.jobs.placement import find_disk, told_disk
 from streamkeeper.operations.jobs.registered import (
     find_foreign,

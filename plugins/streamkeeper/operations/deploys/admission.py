@@ -25,7 +25,7 @@ from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
 from streamkeeper.operations.deploys.deploy_acts import release_before
 from streamkeeper.operations.deploys.repeated_requests import as_asked
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.jobs.placement import check_placement
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import read_object

@@ -13,7 +13,7 @@ from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.records.step_results import CutoverSnapshots
 from streamkeeper.operations.backups.backup import back_up, hold_for
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.jobs.targets import target_left
 from streamkeeper.snapshots.catalogue import Catalogue
 

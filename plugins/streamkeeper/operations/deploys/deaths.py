@@ -18,13 +18,13 @@ from streamkeeper.errors import (
 )
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.names import check_instance
-from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.job_state import InstanceState, JobState
 from streamkeeper.model.records.journal import InstanceEnded, Record
 from streamkeeper.model.records.stated_deaths import STATED, unproven_owner
 from streamkeeper.operations.backups.backup import back_up
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import DriverObservation, read_job
 from streamkeeper.operations.jobs.registered import stored_manifests
 from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.registry.control import Control
@@ -63,7 +63,8 @@ def state_death(
     right = msgspec.structs.replace(right_to_answer(installation.settings, state, by), four_eyes=False)
     if objection := right.objection(by):
         raise OperationRefused(f"the termination of {instance} cannot be stated: {objection}")
-    seen = installation.runner.observe(job, instance)
+    driver = DriverObservation.of(installation, state, instance)
+    seen = driver.liveness
     if seen.life is Life.ALIVE:
         raise OperationRefused(f"{instance} is running: {seen.why}", hint=f"run `streamkeeper stop {job} --reason …`")
     if seen.life is not Life.UNKNOWN:
@@ -71,7 +72,7 @@ def state_death(
             f"the termination of {instance} needs no statement, because it can be proven here: {seen.why}",
             hint=f"run `streamkeeper recover {job}`",
         )
-    risks = list(_risks(installation, state, found, seen))
+    risks = list(_risks(installation, state, found, driver))
     if accept:
         crash_point("state-death.before")
         _record(installation, job, found, _statement(by, reason), by)
@@ -150,7 +151,7 @@ def give_up(installation: Installation, job: str, instance: str, reason: str) ->
     """
     installation.runner.kill(job, instance)
     until = clock.monotonic() + _KILLED_WITHIN_S
-    while (seen := installation.runner.observe(job, instance)).life in (Life.ALIVE, Life.UNKNOWN):
+    while (seen := DriverObservation(installation, job, instance).liveness).life in (Life.ALIVE, Life.UNKNOWN):
         if clock.monotonic() > until:
             return f"given up: {reason}; it was killed, and its end was not seen: {seen.why}"
         clock.sleep(_LOOK_S)
@@ -190,10 +191,12 @@ def _record(installation: Installation, job: str, instance: InstanceState, proof
     installation.journal(job, "state-death").append(still_unproven)
 
 
-def _risks(installation: Installation, state: JobState, instance: InstanceState, seen: Liveness) -> Iterator[str]:
+def _risks(
+    installation: Installation, state: JobState, instance: InstanceState, driver: DriverObservation
+) -> Iterator[str]:
     """Yield the effects on each output and checkpoint if the driver is running after all."""
-    yield f"{instance.instance} cannot be observed: {seen.why}"
-    status = Control(installation.store, state.job, instance.instance).find_status()
+    yield f"{instance.instance} cannot be observed: {driver.liveness.why}"
+    status = driver.readable_status
     reported_at = (status.at or "an unknown time") if status is not None else ""
     yield f"the driver's last report is from {reported_at}" if reported_at else "the driver has left no readable report"
     if not instance.appointed:

@@ -31,7 +31,7 @@ from streamkeeper.lifecycle.approval import ABOUT, answer_about
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.fall_back import reserve_of
 from streamkeeper.lifecycle.instances import kill_wait
-from streamkeeper.lifecycle.observation import Observation, Seen
+from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.right_to_answer import must_have_right
 from streamkeeper.lifecycle.steps import PlannedStep, current_step, plan_deploy
 from streamkeeper.model.names import check_instance, check_name, release_number
@@ -50,11 +50,10 @@ from streamkeeper.operations.jobs.forgetting import must_not_be_forgotten
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.lost_jobs import must_not_be_lost
 from streamkeeper.operations.jobs.missing_input import missing_to_fall_back
+from streamkeeper.operations.jobs.observation import DriverObservation
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated_as_far_as_seen
-from streamkeeper.operations.jobs.overview import observe
 from streamkeeper.operations.jobs.placement import must_see, running_instances
 from streamkeeper.operations.jobs.registered import must_know_commits
-from streamkeeper.registry.control import Control
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 
@@ -280,11 +279,11 @@ class Deploy:
         names = {owner.instance for owner in state.owners}
         names |= {instance.instance for instance in state.instances.values() if instance.operation == self.operation}
         waited = clock.monotonic() - self._since if self._on else 0.0
-        seen = {name: self._look(state, name) for name in sorted(names)}
+        drivers = {name: DriverObservation.of(self.installation, state, name) for name in sorted(names)}
         return Observation(
             state=state,
             operation=operation,
-            seen=seen,
+            seen={name: driver.observed_by(self.operation) for name, driver in drivers.items()},
             reached=self._reached(state, operation),
             objection=self._objection(state, operation),
             lost_back=self._lost_back(state, operation),
@@ -294,7 +293,7 @@ class Deploy:
 
     def _must_be_here(self, observation: Observation) -> None:
         if observation.operation.outcome is None:
-            seen = {(self.job, name): each.liveness for name, each in observation.seen.items()}
+            seen = {name: each.liveness for name, each in observation.seen.items()}
             must_see(self.job, running_instances(observation.state), seen)
 
     def _objection(self, state: JobState, operation: OperationState) -> str:
@@ -326,22 +325,8 @@ class Deploy:
 
     def _last_written(self, state: JobState, query: str, old: Tree) -> int | None:
         epoch = state.epochs.get(query)
-        status = Control(self.installation.store, self.job, epoch.instance).find_status() if epoch is not None else None
-        return last_written(old, epoch, status)
-
-    def _look(self, state: JobState, instance: str) -> Seen:
-        control = Control(self.installation.store, self.job, instance)
-        # In this order, because a supervisor records the end of its driver before it ends itself.
-        liveness = observe(self.installation, state, instance)
-        status, records = control.find_status(), control.records()
-        commands = control.commands(0) if any(name.startswith("commands/") for name in records) else ()
-        return Seen(
-            liveness=liveness,
-            status=status,
-            exit=control.read_exit() if "exit.json" in records else None,
-            described="manifests.json" in records,
-            sent=frozenset(command.kind for command in commands if command.operation == self.operation),
-        )
+        driver = DriverObservation.of(self.installation, state, epoch.instance) if epoch is not None else None
+        return last_written(old, epoch, driver.readable_status if driver is not None else None)
 
     def _carry_out(self, decision: Decision) -> None:
         name = f"act.{decision.step.label}.{type(decision.action).__name__.lower()}"

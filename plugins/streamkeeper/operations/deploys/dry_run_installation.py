@@ -19,6 +19,7 @@ from streamkeeper.model.protocol.control import LOCAL
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.observation import DriverObservation
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.stores.opening import open_store
 from streamkeeper.system import clock
@@ -68,7 +69,8 @@ def clear_place(place: Installation, job: str) -> None:
     """End the drivers of a private installation from ``place_of``, and remove the installation's home and store."""
     until = clock.monotonic() + _END_S
     for instance in place.journal(job, "dry-run").state().instances:
-        while place.runner.observe(job, instance).life is Life.ALIVE and clock.monotonic() < until:
+        # A recorded end does not count: an instance that was given up may still run.
+        while DriverObservation(place, job, instance).liveness.life is Life.ALIVE and clock.monotonic() < until:
             place.runner.kill(job, instance)
             clock.sleep(_LOOK_S)
     shutil.rmtree(place.settings.home, ignore_errors=True)

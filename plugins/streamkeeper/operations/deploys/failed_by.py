@@ -10,7 +10,7 @@ from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.registry.control import Control
+from streamkeeper.operations.jobs.observation import DriverObservation
 from streamkeeper.registry.objects import read_assessment
 
 _BY_RULE = {
@@ -49,8 +49,8 @@ def _of_findings(installation: Installation, job: str, operation: OperationState
 def _of_drivers(installation: Installation, state: JobState, operation: OperationState) -> Fault | None:
     mine = [each for each in state.instances.values() if each.operation == operation.operation]
     for instance in reversed(mine):
-        control = Control(installation.store, state.job, instance.instance)
-        end, status = control.read_exit(), control.find_status()
+        driver = DriverObservation.of(installation, state, instance.instance)
+        end, status = driver.exit, driver.readable_status
         for stored in (end.fault if end is not None else "", status.fault if status is not None else ""):
             if (found := read_fault(stored)) not in (None, Fault.UNCLASSIFIED):
                 return found

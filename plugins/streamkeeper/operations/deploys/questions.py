@@ -25,7 +25,8 @@ from streamkeeper.model.watch.health import Severity
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.job_versions import released_version
 from streamkeeper.operations.jobs.notices import Message, runbook_link
-from streamkeeper.operations.jobs.overview import overview_of, told_error_of
+from streamkeeper.operations.jobs.observation import JobObservation
+from streamkeeper.operations.jobs.overview import make_overview, told_error_of
 
 if TYPE_CHECKING:
     from streamkeeper.model.records.job_state import JobState
@@ -148,7 +149,7 @@ def _if_declined(installation: Installation, state: JobState) -> str:
     if not state.serving_release:
         return "no release is running now, and none will run then"
     try:
-        seen = overview_of(installation, state)
+        seen = make_overview(JobObservation(installation, state.job, state=state))
     except StreamkeeperError as error:
         return f"{state.serving_release} stays the current release; whether it is running is unknown: {error.message}"
     if seen.standing is JobStatus.SERVING:

@@ -19,11 +19,10 @@ from streamkeeper.operations.deploys.deaths import must_not_be_shared
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
 from streamkeeper.operations.jobs.forgetting import must_not_be_forgotten
 from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.observation import DriverObservation, on_record
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated_as_far_as_seen
-from streamkeeper.operations.jobs.overview import observe, on_record
 from streamkeeper.operations.jobs.placement import check_placement
 from streamkeeper.operations.jobs.registered import must_know_commits
-from streamkeeper.registry.control import Control
 from streamkeeper.system.crash_points import crash_point
 
 FIRST_COMMIT_S = 1800.0
@@ -118,9 +117,9 @@ def _wish(
 def _serves(installation: Installation, state: JobState) -> bool:
     """Whether a driver is running without an order to end; raises OperationRefused if it cannot be observed."""
     instance = state.serving_instance
-    seen = observe(installation, state, instance)
-    control = Control(installation.store, state.job, instance)
-    if control.read_exit() is not None or seen.life in (Life.DEAD, Life.ABSENT):
+    driver = DriverObservation.of(installation, state, instance)
+    seen = driver.liveness
+    if driver.exit is not None or seen.life in (Life.DEAD, Life.ABSENT):
         return False
     if seen.life is Life.UNKNOWN:
         raise OperationRefused(
@@ -129,4 +128,4 @@ def _serves(installation: Installation, state: JobState) -> bool:
             f" `streamkeeper state-dead {state.job} {instance} --reason …`",
         )
     ends = (CommandKind.DRAIN, CommandKind.STOP)
-    return not any(command.kind in ends for command in control.commands(0))
+    return not any(command.kind in ends for command in driver.commands)

@@ -13,16 +13,16 @@ import msgspec
 from streamkeeper.errors import OperationOpen, OperationRefused
 from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
 from streamkeeper.lifecycle.instances import kill_wait
-from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprovable, decide_stop
 from streamkeeper.model.names import check_instance
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal import DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.requests.request_limits import check_seconds
 from streamkeeper.operations.deploys.deaths import make_unclaimable, release_resources
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import on_record
+from streamkeeper.operations.jobs.observation import DriverObservation, on_record
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.system import clock
@@ -173,21 +173,16 @@ class _Stop:
         return StopView(
             state=state,
             stop=self._stop,
-            seen={owner.instance: self._seen(owner.instance) for owner in state.owners},
+            seen={owner.instance: self._seen(state, owner.instance) for owner in state.owners},
             drain_s=self._drain_s,
             on=self._on,
             waited_s=clock.monotonic() - self._since if self._on else 0.0,
         )
 
-    def _seen(self, instance: str) -> Seen:
-        control = Control(self._installation.store, self._job, instance)
-        return Seen(
-            liveness=self._installation.runner.observe(self._job, instance),
-            status=control.find_status(),
-            exit=control.read_exit(),
-            # The driver receives the order to drain only once, even from several stops.
-            sent=frozenset(command.kind for command in control.commands(0)),
-        )
+    def _seen(self, state: JobState, instance: str) -> ObservedDriver:
+        driver = DriverObservation.of(self._installation, state, instance)
+        # The driver receives the order to drain only once, even from several stops.
+        return msgspec.structs.replace(driver.observed(), sent=frozenset(command.kind for command in driver.commands))
 
     def _wait(self, on: str) -> None:
         if on != self._on:

@@ -5,7 +5,7 @@ A part that cannot be read is reported in ``unlooked``; the rest of its job and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.recovery import MENDED
-from streamkeeper.model.protocol.control import DriverExit, DriverStatus
-from streamkeeper.model.protocol.faults import read_fault
-from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.control import DriverStatus
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.signals import HistoryPoint
 from streamkeeper.model.records.checkpoint_version import checkpoint_location
 from streamkeeper.model.records.known_checkpoint import commits_of, known_checkpoint
@@ -35,10 +35,9 @@ from streamkeeper.operations.jobs.input_access import unseen_input
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.job_facts import read_facts
 from streamkeeper.operations.jobs.lost_jobs import find_lost, find_lost_jobs
+from streamkeeper.operations.jobs.observation import JobObservation, observe_livenesses, recorded_jobs
 from streamkeeper.operations.jobs.outdated import find_outdated_epochs
-from streamkeeper.operations.jobs.overview import recorded_jobs
 from streamkeeper.operations.jobs.placement import find_disk
-from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.registry.pending_questions import asked_person, jobs_asked
@@ -58,18 +57,14 @@ OWN = "again-"
 class Seen:
     """All observations of one job. The fields are filled in one after another."""
 
-    job: str
-    """The job's name."""
+    look: JobObservation
+    """The look at the job, from which the parts are read."""
     memory: JobMemory
     """Facts that the last pass of the watch remembered."""
     facts: JobFacts | None = None
     """Facts from its journal; those of the last pass if the journal is lost or unreadable."""
-    status: DriverStatus | None = None
-    """The last status of its current driver."""
-    exit: DriverExit | None = None
-    """The exit record of that driver."""
-    liveness: Liveness | None = None
-    """Whether that driver is alive."""
+    driver: ObservedDriver = field(default_factory=ObservedDriver)
+    """Its current driver, without an exit record while it is alive."""
     elsewhere: str = ""
     """The only host that can observe it; empty if this one can."""
     abandoned: bool = False
@@ -86,6 +81,11 @@ class Seen:
     """The proof that its journal is older than the written data, or than the last pass read it; else empty."""
     lost: str = ""
     """The records that name the job if it has lost its journal; else empty."""
+
+    @property
+    def job(self) -> str:
+        """The job's name."""
+        return self.look.job
 
     @property
     def unreadable(self) -> str:
@@ -112,9 +112,9 @@ class Seen:
     @property
     def standing(self) -> JobStatus:
         """The job's status."""
-        if self.facts is None or self.lost or ("store" in self.unlooked and self.liveness is None):
+        if self.facts is None or self.lost or ("store" in self.unlooked and self.driver.life is None):
             return JobStatus.UNKNOWN
-        return find_standing(self.status, self.exit, self.liveness, stopped=bool(self.facts.stopped))
+        return find_standing(self.driver, stopped=bool(self.facts.stopped))
 
 
 def look_at_fleet(
@@ -137,7 +137,11 @@ def look_at_fleet(
     jobs = [job] if job else _known_jobs(installation, remembered)
     lost = {} if job else find_lost_jobs(installation, jobs, remembered)
     fleet = [
-        Seen(job=name, memory=remembered.get(name, JobMemory()), lost=lost.get(name, ""))
+        Seen(
+            look=JobObservation(installation, name),
+            memory=remembered.get(name, JobMemory()),
+            lost=lost.get(name, ""),
+        )
         for name in sorted({*jobs, *lost})
     ]
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -183,7 +187,7 @@ def _read_records(installation: Installation, seen: Seen) -> None:
         seen.facts = seen.memory.facts
     if seen.instance:
         with seen.reading("status"):
-            seen.status = Control(installation.store, seen.job, seen.instance).read_status()
+            seen.driver = replace(seen.driver, status=seen.look.driver(seen.instance).status)
 
 
 def _read_asked(installation: Installation, seen: Seen, now: float) -> None:
@@ -192,21 +196,19 @@ def _read_asked(installation: Installation, seen: Seen, now: float) -> None:
 
 
 def _observe(installation: Installation, fleet: list[Seen]) -> None:
-    """Observe all drivers at once; a recorded end, including a stated one, takes precedence."""
-    for seen in fleet:
-        if seen.facts is not None and seen.facts.ended:
-            seen.liveness = Liveness(life=Life.DEAD, why=seen.facts.ended, fault=read_fault(seen.facts.ended_fault))
-    known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance and seen.liveness is None}
-    for driver, liveness in installation.runner.observe_many(list(known)).items():
-        known[driver].liveness = liveness
+    """Observe all drivers at once."""
+    known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance}
+    ends = {driver: seen.facts.end if seen.facts is not None else None for driver, seen in known.items()}
+    for driver, liveness in observe_livenesses(installation, ends).items():
+        known[driver].driver = replace(known[driver].driver, liveness=liveness)
         known[driver].elsewhere = liveness.elsewhere
 
 
 def _read_end(installation: Installation, seen: Seen) -> None:
     """Read the exit record of a driver that is not alive."""
-    if seen.liveness is not None and seen.liveness.life is not Life.ALIVE:
+    if seen.driver.life not in (None, Life.ALIVE):
         with seen.reading("exit"):
-            seen.exit = Control(installation.store, seen.job, seen.instance).read_exit()
+            seen.driver = replace(seen.driver, exit=seen.look.driver(seen.instance).exit)
 
 
 def _look_deeper(installation: Installation, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
@@ -214,30 +216,24 @@ def _look_deeper(installation: Installation, seen: Seen, now: float, run_is_over
     if facts is None or facts.forgotten or seen.elsewhere or seen.lost or seen.unreadable:
         return
     seen.outdated = facts.went_back
-    if seen.liveness is None or seen.liveness.life is not Life.ALIVE:
+    if seen.driver.life is not Life.ALIVE:
         # A running driver checks the store itself, before each batch.
         with seen.reading("claims of its epochs"):
             seen.outdated = _find_outdated(installation, seen.job, facts) or facts.went_back
     if facts.operation is not None and not facts.operation.operation.startswith(OWN):
         with seen.reading("operation"):
             seen.abandoned = is_abandoned(installation.store, seen.job, facts.operation.operation, run_is_over)
-    statuses = {seen.instance: seen.status}
     for query, version in sorted(facts.versions.items()):
         location = checkpoint_location(version.root, seen.job, query, version.version)
         with seen.reading(f"checkpoint of {query}"):
-            by = version.claimed_by
-            if by and by not in statuses:
-                statuses[by] = Control(installation.store, seen.job, by).read_status()
-            known = known_checkpoint(seen.job, version, commits_of(statuses.get(by)))
+            known = known_checkpoint(seen.job, version, commits_of(_status_of(seen, version.claimed_by)))
             directory = tree_at(location)
             if host := find_disk(installation, seen.job, version, directory):
                 seen.elsewhere = host
                 return
             lost = find_loss(directory, known)
-            terminated = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
-            opened = (
-                find_open_input(directory, _unseen_input(installation, seen.job, query)) if terminated else OpenInput()
-            )
+            terminated = not lost and facts.wanted and seen.driver.life is Life.DEAD
+            opened = _find_open_input(installation, seen, query, directory) if terminated else OpenInput()
             seen.checkpoints[query] = CheckpointLook(
                 version=version.version,
                 directory=directory.where(""),
@@ -254,11 +250,18 @@ def _look_deeper(installation: Installation, seen: Seen, now: float, run_is_over
                     )
                     seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: ages})
     with seen.reading("history"):
-        _read_history(installation, seen)
+        _read_history(seen)
 
 
-def _unseen_input(installation: Installation, job: str, query: str) -> Callable[[], Mapping[str, str]]:
-    return lambda: unseen_input(installation, installation.journal(job, "watch").state(), query)
+def _find_open_input(installation: Installation, seen: Seen, query: str, directory: Tree) -> OpenInput:
+    return find_open_input(directory, lambda: unseen_input(installation, seen.look.state, query))
+
+
+def _status_of(seen: Seen, instance: str) -> DriverStatus | None:
+    """Return an instance's last status. The error of an unreadable current status has been reported."""
+    if not instance or instance == seen.instance:
+        return seen.driver.status if instance else None
+    return seen.look.driver(instance).status
 
 
 def _look_for_snapshots(pool: ThreadPoolExecutor, installation: Installation, fleet: list[Seen], now: float) -> None:
@@ -299,9 +302,10 @@ def _unproven(facts: JobFacts, query: str, directory: Tree) -> str:
     return owner if owner and last_committed(directory) is not None else ""
 
 
-def _read_history(installation: Installation, seen: Seen) -> None:
+def _read_history(seen: Seen) -> None:
     """Read the history only of a job with a lag or a large state: otherwise no rule uses it."""
-    queries = seen.status.queries.values() if seen.status is not None else ()
+    status = seen.driver.status
+    queries = status.queries.values() if status is not None else ()
     worth = any(
         (query.signals.lag_s or 0.0) >= LAG_WORTH_A_HISTORY_S
         or any(source.lag_records or source.lag_files for source in query.signals.sources)
@@ -309,6 +313,6 @@ def _read_history(installation: Installation, seen: Seen) -> None:
         or (query.signals.checkpoint_bytes or 0) >= STATE_WORTH_A_HISTORY_BYTES
         for query in queries
     )
-    if worth and seen.liveness is not None and seen.liveness.life is Life.ALIVE:
-        history = Control(installation.store, seen.job, seen.instance).read_history()
+    if worth and seen.driver.life is Life.ALIVE:
+        history = seen.look.driver(seen.instance).control.read_history()
         seen.history = dict(history.queries) if history is not None else {}

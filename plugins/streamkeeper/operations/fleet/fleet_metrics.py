@@ -16,7 +16,7 @@ from streamkeeper.model.watch.fleet import FleetIndex, JobRow, SnapshotFacts
 from streamkeeper.model.watch.health import BackupLook
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import job_overview, recorded_jobs
+from streamkeeper.operations.jobs.observation import JobObservation, recorded_jobs
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.system import clock
@@ -111,8 +111,9 @@ def _status(installation: Installation, row: JobRow) -> DriverStatus | None:
 def _look(installation: Installation, job: str) -> JobSample:
     """Return one job if there is no watch; its snapshots are not read."""
     try:
-        seen = job_overview(installation, job)
-        return JobSample(job=job, release=seen.release, serving=_serves(seen.standing), status=seen.status)
+        seen = JobObservation(installation, job)
+        status = seen.observed.status
+        return JobSample(job=job, release=seen.state.serving_release, serving=_serves(seen.standing), status=status)
     except StoreUnavailable:
         raise
     except StreamkeeperError:

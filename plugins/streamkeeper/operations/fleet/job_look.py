@@ -22,7 +22,7 @@ def compose_look(
 ) -> tuple[JobLook, JobMemory]:
     """Return the health rules' input for one job, and the memory for the next pass. ``now``: seconds since 1970."""
     memory = _remember(seen, now)
-    facts, liveness = seen.facts, seen.liveness
+    facts, driver = seen.facts, seen.driver
     if seen.lost:
         unread = {"journal": seen.lost}
         return JobLook(job=seen.job, now=now, wanted=False, lost=seen.lost, unlooked=unread), memory
@@ -37,15 +37,15 @@ def compose_look(
         desired_release=facts.desired_release,
         serving_release=facts.serving_release,
         instance=facts.serving_instance,
-        life=liveness.life if liveness is not None else None,
-        why=liveness.why if liveness is not None else "",
+        life=driver.life,
+        why=driver.why,
         stated=bool(facts.ended) and facts.ended_stated,
-        ended_by=liveness.fault if liveness is not None else None,
-        frozen=liveness is not None and liveness.frozen,
+        ended_by=driver.ended_by,
+        frozen=driver.frozen,
         frozen_s=now - memory.frozen_at if memory.frozen_at else 0.0,
-        rebooted=liveness is not None and liveness.rebooted,
-        status=seen.status,
-        exit=seen.exit,
+        rebooted=driver.rebooted,
+        status=seen.driver.status,
+        exit=seen.driver.exit,
         silent_s=max(0.0, now - memory.beat_at),
         restarts_s=tuple(now - moment for moment in memory.restarts),
         operation=_operation(seen, now),
@@ -81,7 +81,7 @@ def _remember(seen: Seen, now: float) -> JobMemory:
     acts = {
         act: tuple(moment for moment in moments if now - moment <= FORGET_S) for act, moments in before.acts.items()
     }
-    status = seen.status
+    status = seen.driver.status
     beat, beat_at = before.beat, before.beat_at
     if status is not None:
         beat = (status.instance, status.generation, status.beat)
@@ -92,7 +92,7 @@ def _remember(seen: Seen, now: float) -> JobMemory:
     elif seen.instance != before.beat[0]:
         beat, beat_at = (seen.instance, 0, 0), now
     facts = seen.facts if seen.facts is not None else before.facts
-    frozen_at = (before.frozen_at or now) if seen.liveness is not None and seen.liveness.frozen else 0.0
+    frozen_at = (before.frozen_at or now) if seen.driver.frozen else 0.0
     elsewhere_at = (before.elsewhere_at or now) if seen.elsewhere else 0.0
     return replace(
         before,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from streamkeeper.model.protocol.control import QueryStatus
-from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.watch.fleet import JobFacts, JobMemory, JobRow, QueryRow, SnapshotFacts, ToldError
 from streamkeeper.model.watch.health import JobLook, Symptom, worst
 from streamkeeper.model.watch.quantities import total
@@ -20,7 +19,7 @@ LONGEST_ERROR = 2000
 def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
     """Return the row of a job; ``memory``: as updated by ``remember_told``."""
     facts = seen.facts
-    queries = seen.status.queries if seen.status is not None else {}
+    queries = seen.driver.status.queries if seen.driver.status is not None else {}
     return JobRow(
         job=seen.job,
         standing=seen.standing,
@@ -39,7 +38,7 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
         unlooked=dict(seen.unlooked),
         seen_at=look.now,
         queries=_queries(seen, memory),
-        restarts=max(0, seen.status.generation - 1) if seen.status is not None else 0,
+        restarts=max(0, seen.driver.status.generation - 1) if seen.driver.status is not None else 0,
         restarts_lately=len(memory.restarts),
         error=memory.error,
         under_way=facts.operation if facts is not None else None,
@@ -68,17 +67,13 @@ def _error(seen: Seen, before: ToldError | None, now: float) -> ToldError | None
 
 def _told_error(seen: Seen) -> str:
     """Return the driver's own error; without one, the failure of the last deploy."""
-    if seen.exit is not None and seen.exit.error:
-        return seen.exit.error
-    if seen.status is not None:
-        errors = [f"query {name}: {query.error}" for name, query in sorted(seen.status.queries.items()) if query.error]
-        if found := seen.status.error or "; ".join(errors) or seen.status.waiting:
-            return found
-    return seen.facts.last_failure if seen.facts is not None else ""
+    driver = seen.driver
+    found = driver.error or "; ".join(driver.query_errors) or driver.waiting
+    return found or (seen.facts.last_failure if seen.facts is not None else "")
 
 
 def _queries(seen: Seen, memory: JobMemory) -> dict[str, QueryRow]:
-    terminated = seen.liveness is not None and seen.liveness.life in (Life.DEAD, Life.ABSENT)
+    terminated = seen.driver.terminated
     statuses = {} if terminated else _statuses(seen)
     return {
         name: _query(statuses.get(name), memory.committed_at.get(name), memory.snapshots.get(name))
@@ -104,7 +99,7 @@ def _query(status: QueryStatus | None, committed_at: float | None, snapshots: Sn
 
 
 def _statuses(seen: Seen) -> dict[str, QueryStatus]:
-    return seen.status.queries if seen.status is not None else {}
+    return seen.driver.status.queries if seen.driver.status is not None else {}
 
 
 def _names(facts: JobFacts | None, seen: Seen) -> list[str]:

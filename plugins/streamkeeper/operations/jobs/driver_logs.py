@@ -12,7 +12,7 @@ from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import redact
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.overview import read_job
+from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.log_reading import last_lines
 

@@ -15,7 +15,7 @@ from streamkeeper.model.records.operation import OperationState
 from streamkeeper.operations.jobs.carriers import Carrier, read_carrier
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.journal_entries import read_entries
-from streamkeeper.operations.jobs.overview import read_job, read_job_again
+from streamkeeper.operations.jobs.observation import read_job, read_job_again
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import read_assessment
 

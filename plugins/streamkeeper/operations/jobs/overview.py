@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
-from streamkeeper.model.names import check_name
 from streamkeeper.model.protocol.control import DriverExit, DriverStatus
-from streamkeeper.model.protocol.faults import read_fault
-from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal import DesiredChanged, JobForgotten
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.redaction import Structure, redact_value
 from streamkeeper.model.secret_names import literals_of
-from streamkeeper.model.watch.job_status import JobStatus, find_standing
+from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.lost_jobs import must_not_be_lost
-from streamkeeper.registry.control import Control
-from streamkeeper.registry.jobs import list_jobs
-from streamkeeper.registry.journal import Journal, has_journal
+from streamkeeper.operations.jobs.observation import JobObservation
 from streamkeeper.registry.pending_questions import PendingQuestion, questions_of
 from streamkeeper.system import clock
 
@@ -62,86 +57,43 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     asked: tuple[PendingQuestion, ...] = ()
     """Open questions to a person that were asked before an operation was recorded."""
 
+    @property
+    def reported(self) -> ObservedDriver:
+        """What its driver has reported, with secrets redacted."""
+        return ObservedDriver(status=self.status, exit=self.exit)
+
 
 def job_overview(installation: Installation, job: str) -> JobOverview:
     """Return the overview of one job; raises NotFound for a job without a record in the store."""
-    return overview_of(installation, read_job(installation, job))
+    return make_overview(JobObservation(installation, job))
 
 
-def overview_of(installation: Installation, state: JobState) -> JobOverview:
-    """Return the overview of a job's state; secrets that are written in a release as literals are redacted."""
-    instance = state.serving_instance
-    exit, liveness = _look(installation, state, instance) if instance else (None, None)
-    status, unread = _read_status(installation, state, instance) if instance else (None, "")
+def make_overview(job: JobObservation) -> JobOverview:
+    """Return the overview of an observed job; secrets that are written in a release as literals are redacted.
+
+    Raises what reading the journal and the exit record raises; an unreadable status is reported in ``unread``.
+    """
+    state, seen = job.state, job.observed
     found = JobOverview(
         job=state.job,
         entry=state.number,
-        standing=find_standing(status, exit, liveness, stopped=state.stopped is not None),
+        standing=job.standing,
         release=state.serving_release,
-        instance=instance,
-        life=liveness.life if liveness else None,
-        why=liveness.why if liveness else "",
-        status=status,
-        exit=exit,
+        instance=state.serving_instance,
+        life=seen.life,
+        why=seen.why,
+        status=seen.status,
+        exit=seen.exit,
         operation=state.open_operation,
         last_operation=_last_operation(state),
         versions={query: versions[-1].version for query, versions in state.versions.items() if versions},
         stopped=state.stopped,
         forgotten=state.forgotten,
         rebuilt=state.rebuilt.sentence if state.rebuilt is not None else "",
-        unread=unread,
-        asked=tuple(questions_of(installation.store, state.job, now=clock.unix())),
+        unread=job.current.unread if job.current is not None else "",
+        asked=tuple(questions_of(job.installation.store, state.job, now=clock.unix())),
     )
     return redact_value(found, literals_of(state.releases.values()))
-
-
-def recorded_jobs(installation: Installation) -> list[str]:
-    """Return the names of all jobs with a journal, in order; a job with only a pushed bundle is left out."""
-    return [job for job in list_jobs(installation.store) if has_journal(installation.store, job)]
-
-
-def read_job(installation: Installation, job: str) -> JobState:
-    """Return a job's state; raises NotFound for a job without a journal."""
-    return on_record(installation, Journal(installation.store, check_name("job", job), writer="reader").state())
-
-
-def read_job_again(installation: Installation, job: str) -> JobState:
-    """Return what ``read_job`` returns; journal entries that this process has already read come from a cache."""
-    return on_record(installation, installation.known_jobs.read(check_name("job", job)))
-
-
-def on_record(installation: Installation, state: JobState) -> JobState:
-    """Return the state of a job that has a journal; raises NotFound for one without."""
-    if state.number == 0:
-        must_not_be_lost(installation, state.job)
-        known = ", ".join(list_jobs(installation.store))
-        hint = f"name one of the known jobs: {known}" if known else "deploy a job first"
-        raise NotFound(f"job {state.job} is not known to {installation.settings.store}", hint=hint)
-    return state
-
-
-def observe(installation: Installation, state: JobState, instance: str) -> Liveness:
-    """Return whether an instance is alive.
-
-    An instance is dead if the journal records its end, even an end that a person stated. Without such a record, the
-    runner observes the processes of the instance.
-    """
-    known = state.instances.get(instance)
-    if known is not None and known.ended:
-        return Liveness(life=Life.DEAD, why=known.proof, fault=read_fault(known.fault))
-    return installation.runner.observe(state.job, instance)
-
-
-def _look(installation: Installation, state: JobState, instance: str) -> tuple[DriverExit | None, Liveness]:
-    return Control(installation.store, state.job, instance).read_exit(), observe(installation, state, instance)
-
-
-def _read_status(installation: Installation, state: JobState, instance: str) -> tuple[DriverStatus | None, str]:
-    """Return the last status, and why it cannot be read; the overview is then shown without a status."""
-    try:
-        return Control(installation.store, state.job, instance).read_status(), ""
-    except (FormatTooNew, RegistryDamaged) as error:
-        return None, str(error)
 
 
 def told_error_of(seen: JobOverview) -> str:
@@ -149,12 +101,8 @@ def told_error_of(seen: JobOverview) -> str:
 
     Without an error, return the reason why no driver runs or why a query waits; empty if there is none.
     """
-    if seen.exit is not None and seen.exit.error:
-        return seen.exit.error
-    if seen.status is None:
-        return ""
-    failing = (f"query {name}: {query.error}" for name, query in sorted(seen.status.queries.items()) if query.error)
-    return seen.status.error or next(failing, "") or seen.status.waiting
+    driver = seen.reported
+    return driver.error or next(iter(driver.query_errors), "") or driver.waiting
 
 
 def _last_operation(state: JobState) -> OperationState | None:

@@ -82,11 +82,10 @@ def _driver(seen: JobOverview, beat: str) -> Iterator[Fact]:
 
 
 def _troubles(seen: JobOverview) -> Iterator[Fact]:
-    if seen.status is not None and seen.status.waiting and seen.exit is None:
-        yield Fact(name="waits", text=seen.status.waiting, tone=Tone.WARN)
-    cause = seen.exit.cause if seen.exit else seen.status.cause if seen.status else ""
-    if cause:
-        yield Fact(name="cause", text=cause)
-    error = (seen.exit.error if seen.exit else "") or (seen.status.error if seen.status else "")
-    if error:
-        yield Fact(name="error", text=error, tone=Tone.BAD)
+    driver = seen.reported
+    if driver.waiting and driver.exit is None:
+        yield Fact(name="waits", text=driver.waiting, tone=Tone.WARN)
+    if driver.cause:
+        yield Fact(name="cause", text=driver.cause)
+    if driver.error:
+        yield Fact(name="error", text=driver.error, tone=Tone.BAD)

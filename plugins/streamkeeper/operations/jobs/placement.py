@@ -15,6 +15,7 @@ from streamkeeper.model.protocol.liveness import Liveness
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import InstanceState, JobState
 from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.observation import observe_instances
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.machine import this_machine
 
@@ -34,16 +35,17 @@ def check_placement(installation: Installation, state: JobState) -> None:
 def must_see_drivers(installation: Installation, state: JobState) -> None:
     """Raise WrongMachine if another machine has a driver without a proven termination."""
     running = running_instances(state)
-    must_see(state.job, running, installation.runner.observe_many([(state.job, each.instance) for each in running]))
+    seen = observe_instances(installation, state, [each.instance for each in running])
+    must_see(state.job, running, {instance: liveness for (_, instance), liveness in seen.items()})
 
 
-def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str, str], Liveness]) -> None:
+def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[str, Liveness | None]) -> None:
     """Raise WrongMachine if an instance can only be observed from another machine.
 
-    ``running``: the instances; ``seen``: (job, instance) -> whether the instance is alive, and why.
+    ``running``: the instances; ``seen``: instance -> whether it is alive, and why; None if it was not observed.
     """
     for each in running:
-        liveness = seen.get((job, each.instance))
+        liveness = seen.get(each.instance)
         if liveness is not None and liveness.elsewhere:
             raise WrongMachine(
                 f"driver {each.instance} of job {job}: {liveness.why}; no change was made here",

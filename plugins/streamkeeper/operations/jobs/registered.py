@@ -19,8 +19,8 @@ from streamkeeper.model.records.checkpoint_version import CheckpointVersion, top
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.observation import DriverObservation, observe_liveness
 from streamkeeper.operations.jobs.placement import find_disk, told_disk
-from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.objects import read_manifest
 
@@ -79,7 +79,7 @@ def deployed_of(installation: Installation, job: str) -> Deployed:
 
 def is_served(installation: Installation, state: JobState) -> bool:
     """Whether a running driver owns checkpoints of the job. If so, the open batches in them belong to that driver."""
-    return any(installation.runner.observe(state.job, owner.instance).life is Life.ALIVE for owner in state.owners)
+    return any(observe_liveness(installation, state, owner.instance).life is Life.ALIVE for owner in state.owners)
 
 
 def stored_manifests(installation: Installation, state: JobState, release: str) -> dict[str, Manifest]:
@@ -134,7 +134,7 @@ def known_version(installation: Installation, state: JobState, query: str, versi
     if recorded is None:
         return KnownCheckpoint(series=f"{state.job}/{query}", version=version)
     by = recorded.claimed_by
-    status = Control(installation.store, state.job, by).read_status() if by else None
+    status = DriverObservation.of(installation, state, by).status if by else None
     return known_checkpoint(state.job, recorded, commits_of(status))
 
 

@@ -14,8 +14,8 @@ from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
 from streamkeeper.model.records.snapshot import series_of_checkpoint, series_of_query
 from streamkeeper.operations.jobs.forgetting import is_forgotten
 from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.operations.jobs.observation import read_job, recorded_jobs
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated_as_far_as_seen
-from streamkeeper.operations.jobs.overview import read_job, recorded_jobs
 from streamkeeper.operations.jobs.placement import find_disk, other_disk
 from streamkeeper.operations.jobs.registered import known_version, must_be_mine
 from streamkeeper.snapshots.anchor import query_id_of

@@ -23,7 +23,6 @@ from streamkeeper.errors import (
     StoreUnavailable,
 )
 from streamkeeper.health.told_errors import fault_of
-from streamkeeper.lifecycle.observation import FAILURES
 from streamkeeper.lifecycle.recovery import diagnose
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.manifests.manifest import Manifest
@@ -32,6 +31,7 @@ from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.protocol.control import DriverStatus
 from streamkeeper.model.protocol.faults import Fault, read_fault
 from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.observed_driver import FAILURES
 from streamkeeper.model.protocol.output_history import OutputHistory, find_output_loss
 from streamkeeper.model.protocol.restarts import Cause as RestartCause
 from streamkeeper.model.records.job_state import JobState
@@ -43,13 +43,12 @@ from streamkeeper.operations.deploys.replanning import look_at_replan
 from streamkeeper.operations.jobs.input_access import unseen_input
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.job_facts import failed_last, release_of
+from streamkeeper.operations.jobs.observation import DriverObservation, read_job
 from streamkeeper.operations.jobs.old_input import told_old_input
 from streamkeeper.operations.jobs.outdated import find_outdated
 from streamkeeper.operations.jobs.outputs import ask
-from streamkeeper.operations.jobs.overview import observe, read_job
 from streamkeeper.operations.jobs.registered import find_version_loss, known_version, stored_manifests
 from streamkeeper.operations.recovery.replaying import Left, choose_replay
-from streamkeeper.registry.control import Control
 from streamkeeper.sinks.contract import OutputAnswer
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
@@ -102,8 +101,9 @@ def _look(
         seen = msgspec.structs.replace(seen, open_operation=opened_at, waits=asked_about(opened) is not None)
     if not instance:
         return seen
-    control = Control(installation.store, state.job, instance)
-    status, exit_, liveness = control.read_status(), control.read_exit(), observe(installation, state, instance)
+    driver = DriverObservation.of(installation, state, instance)
+    # Without its last report, a driver's commits are unknown: that is an error, not a diagnosis.
+    status, exit_, liveness = driver.status, driver.exit, driver.liveness
     error = (exit_.error if exit_ is not None else "") or (status.error if status is not None else "")
     recorded = exit_.fault if exit_ is not None and exit_.error else status.fault if status is not None else ""
     errors = _told(status, error, recorded)
