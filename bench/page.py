@@ -31,15 +31,8 @@ from harness.waiting import wait_for
 from streamkeeper.errors import TemporaryError
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
-from streamkeeper.model.watch.fleet import (
-    FleetIndex,
-    JobFacts,
-    JobMemory,
-    JobRow,
-    OperationFacts,
-    QueryRow,
-    SnapshotFacts,
-)
+from streamkeeper.model.watch.facts import JobFacts, OperationFacts
+from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow, QueryRow, SnapshotFacts
 from streamkeeper.model.watch.health import Severity, Symptom
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.installation import Installation

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from streamkeeper.cli.job_list import HEADERS, show_jobs
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
+from streamkeeper.model.watch.facts import OperationFacts
+from streamkeeper.model.watch.fleet import FleetIndex, JobRow, QueryRow, ToldError
 from streamkeeper.model.watch.fleet_words import tell_lag
 from streamkeeper.model.watch.health import Severity, Symptom
 from streamkeeper.model.watch.job_status import JobStatus

@@ -14,7 +14,7 @@ from streamkeeper.health.rules import find_symptoms
 from streamkeeper.model.protocol.control import DriverState
 from streamkeeper.model.protocol.faults import Fault
 from tests.driver.driver_house import DriverHouse
-from tests.health.looks import dead, well
+from tests.health.looks import changed, dead, well
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -87,7 +87,7 @@ def test_a_jobs_own_errors_are_stored_as_unclassified_and_end_as_a_crash_loop(ho
     for query, wrong in TAKEN_FOR.items():
         told = f"it failed with exit code 5; 5 restarts used up: query {query}: {status.queries[query].error}"
         look = dead(told, cause="failure", status=None)
-        assert look.exit is not None
-        typed = replace(look, exit=replace(look.exit, fault=status.queries[query].fault))
+        assert look.driver.exit is not None
+        typed = changed(look, exit=replace(look.driver.exit, fault=status.queries[query].fault))
         assert [each.rule for each in find_symptoms(typed)] == ["crash-loop"]
         assert {kind for kind, _ in faults(look).values()} == {wrong}

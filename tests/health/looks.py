@@ -8,9 +8,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.signals import HistoryPoint, QuerySignals, SourceSignals
-from streamkeeper.model.watch.health import AskedPerson, BackupLook, CheckpointLook, JobLook, OpenOperation
+from streamkeeper.model.watch.facts import JobFacts, OperationFacts
+from streamkeeper.model.watch.health import AskedPerson, BackupLook, CheckpointLook, JobLook
 
 NOW = 1_700_000_000.0
 GIB = 2**30
@@ -21,17 +23,29 @@ def well(**changes: Any) -> JobLook:
     look = JobLook(
         job="sales",
         now=NOW,
-        desired_release="r0002",
-        serving_release="r0002",
-        instance="op-candidate",
-        life=Life.ALIVE,
-        why="processes 1, 2",
-        status=status(),
+        facts=JobFacts(
+            number=9, wanted=True, stopped="", serving_release="r0002", serving_instance="op-candidate",
+            desired_release="r0002", last_failure="",
+        ),
+        driver=ObservedDriver(liveness=Liveness(life=Life.ALIVE, why="processes 1, 2"), status=status()),
         checkpoints={"totals": CheckpointLook(version="v0001", directory="/cp/sales/totals/v0001")},
         backups={"totals": BackupLook(age_s=600, verified_age_s=3600, lacks_s=60)},
         prune_age_s=3600,
-    )
-    return replace(look, **changes)
+    )  # fmt: skip
+    return changed(look, **changes)
+
+
+def changed(look: JobLook, **changes: Any) -> JobLook:
+    """The look with changes to itself, to the facts from the journal, and to what is seen of the driver."""
+    parts = {
+        part: {name: changes.pop(name) for name in [*changes] if name in kind.__struct_fields__}
+        for part, kind in (("look", JobLook), ("facts", JobFacts), ("driver", ObservedDriver), ("liveness", Liveness))
+    }
+    assert not changes, changes
+    assert look.driver.liveness is not None
+    liveness = replace(look.driver.liveness, **parts["liveness"])
+    driver = replace(look.driver, liveness=liveness, **parts["driver"])
+    return replace(look, facts=replace(look.facts, **parts["facts"]), driver=driver, **parts["look"])
 
 
 def status(error: str = "", query_error: str = "", cause: str = "", waiting: str = "", **signals: Any) -> DriverStatus:
@@ -93,11 +107,10 @@ def history(count: int, over_s: float, **last: Any) -> dict[str, Any]:
     return {"history": {"totals": tuple(points)}}
 
 
-def operation(**changes: Any) -> dict[str, Any]:
+def operation(*, open_s: float = 60.0, owned: bool = True, **changes: Any) -> dict[str, Any]:
     """An operation that is open."""
-    return {
-        "operation": OpenOperation(**{"operation": "op2", "kind": "deploy", "step": "drain", "open_s": 60.0, **changes})
-    }
+    usual = {"operation": "op2", "kind": "deploy", "step": "drain", "began_at": NOW - open_s}
+    return {"operation": OperationFacts(**{**usual, **changes}), "owned": owned}
 
 
 def person(**changes: Any) -> dict[str, Any]:

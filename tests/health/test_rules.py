@@ -21,6 +21,7 @@ from tests.health.looks import (
     GIB,
     NOW,
     backup,
+    changed,
     checkpoint,
     dead,
     history,
@@ -46,7 +47,7 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (well(life=Life.ABSENT), well(wanted=False, life=Life.ABSENT)),
         (dead(), dead(state=DriverState.FINISHED, code=3)),
         (dead(**operation(owned=False)), dead(**operation())),
-        (dead(**operation(replaces=False)), dead(**operation())),
+        (dead(**operation(step="standby")), dead(**operation())),
     ],
     "machine-rebooted": [(dead(rebooted=True), dead())],
     "driver-fenced": [
@@ -80,7 +81,7 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (dead(silent_s=9e4, **operation(open_s=1800.0)), dead(silent_s=9e4, **operation(open_s=1799.0))),
         (
             well(life=Life.UNKNOWN, silent_s=9e4, **operation(open_s=9e4)),
-            well(life=Life.UNKNOWN, silent_s=9e4, **operation(open_s=9e4, replaces=False)),
+            well(life=Life.UNKNOWN, silent_s=9e4, **operation(open_s=9e4, step="standby")),
         ),
         (well(silent_s=9e4, **operation(open_s=9e4)), well(silent_s=9e4, **operation(open_s=9e4, owned=False))),
         (
@@ -121,7 +122,7 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (dead("java.lang.OutOfMemoryError: Java heap space"), dead("boom")),
         (dead("unable to create native thread", cause="no-capacity"), dead("boom", cause="no-capacity")),
         # Its runner has told what the driver could not.
-        (dead(exit=None, ended_by=Fault.OUT_OF_MEMORY), dead(exit=None, ended_by=Fault.EVICTED)),
+        (dead(exit=None, fault=Fault.OUT_OF_MEMORY), dead(exit=None, fault=Fault.EVICTED)),
     ],
     "checkpoint-missing": [
         (well(**checkpoint("/cp is missing")), well(**checkpoint(""))),
@@ -282,12 +283,12 @@ def test_a_rule_fires_at_its_threshold_and_not_below(rule: str, at: JobLook, bel
 def test_a_rule_that_is_switched_off_is_missed(rule: str, at: JobLook, below: JobLook) -> None:
     """The control: without the rule, by the caller or by the job, the very same look does not name that cause."""
     assert rule not in rules_of(at, but=frozenset({rule}))
-    assert rule not in rules_of(replace(at, thresholds={rule: None}))
+    assert rule not in rules_of(changed(at, thresholds={rule: None}))
 
 
 def test_a_stated_termination_is_not_described_as_a_proven_one() -> None:
     """A person's word does not become a claim about processes."""
-    (proven,), (stated,) = (find_symptoms(dead(exit=None, why="no proof", stated=word)) for word in (False, True))
+    (proven,), (stated,) = (find_symptoms(dead(exit=None, why="no proof", ended_stated=word)) for word in (False, True))
     assert proven.cause.startswith("no process of op-candidate is left: ")
     assert stated.cause.startswith("op-candidate counts as terminated: ")
 
@@ -305,8 +306,8 @@ OWN = (
 def test_a_jobs_own_words_decide_nothing(text: str) -> None:
     """With the stored kind each ends as a crash loop; negative control: an older version's record goes by its words."""
     look = dead(f"query totals: ValueError: {text}", cause="failure")
-    assert look.exit is not None
-    stored = replace(look, exit=replace(look.exit, fault="unclassified"))
+    assert look.driver.exit is not None
+    stored = changed(look, exit=replace(look.driver.exit, fault="unclassified"))
     assert rules_of(stored) == ["crash-loop"]
     assert rules_of(look) != ["crash-loop"]
 
@@ -321,15 +322,15 @@ def test_the_file_at_the_end_of_an_error_is_not_cut_off() -> None:
 def test_a_kind_of_fault_that_only_a_newer_version_knows_is_unclassified() -> None:
     """Its text is not parsed either."""
     look = dead(f"ValueError: {OWN[0]}", cause="failure")
-    assert look.exit is not None
-    assert rules_of(replace(look, exit=replace(look.exit, fault="solar-flare"))) == ["crash-loop"]
+    assert look.driver.exit is not None
+    assert rules_of(changed(look, exit=replace(look.driver.exit, fault="solar-flare"))) == ["crash-loop"]
 
 
 def test_a_jobs_own_threshold_counts() -> None:
     """What the job's file says stands in place of the default."""
     look = serving(**source(lag_s=60.0))
     assert rules_of(look) == []
-    assert rules_of(replace(look, thresholds={"lag-seconds": 60.0})) == ["lag-seconds"]
+    assert rules_of(changed(look, thresholds={"lag-seconds": 60.0})) == ["lag-seconds"]
 
 
 @pytest.mark.parametrize(
@@ -361,7 +362,7 @@ def test_only_the_cause_is_told(look: JobLook, causes: list[str]) -> None:
 def test_a_question_to_a_person_hides_no_page() -> None:
     """A job that is down while a fix waits for approval shows the page first. Negative control: once the operation
     replaces the driver, nobody is paged for what it is doing."""
-    waits = operation(step="approve", waits_for_person=True, open_s=600.0, replaces=False)
+    waits = operation(step="approve", waits_for_person=True, open_s=600.0)
     down = dead(USED_UP, cause="failure", **waits)
     found = find_symptoms(down)
     assert [(each.rule, each.severity) for each in found] == [
@@ -375,7 +376,7 @@ def test_a_question_to_a_person_hides_no_page() -> None:
 def test_an_error_of_one_query_does_not_hide_another_querys_trouble() -> None:
     """A cause explains what happens to its own query and to the whole job, nothing of a sibling."""
     told = status(query_error=AHEAD)
-    late = replace(told.queries["totals"], query="other", error="", signals=serving(**source(lag_s=900.0)).status.queries["totals"].signals)  # type: ignore[union-attr]  # fmt: skip # noqa: E501
+    late = replace(told.queries["totals"], query="other", error="", signals=serving(**source(lag_s=900.0)).driver.status.queries["totals"].signals)  # type: ignore[union-attr]  # fmt: skip # noqa: E501
     look = well(status=replace(told, queries={**told.queries, "other": late}))
     assert [(each.rule, each.query) for each in find_symptoms(look)] == [
         ("sink-ahead", "totals"),
@@ -490,10 +491,10 @@ def starts(look: JobLook) -> bool:
         (dead(exit=None, status=status("boom", cause="permanent")), False),
         (dead(exit=None, last_failure=SHORT), False),
         (dead(exit=None, last_failure="refused: somebody declined"), True),
-        (dead(exit=None, ended_by=Fault.OUT_OF_MEMORY), False),
-        (dead("terminated by signal 15", ended_by=Fault.OUT_OF_MEMORY), False),
-        (dead(exit=None, ended_by=Fault.DISK_FULL), False),
-        (dead(exit=None, ended_by=Fault.EVICTED), True),
+        (dead(exit=None, fault=Fault.OUT_OF_MEMORY), False),
+        (dead("terminated by signal 15", fault=Fault.OUT_OF_MEMORY), False),
+        (dead(exit=None, fault=Fault.DISK_FULL), False),
+        (dead(exit=None, fault=Fault.EVICTED), True),
     ],
 )
 def test_the_watch_starts_only_what_a_start_can_mend(look: JobLook, started: bool) -> None:
@@ -503,6 +504,6 @@ def test_the_watch_starts_only_what_a_start_can_mend(look: JobLook, started: boo
 
 def test_a_driver_that_has_just_begun_again_is_told_by_the_batches_before() -> None:
     """It has none of its own yet: the figures are those of the last batch that was slow, not zeros."""
-    look = replace(written(*[(4.0, 2.0)] * 4), status=status(batch=-1, batch_s=0.0, usual_batch_s=0.0))
+    look = changed(written(*[(4.0, 2.0)] * 4), status=status(batch=-1, batch_s=0.0, usual_batch_s=0.0))
     (slow,) = [each for each in find_symptoms(look) if each.rule == "checkpoint-write-slow"]
     assert "2.0 s of a batch's 4.0 s (50%)" in slow.cause

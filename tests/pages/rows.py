@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.watch.fleet import JobFacts, JobMemory, JobRow, OperationFacts, QueryRow
+from streamkeeper.model.watch.facts import JobFacts, OperationFacts
+from streamkeeper.model.watch.fleet import JobMemory, JobRow, QueryRow
 from streamkeeper.model.watch.health import Severity, Symptom
 from streamkeeper.model.watch.job_status import JobStatus
 

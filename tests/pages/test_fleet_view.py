@@ -7,7 +7,8 @@ from urllib.parse import parse_qs
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
+from streamkeeper.model.watch.facts import OperationFacts
+from streamkeeper.model.watch.fleet import FleetIndex, JobRow, QueryRow, ToldError
 from streamkeeper.model.watch.health import Severity
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.pages.fleet_view import COLUMNS, ROWS, TONES, FleetFilter, FleetView, ShownJob, view_fleet

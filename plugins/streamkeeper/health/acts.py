@@ -60,12 +60,12 @@ def decide_acts(
     if look.outdated or look.unreadable or "job" in look.unlooked:
         # A newer driver or a newer operation may exist than the known ones.
         return
-    if look.operation is not None:
-        if not look.operation.owned:
+    if look.facts.operation is not None:
+        if not look.owned:
             yield PlannedAct(
                 act=Act.CARRY_ON,
                 key="operation-open/-",
-                reason=f"the process or DAG run of {look.operation.operation} has ended",
+                reason=f"the process or DAG run of {look.facts.operation.operation} has ended",
             )
         return
     start = _start(look, found, done.get(Act.START.value, ()))
@@ -85,9 +85,9 @@ def _start(look: JobLook, found: list[Symptom], started: tuple[float, ...]) -> P
     if not is_gone(look) or len(started) >= STARTS_IN_AN_HOUR or "store" in look.unlooked:
         return None
     # Every finding counts here, including effects of another cause and findings of rules that the job has switched off.
-    every = msgspec.structs.replace(look, thresholds={})
+    every = msgspec.structs.replace(look, facts=msgspec.structs.replace(look.facts, thresholds={}))
     if any(symptom.rule in _NO_START for rule in RULES for symptom in rule.symptoms(every)):
         return None
     about = next((symptom for rule in _ENDS for symptom in found if symptom.rule == rule), None)
     key = about.key if about is not None else "driver-dead/-"
-    return PlannedAct(act=Act.START, key=key, reason=f"{look.instance} has terminated: {look.why}")
+    return PlannedAct(act=Act.START, key=key, reason=f"{look.instance} has terminated: {look.driver.why}")

@@ -37,28 +37,28 @@ def _unpruned(look: JobLook, longest_s: float) -> Found:
 
 
 def _open(look: JobLook, longest_s: float) -> Found:
-    operation = look.operation
+    operation = look.facts.operation
     if operation is None or operation.waits_for_person:
         return
-    if not operation.owned:
+    if not look.owned:
         yield (
             "",
             f"{operation.kind} {operation.operation} is at step {label_of(operation.step)},"
             " and its process or DAG run has ended",
         )
-    elif operation.open_s >= longest_s:
+    elif look.open_s >= longest_s:
         yield (
             "",
-            f"{operation.kind} {operation.operation} has been open for {tell_span(operation.open_s)},"
+            f"{operation.kind} {operation.operation} has been open for {tell_span(look.open_s)},"
             f" at step {label_of(operation.step)}",
         )
 
 
 def _approval(look: JobLook, longest_s: float) -> Found:
-    operation = look.operation
-    if operation is not None and operation.waits_for_person and operation.open_s >= longest_s:
+    operation = look.facts.operation
+    if operation is not None and operation.waits_for_person and look.open_s >= longest_s:
         waits = f"waits at step {label_of(operation.step)} for a person's answer"
-        yield "", f"{operation.kind} {operation.operation} {waits}; it has been open for {tell_span(operation.open_s)}"
+        yield "", f"{operation.kind} {operation.operation} {waits}; it has been open for {tell_span(look.open_s)}"
 
 
 def _recovery_waits(look: JobLook, longest_s: float) -> Found:
@@ -70,14 +70,15 @@ def _recovery_waits(look: JobLook, longest_s: float) -> Found:
 
 
 def _differs(look: JobLook, _: float) -> Found:
-    if look.operation is not None or not look.serving_release:
+    facts = look.facts
+    if facts.operation is not None or not facts.serving_release:
         return
-    running = look.status.release if look.status is not None else ""
-    if look.desired_release and look.desired_release != look.serving_release:
-        why = f": {look.last_failure}" if look.last_failure else ""
-        yield "", f"{look.desired_release} was requested, but {look.serving_release} is the current release{why}"
-    elif look.wanted and running and running != look.serving_release:
-        yield "", f"{look.serving_release} is recorded as the current release, but {running} is running"
+    running = look.driver.status.release if look.driver.status is not None else ""
+    if facts.desired_release and facts.desired_release != facts.serving_release:
+        why = f": {facts.last_failure}" if facts.last_failure else ""
+        yield "", f"{facts.desired_release} was requested, but {facts.serving_release} is the current release{why}"
+    elif facts.wanted and running and running != facts.serving_release:
+        yield "", f"{facts.serving_release} is recorded as the current release, but {running} is running"
 
 
 RULES: tuple[Rule, ...] = (

@@ -29,28 +29,14 @@ _KINDS = {
 """Restart cause -> the faults that it can mean. The first one applies if the error text fits none of them."""
 
 
-def told_error(look: JobLook) -> str:
-    """Return the last error of the whole job, or the reason why the job's driver waits; empty if there is neither."""
-    error = look.exit.error if look.exit is not None else ""
-    return error or ((look.status.error or look.status.waiting) if look.status is not None else "")
-
-
-def told_fault(look: JobLook) -> str:
-    """Return the stored kind of the error that ``told_error`` returns; empty if an older version stored no kind."""
-    if look.exit is not None and look.exit.error:
-        return look.exit.fault
-    return look.status.fault if look.status is not None else ""
-
-
 def told_cause(look: JobLook) -> Cause | None:
     """Return the recorded cause why the driver ended or waits. If none is recorded, for instance because an older
     version of Streamkeeper recorded none, return the cause that the driver's exit code indicates.
 
     Return None if no exit code is recorded either, or if the code indicates an intended end or an unspecific failure.
     """
-    end, status = look.exit, look.status
-    text = end.cause if end is not None else status.cause if status is not None else ""
-    recorded = next((cause for cause in Cause if cause.value == text), None)
+    end = look.driver.exit
+    recorded = next((cause for cause in Cause if cause.value == look.driver.cause), None)
     by_code = cause_of_code(end.code) if end is not None and recorded is None else None
     return recorded or (by_code if by_code is not Cause.FAILURE else None)
 
@@ -59,22 +45,23 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     """Return the kind of fault and the error text of each query that has a known kind of fault, by query name. The
     entry for the whole job has an empty name.
     """
-    queries = look.status.queries.items() if look.status is not None else ()
-    reported = {"": (told_fault(look), told_error(look))}
+    driver, facts = look.driver, look.facts
+    queries = driver.status.queries.items() if driver.status is not None else ()
+    reported = {"": (driver.fault, driver.reported)}
     reported |= {query: (status.fault, status.error) for query, status in queries if status.error}
     # Kinds that fit the recorded cause take precedence over other kinds that the text matches.
     likely = _KINDS.get(told_cause(look) or Cause.FAILURE, ())
     kinds = {query: (fault_of(recorded, text, likely), text) for query, (recorded, text) in reported.items()}
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
     if likely and not any(fault in likely for fault, _ in found.values()):
-        found[""] = (likely[0], told_error(look) or "it reported no error")
-    if look.ended_by is not None and is_gone(look) and "" not in found:
-        found[""] = (look.ended_by, look.why)
-    same = look.desired_release == look.serving_release
-    refused = fault_of(look.last_fault, look.last_failure) if is_gone(look) and same else None
+        found[""] = (likely[0], driver.reported or "it reported no error")
+    if driver.ended_by is not None and is_gone(look) and "" not in found:
+        found[""] = (driver.ended_by, driver.why)
+    same = facts.desired_release == facts.serving_release
+    refused = fault_of(facts.last_fault, facts.last_failure) if is_gone(look) and same else None
     if refused in (Fault.SOURCE_LOST, Fault.OUTPUT_LOST):
         # Not the terminated driver detected this fault, but the operation that tried to restart the job.
-        found[""] = (refused, look.last_failure)
+        found[""] = (refused, facts.last_failure)
     # The error of a query is also an error of its driver. It is reported once, for the query.
     own = {fault for query, (fault, _) in found.items() if query}
     return {query: pair for query, pair in found.items() if query or pair[0] not in own}
@@ -87,7 +74,7 @@ def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
     """
 
     def find(look: JobLook, _: float) -> Found:
-        if not look.wanted:
+        if not look.facts.wanted:
             return
         for query, (kind, text) in faults(look).items():
             if kind is fault:
@@ -99,21 +86,24 @@ def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
 def _dead(look: JobLook, _: float) -> Found:
     if is_gone(look):
         who = look.instance or "its driver"
-        evidence = f"{who} counts as terminated" if look.stated else f"no process of {who} is left"
-        yield "", f"{evidence}: {_last_word(look)}{look.why or 'not seen'}"
+        evidence = f"{who} counts as terminated" if look.facts.ended_stated else f"no process of {who} is left"
+        yield "", f"{evidence}: {_last_word(look)}{look.driver.why or 'not seen'}"
 
 
 def _last_word(look: JobLook) -> str:
-    if look.exit is not None:
-        return f"it ended as {look.exit.state.value}" + (
-            f" ({told_error(look)[:LONGEST_ERROR]}); " if told_error(look) else "; "
+    if look.driver.exit is not None:
+        return f"it ended as {look.driver.exit.state.value}" + (
+            f" ({look.driver.reported[:LONGEST_ERROR]}); " if look.driver.reported else "; "
         )
     return "it left no exit record; "
 
 
 def _rebooted(look: JobLook, _: float) -> Found:
-    if is_gone(look) and look.rebooted:
-        yield "", f"the machine has rebooted since {look.instance} was started, and the job has not been restarted"
+    if is_gone(look) and look.driver.rebooted:
+        yield (
+            "",
+            f"the machine has rebooted since {look.instance} was started, and the job has not been restarted",
+        )
 
 
 def _looping(look: JobLook, most: float) -> Found:
@@ -121,64 +111,60 @@ def _looping(look: JobLook, most: float) -> Found:
         return
     recent = [ago_s for ago_s in look.restarts_s if ago_s <= LOOP_S]
     if len(recent) >= most:
-        error = told_error(look) or "it reported no error"
+        error = look.driver.reported or "it reported no error"
         yield "", f"its driver restarted {len(recent)} times in {tell_span(LOOP_S)}: {error[:LONGEST_ERROR]}"
-    elif look.exit is not None and look.exit.state is DriverState.FAILED and _used_up(look):
-        yield "", f"its driver failed and has used all its restarts: {told_error(look)[:LONGEST_ERROR]}"
+    elif look.driver.exit is not None and look.driver.exit.state is DriverState.FAILED and _used_up(look):
+        yield "", f"its driver failed and has used all its restarts: {look.driver.reported[:LONGEST_ERROR]}"
 
 
 def _used_up(look: JobLook) -> bool:
     """Whether the supervisor gave up: it was not killed, and no permanent cause forbade a restart."""
-    assert look.exit is not None
+    assert look.driver.exit is not None
     # An end by a signal has no cause. Records of the first versions have no causes at all, only this sentence.
-    matches = all(word in look.exit.error for word in _USED_UP)
-    return told_cause(look) is Cause.FAILURE or (not look.exit.cause and matches)
+    matches = all(word in look.driver.exit.error for word in _USED_UP)
+    return told_cause(look) is Cause.FAILURE or (not look.driver.exit.cause and matches)
 
 
 def _restarted(look: JobLook, most: float) -> Found:
     recent = [ago_s for ago_s in look.restarts_s if ago_s <= RESTARTS_S]
     if should_run(look) and len(recent) >= most:
-        error = told_error(look)
+        error = look.driver.reported
         error_text = f": {error[:LONGEST_ERROR]}" if error else ""
         yield "", f"its driver restarted {len(recent)} times in {tell_span(RESTARTS_S)}{error_text}"
 
 
 def _silent(look: JobLook, longest_s: float) -> Found:
-    if should_run(look) and look.life is Life.ALIVE and look.silent_s >= longest_s:
-        yield "", f"its driver is running ({look.why}) but has not reported for {tell_span(look.silent_s)}"
+    if should_run(look) and look.driver.life is Life.ALIVE and look.silent_s >= longest_s:
+        yield "", f"its driver is running ({look.driver.why}) but has not reported for {tell_span(look.silent_s)}"
 
 
 def _frozen(look: JobLook, longest_s: float) -> Found:
-    if should_run(look) and look.life is Life.ALIVE and look.frozen and look.silent_s >= longest_s:
-        yield "", f"processes of its driver are stopped ({look.why}); no report for {tell_span(look.silent_s)}"
+    if should_run(look) and look.driver.life is Life.ALIVE and look.driver.frozen and look.silent_s >= longest_s:
+        yield "", f"processes of its driver are stopped ({look.driver.why}); no report for {tell_span(look.silent_s)}"
 
 
 def _frozen_in_part(look: JobLook, longest_s: float) -> Found:
     """Find stopped processes of a driver that still reports: usually the supervisor, which then could not restart
     it."""
-    if should_run(look) and look.life is Life.ALIVE and look.frozen and look.frozen_s >= longest_s:
-        stopped = f"processes of its driver have been stopped for {tell_span(look.frozen_s)} ({look.why})"
+    if should_run(look) and look.driver.life is Life.ALIVE and look.driver.frozen and look.frozen_s >= longest_s:
+        stopped = f"processes of its driver have been stopped for {tell_span(look.frozen_s)} ({look.driver.why})"
         yield "", f"{stopped}, but it still reports"
 
 
 def _fenced(look: JobLook, _: float) -> Found:
-    if is_gone(look) and _last_state(look) is DriverState.FENCED:
-        yield "", f"{look.instance} was superseded, and no other driver is running: {told_error(look) or look.why}"
+    if is_gone(look) and look.driver.state is DriverState.FENCED:
+        why = look.driver.reported or look.driver.why
+        yield "", f"{look.instance} was superseded, and no other driver is running: {why}"
 
 
 def _refused(look: JobLook, _: float) -> Found:
-    if is_gone(look) and told_cause(look) is Cause.PERMANENT and _last_state(look) is not DriverState.FENCED:
-        yield "", f"its driver ended with an error that a restart cannot fix: {told_error(look)[:LONGEST_ERROR]}"
-
-
-def _last_state(look: JobLook) -> DriverState | None:
-    report = look.exit or look.status
-    return report.state if report is not None else None
+    if is_gone(look) and told_cause(look) is Cause.PERMANENT and look.driver.state is not DriverState.FENCED:
+        yield "", f"its driver ended with an error that a restart cannot fix: {look.driver.reported[:LONGEST_ERROR]}"
 
 
 def _unknown(look: JobLook, _: float) -> Found:
-    if should_run(look) and look.life is Life.UNKNOWN:
-        yield "", f"whether {look.instance} is running cannot be determined here: {look.why}"
+    if should_run(look) and look.driver.life is Life.UNKNOWN:
+        yield "", f"whether {look.instance} is running cannot be determined here: {look.driver.why}"
 
 
 def _lost(look: JobLook, longest_s: float) -> Found:
@@ -187,21 +173,24 @@ def _lost(look: JobLook, longest_s: float) -> Found:
     The limit is the job's threshold of this rule, or else the delay that its ``lag-seconds`` allows.
     """
     allowed = longest_s
-    if "driver-lost" not in look.thresholds:
-        allowed = look.thresholds.get(DELAY_RULE) or longest_s
-    if should_run(look) and look.life is Life.UNKNOWN and look.silent_s >= allowed:
+    if "driver-lost" not in look.facts.thresholds:
+        allowed = look.facts.thresholds.get(DELAY_RULE) or longest_s
+    if should_run(look) and look.driver.life is Life.UNKNOWN and look.silent_s >= allowed:
         silent = f"has reported nothing for {tell_span(look.silent_s)} (limit: {tell_span(allowed)})"
-        yield "", f"{look.instance} {silent}; whether it is running cannot be determined: {look.why}"
+        yield (
+            "",
+            f"{look.instance} {silent}; whether it is running cannot be determined: {look.driver.why}",
+        )
 
 
 def _stuck(look: JobLook, longest_s: float) -> Found:
     """Find an operation whose carrier is alive and that has replaced the driver, while no driver has reported since."""
-    operation = look.operation
-    finished = look.exit is not None and look.exit.state is DriverState.FINISHED
-    if operation is None or not look.wanted or finished or not is_handed_over(look):
+    operation = look.facts.operation
+    finished = look.driver.exit is not None and look.driver.exit.state is DriverState.FINISHED
+    if operation is None or not look.facts.wanted or finished or not is_handed_over(look):
         return
     # A job that was down before the operation started has been down for longer than the operation took.
-    down_s = min(look.silent_s, operation.open_s)
+    down_s = min(look.silent_s, look.open_s)
     if down_s >= longest_s:
         step = label_of(operation.step)
         yield (

@@ -6,15 +6,14 @@ from streamkeeper.health.driver_rules import faults, find_told
 from streamkeeper.health.rule import Found, Rule, should_run
 from streamkeeper.model.protocol.control import ExitCode
 from streamkeeper.model.protocol.faults import Fault
-from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.watch.health import JobLook, Severity
 
 
 def _store(look: JobLook, _: float) -> Found:
     if "store" in look.unlooked:
         yield "", f"the store cannot be read: {look.unlooked['store']}"
-    elif look.wanted and look.exit is not None and look.exit.code == ExitCode.STORE_LOST:
-        yield "", f"its driver ended because the store did not answer: {look.exit.error}"
+    elif look.facts.wanted and look.driver.exit is not None and look.driver.exit.code == ExitCode.STORE_LOST:
+        yield "", f"its driver ended because the store did not answer: {look.driver.exit.error}"
     else:
         yield from find_told(Fault.STORE_LOST, "the store does not answer its driver")(look, 0)
 
@@ -26,8 +25,8 @@ def _journal_lost(look: JobLook, _: float) -> Found:
 
 def _journal_unreadable(look: JobLook, _: float) -> Found:
     if look.unreadable:
-        ended = look.life in (Life.DEAD, Life.ABSENT)
-        driver = f"; its driver {look.instance} has ended: {look.why}" if look.instance and ended else ""
+        ended = look.driver.terminated
+        driver = f"; its driver {look.instance} has ended: {look.driver.why}" if look.instance and ended else ""
         yield "", f"its journal cannot be read: {look.unreadable}{driver}"
 
 
@@ -42,7 +41,7 @@ def _missing(look: JobLook, _: float) -> Found:
             yield query, f"checkpoint {checkpoint.version} is not what was recorded: {checkpoint.lost}"
     seen = {query for query, checkpoint in look.checkpoints.items() if checkpoint.lost}
     lost = [(query, text) for query, (fault, text) in faults(look).items() if fault is Fault.CHECKPOINT_LOST]
-    if look.wanted and not seen:
+    if look.facts.wanted and not seen:
         yield from lost
 
 

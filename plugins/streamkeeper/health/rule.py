@@ -36,7 +36,7 @@ class Rule:
         """Yield the symptoms that the rule finds in the facts collected about a job; none if the job has switched the
         rule off.
         """
-        threshold = look.thresholds.get(self.id, self.default if self.default is not None else 0.0)
+        threshold = look.facts.thresholds.get(self.id, self.default if self.default is not None else 0.0)
         if threshold is None:
             return
         for query, cause in self.find(look, threshold):
@@ -67,24 +67,24 @@ def is_handed_over(look: JobLook) -> bool:
     The carrier is the process or DAG run that executes the operation. The result is False while a question to a person
     is open, and until a deploy drains the current driver, because the current driver has to run during that time.
     """
-    return look.operation is not None and look.operation.owned and look.operation.replaces
+    return look.facts.operation is not None and look.owned and look.facts.operation.replaces
 
 
 def should_run(look: JobLook) -> bool:
     """Whether a driver must be running now: the job is not stopped, not FINISHED, and not being handed over."""
-    finished = look.exit is not None and look.exit.state is DriverState.FINISHED
-    return look.wanted and not finished and not is_handed_over(look)
+    finished = look.driver.exit is not None and look.driver.exit.state is DriverState.FINISHED
+    return look.facts.wanted and not finished and not is_handed_over(look)
 
 
 def is_gone(look: JobLook) -> bool:
     """Whether a driver that must be running has provably terminated."""
-    return should_run(look) and look.life in (Life.DEAD, Life.ABSENT)
+    return should_run(look) and look.driver.terminated
 
 
 def serving(look: JobLook) -> DriverStatus | None:
     """Return the last status of the driver; None unless the driver is alive and not in a terminal state."""
-    status = look.status
-    return status if status is not None and look.life is Life.ALIVE and not status.state.terminal else None
+    status = look.driver.status
+    return status if status is not None and look.driver.life is Life.ALIVE and not status.state.terminal else None
 
 
 def serving_queries(look: JobLook) -> Iterator[tuple[str, QueryStatus]]:

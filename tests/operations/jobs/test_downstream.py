@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.model.manifests.manifest import SinkDescription
-from streamkeeper.model.watch.fleet import FleetIndex, JobFacts, JobMemory, JobRow
+from streamkeeper.model.watch.facts import JobFacts
+from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs import downstream
 from streamkeeper.operations.jobs.downstream import Readers, find_readers

@@ -94,6 +94,11 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
         return self.status.waiting if self.status is not None else ""
 
     @property
+    def reported(self) -> str:
+        """The last error that the driver reported, else what it waits for; empty if the driver reported neither."""
+        return self.error or self.waiting
+
+    @property
     def held_up_by(self) -> str:
         """What the driver waits for, else the last error that it reported; empty if the driver reported neither."""
         return self.waiting or self.error

@@ -7,10 +7,9 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.model.protocol.control import DriverExit, DriverStatus
-from streamkeeper.model.protocol.faults import Fault
-from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.signals import HistoryPoint
+from streamkeeper.model.watch.facts import NO_FACTS, JobFacts
 
 
 class Severity(Enum):
@@ -62,25 +61,6 @@ class BackupLook(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the first snapshot, reported if no snapshot was ever verified."""
 
 
-class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation without an outcome."""
-
-    operation: str
-    """The operation's id."""
-    kind: str
-    """Its kind."""
-    step: str
-    """Tag of its current step."""
-    open_s: float
-    """Seconds since the operation was first observed."""
-    waits_for_person: bool = False
-    """Whether the operation waits for a person."""
-    owned: bool = True
-    """Whether a known task or process carries out the operation."""
-    replaces: bool = True
-    """Whether the operation has come so far that it may be replacing the driver."""
-
-
 class AskedPerson(msgspec.Struct, frozen=True, kw_only=True):
     """An open question to a person about a future operation, which the journal records only after the answer."""
 
@@ -105,46 +85,20 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     """The job's name."""
     now: float
     """Seconds since 1970 by the watch's clock."""
-    wanted: bool = True
-    """Whether the job should run."""
-    stopped: str = ""
-    """Why the job should not run; empty otherwise."""
-    desired_release: str = ""
-    """The release that should be current."""
-    serving_release: str = ""
-    """The current release."""
-    instance: str = ""
-    """The current instance."""
-    life: Life | None = None
-    """The runner's observation; None if it was not observed."""
-    why: str = ""
-    """The evidence for ``life``."""
-    stated: bool = False
-    """Whether a person stated the driver's end without proof."""
-    ended_by: Fault | None = None
-    """The fault that ended the driver, if the runner knows it; None otherwise."""
-    frozen: bool = False
-    """Whether a process of the driver is stopped."""
+    facts: JobFacts = NO_FACTS
+    """The facts from its journal; NO_FACTS if no rule may use them."""
+    driver: ObservedDriver = ObservedDriver()
+    """Its current driver, without an exit record while it is alive."""
     frozen_s: float = 0.0
     """Seconds for which a process of the driver's tree has been stopped."""
-    rebooted: bool = False
-    """Whether the driver's machine was booted after the driver's start."""
-    status: DriverStatus | None = None
-    """The driver's status; None without one."""
-    exit: DriverExit | None = None
-    """The driver's exit; None without one."""
     silent_s: float = 0.0
     """Seconds for which the driver's beat has not grown, by the watch's observations."""
     restarts_s: tuple[float, ...] = ()
     """Seconds since each observed restart of the driver."""
-    operation: OpenOperation | None = None
-    """The open operation; None without one."""
+    owned: bool = True
+    """Whether a known task or process carries out the open operation."""
     asked: AskedPerson | None = None
     """The open question; None without one."""
-    last_failure: str = ""
-    """The result of the last operation, in one sentence, if it failed and none has succeeded since; else empty."""
-    last_fault: str = ""
-    """The stored kind of fault of that failure; empty from older versions."""
     checkpoints: dict[str, CheckpointLook] = {}
     """Query -> its current checkpoint version."""
     backups: dict[str, BackupLook] = {}
@@ -163,10 +117,18 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     """How the job's journal is older than the data, or older than an earlier pass has read it; empty if it is not."""
     unreadable: str = ""
     """Why the job's journal cannot be read. All other facts are then from the last pass that could read the journal."""
-    thresholds: dict[str, float | None] = {}
-    """Rule -> the threshold in the job's file; None if the job has switched the rule off."""
     unlooked: dict[str, str] = {}
     """Part of the job -> why it could not be observed; the part ``store`` means the job's records."""
+
+    @property
+    def instance(self) -> str:
+        """The current instance; empty without one."""
+        return self.facts.serving_instance
+
+    @property
+    def open_s(self) -> float:
+        """Seconds since the open operation began; 0 without one."""
+        return max(0.0, self.now - self.facts.operation.began_at) if self.facts.operation is not None else 0.0
 
 
 class Symptom(msgspec.Struct, frozen=True, kw_only=True):

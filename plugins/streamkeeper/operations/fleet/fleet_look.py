@@ -26,7 +26,8 @@ from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.signals import HistoryPoint
 from streamkeeper.model.records.checkpoint_version import checkpoint_location
 from streamkeeper.model.records.known_checkpoint import commits_of, known_checkpoint
-from streamkeeper.model.watch.fleet import FleetIndex, JobFacts, JobMemory
+from streamkeeper.model.watch.facts import JobFacts
+from streamkeeper.model.watch.fleet import FleetIndex, JobMemory
 from streamkeeper.model.watch.health import AskedPerson, CheckpointLook
 from streamkeeper.model.watch.job_status import JobStatus, find_standing
 from streamkeeper.operations.backups.snapshot_ages import look_at_snapshots, newest_snapshots

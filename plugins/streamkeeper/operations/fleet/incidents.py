@@ -85,7 +85,7 @@ def _is_over(look: JobLook, key: str) -> bool:
     rule = key.partition("/")[0]
     if any(_hides(part, rule) for part in look.unlooked):
         return False
-    return look.operation is None or rule not in _ENDS_WITH_OPERATIONS
+    return look.facts.operation is None or rule not in _ENDS_WITH_OPERATIONS
 
 
 def _hides(part: str, rule: str) -> bool:

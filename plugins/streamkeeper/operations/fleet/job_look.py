@@ -5,9 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.records.step import BEFORE_DRAIN
 from streamkeeper.model.watch.fleet import JobMemory, PruneRecord
-from streamkeeper.model.watch.health import BackupLook, JobLook, OpenOperation
+from streamkeeper.model.watch.health import BackupLook, JobLook
 from streamkeeper.operations.backups.snapshot_ages import backup_look
 from streamkeeper.operations.fleet.fleet_look import Seen
 from streamkeeper.operations.jobs.installation import Installation
@@ -22,36 +21,22 @@ def compose_look(
 ) -> tuple[JobLook, JobMemory]:
     """Return the health rules' input for one job, and the memory for the next pass. ``now``: seconds since 1970."""
     memory = _remember(seen, now)
-    facts, driver = seen.facts, seen.driver
+    facts = seen.facts
     if seen.lost:
-        unread = {"journal": seen.lost}
-        return JobLook(job=seen.job, now=now, wanted=False, lost=seen.lost, unlooked=unread), memory
+        return JobLook(job=seen.job, now=now, lost=seen.lost, unlooked={"journal": seen.lost}), memory
     if facts is None or facts.forgotten:
         unlooked = dict(seen.unlooked) if facts is None or seen.unreadable else {}
-        return JobLook(job=seen.job, now=now, wanted=False, unreadable=seen.unreadable, unlooked=unlooked), memory
+        return JobLook(job=seen.job, now=now, unreadable=seen.unreadable, unlooked=unlooked), memory
     look = JobLook(
         job=seen.job,
         now=now,
-        wanted=facts.wanted,
-        stopped=facts.stopped,
-        desired_release=facts.desired_release,
-        serving_release=facts.serving_release,
-        instance=facts.serving_instance,
-        life=driver.life,
-        why=driver.why,
-        stated=bool(facts.ended) and facts.ended_stated,
-        ended_by=driver.ended_by,
-        frozen=driver.frozen,
+        facts=facts,
+        driver=seen.driver,
         frozen_s=now - memory.frozen_at if memory.frozen_at else 0.0,
-        rebooted=driver.rebooted,
-        status=seen.driver.status,
-        exit=seen.driver.exit,
         silent_s=max(0.0, now - memory.beat_at),
         restarts_s=tuple(now - moment for moment in memory.restarts),
-        operation=_operation(seen, now),
+        owned=not seen.abandoned,
         asked=seen.asked,
-        last_failure=facts.last_failure,
-        last_fault=facts.last_fault,
         checkpoints=seen.checkpoints,
         backups=_backups(seen, now),
         objective_s=installation.settings.objective_s,
@@ -60,7 +45,6 @@ def compose_look(
         history=seen.history,
         outdated=seen.outdated,
         unreadable=seen.unreadable,
-        thresholds=facts.thresholds,
         unlooked=dict(seen.unlooked),
     )
     return look, memory
@@ -104,21 +88,6 @@ def _remember(seen: Seen, now: float) -> JobMemory:
         elsewhere_at=elsewhere_at,
         restarts=restarts,
         acts=acts,
-    )
-
-
-def _operation(seen: Seen, now: float) -> OpenOperation | None:
-    operation = seen.facts.operation if seen.facts is not None else None
-    if operation is None:
-        return None
-    return OpenOperation(
-        operation=operation.operation,
-        kind=operation.kind,
-        step=operation.step,
-        open_s=max(0.0, now - operation.began_at),
-        waits_for_person=operation.waits_for_person,
-        owned=not seen.abandoned,
-        replaces=not operation.waits_for_person and (operation.mends or operation.step not in BEFORE_DRAIN),
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from streamkeeper.model.protocol.control import QueryStatus
-from streamkeeper.model.watch.fleet import JobFacts, JobMemory, JobRow, QueryRow, SnapshotFacts, ToldError
+from streamkeeper.model.watch.facts import JobFacts
+from streamkeeper.model.watch.fleet import JobMemory, JobRow, QueryRow, SnapshotFacts, ToldError
 from streamkeeper.model.watch.health import JobLook, Symptom, worst
 from streamkeeper.model.watch.quantities import total
 from streamkeeper.operations.fleet.fleet_look import Seen
@@ -25,11 +26,11 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
         standing=seen.standing,
         release=facts.serving_release if facts is not None else "",
         instance=seen.instance,
-        life=look.life,
-        why=look.why,
-        wanted=look.wanted,
-        stopped=look.stopped,
-        operation=look.operation.operation if look.operation is not None else "",
+        life=look.driver.life,
+        why=look.driver.why,
+        wanted=look.facts.wanted,
+        stopped=look.facts.stopped,
+        operation=look.facts.operation.operation if look.facts.operation is not None else "",
         versions={query: version.version for query, version in facts.versions.items()} if facts is not None else {},
         committed={query: status.committed for query, status in queries.items() if status.committed is not None},
         silent_s=round(look.silent_s, 1),

@@ -204,7 +204,7 @@ def _judge(
         why = f"{type(error).__name__}: {error}"
         failed.append(f"{seen.job}: its health cannot be evaluated: {why}")
         seen.unlooked[JOB] = why
-        look = JobLook(job=seen.job, now=now, wanted=False, unlooked=dict(seen.unlooked))
+        look = JobLook(job=seen.job, now=now, unlooked=dict(seen.unlooked))
         return look, seen.memory, find_symptoms(look, but=watch.but)
 
 
@@ -296,7 +296,7 @@ def _own(job: _Job) -> list[Carried]:
 
 
 def _operation_of(job: _Job) -> str:
-    return job.look.operation.operation if job.look.operation is not None else ""
+    return job.look.facts.operation.operation if job.look.facts.operation is not None else ""
 
 
 def _wait_of(job: _Job, operation: str) -> Carried:

@@ -20,7 +20,7 @@ from streamkeeper.model.records.step import Step
 from streamkeeper.model.redaction import redact
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.secret_references import find_references, split_reference
-from streamkeeper.model.watch.fleet import JobFacts, OperationFacts
+from streamkeeper.model.watch.facts import JobFacts, OperationFacts
 from streamkeeper.operations.jobs.forgetting import is_forgotten
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.outdated import known_epochs
