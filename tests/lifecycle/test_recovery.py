@@ -12,8 +12,10 @@ from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.lifecycle import recovery
 from streamkeeper.lifecycle.headings import HEADINGS
 from streamkeeper.lifecycle.recovery import diagnose
-from streamkeeper.model.protocol.control import DriverState
-from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus
+from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
+from streamkeeper.model.protocol.restarts import Cause as Restart
 from streamkeeper.model.requests.recovery import Cause, QueryLook, RecoveryAction, RecoveryLook, Replan, Replay
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
@@ -33,13 +35,28 @@ def query(**more: Any) -> QueryLook:
     return QueryLook(**{**usual, **more})
 
 
-def look(*queries: QueryLook, **more: Any) -> RecoveryLook:
+def look(*queries: QueryLook, life: Life = Life.DEAD, why: str = "supervisor is gone", **more: Any) -> RecoveryLook:
     """A job whose driver was killed."""
     usual: dict[str, Any] = {
-        "job": "sales", "release": "r0001", "instance": "op-candidate", "life": Life.DEAD, "why": "supervisor is gone",
-        "state": DriverState.SERVING, "queries": queries or (query(),),
+        "job": "sales", "release": "r0001", "instance": "op-candidate", "queries": queries or (query(),),
     }  # fmt: skip
-    return RecoveryLook(**{**usual, **more})
+    seen = {name: more.pop(name) for name in ("frozen", "rebooted") if name in more}
+    return RecoveryLook(driver=driver(more, Liveness(life=life, why=why, **seen)), **{**usual, **more})
+
+
+def driver(told: dict[str, Any], liveness: Liveness) -> ObservedDriver:
+    """The current driver, with what is ``told`` of its report, which is taken out of it."""
+    state, error = told.pop("state", DriverState.SERVING), told.pop("error", "")
+    if told.pop("by_signal", False):
+        ending = DriverExit(instance="op-candidate", state=state, code=0, error=error, signal=15)
+        return ObservedDriver(liveness=liveness, exit=ending)
+    away, before = told.pop("away", ""), told.pop("before", "")
+    cause = Restart.DEPENDENCY.value if away else Restart.FAILURE.value if before else ""
+    status = DriverStatus(
+        instance="op-candidate", release="r0001", generation=1, state=state, beat=1, at="", error=error,
+        cause=cause, waiting=away or before,
+    )  # fmt: skip
+    return ObservedDriver(liveness=liveness, status=status)
 
 
 LOST = query(lost="/cp/sales/totals/v0001 is missing", planned=None, committed=None, replay=REPLAY, no_rebuild="gone")

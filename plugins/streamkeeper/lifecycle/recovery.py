@@ -70,9 +70,10 @@ def _open(look: RecoveryLook) -> Rung | None:
 
 
 def _unreachable(look: RecoveryLook) -> Rung | None:
-    if look.life is not Life.UNKNOWN:
+    if look.driver.life is not Life.UNKNOWN:
         return None
-    evidence = f"driver {look.instance} cannot be observed from here, so its termination is not proven: {look.why}"
+    why = look.driver.why
+    evidence = f"driver {look.instance} cannot be observed from here, so its termination is not proven: {why}"
     return (
         Cause.DRIVER_UNREACHABLE,
         evidence,
@@ -123,7 +124,7 @@ def _unproven(look: RecoveryLook) -> Rung | None:
     evidence = [
         f"query {query.query}, version {query.version}: {_on_start(query)}" for query in look.queries if query.unproven
     ]
-    if not evidence or look.life is Life.ALIVE:
+    if not evidence or look.driver.life is Life.ALIVE:
         return None
     copy = f"run `streamkeeper snapshot take {look.job}`, then restore that copy, which the old driver cannot write"
     return Cause.OWNER_UNPROVEN, "; ".join(evidence), copy
@@ -149,13 +150,14 @@ def _dropped(look: RecoveryLook) -> Rung | None:
 
 def _sink_down(look: RecoveryLook) -> Rung | None:
     evidence = [f"query {query.query}: {query.sink_unknown}" for query in look.queries if query.sink_down]
-    evidence += [f"driver {look.instance} waits: {look.away}"] if look.away and not look.frozen and not evidence else []
+    if look.away and not look.driver.frozen and not evidence:
+        evidence = [f"driver {look.instance} waits: {look.away}"]
     back = "make the output available; a running driver then continues automatically, an ended driver is restarted"
     return (Cause.SINK_DOWN, "; ".join(evidence), back) if evidence else None
 
 
 def _stopped(look: RecoveryLook) -> Rung | None:
-    if not look.stopped or look.life is Life.ALIVE:
+    if not look.stopped or look.driver.life is Life.ALIVE:
         return None
     return (
         Cause.STOPPED,
@@ -165,7 +167,7 @@ def _stopped(look: RecoveryLook) -> Rung | None:
 
 
 def _exhausted(look: RecoveryLook) -> Rung | None:
-    if not look.exhausted or look.frozen:
+    if not look.exhausted or look.driver.frozen:
         return None
     more = "deploy with more memory for the driver, or with smaller batches; a restart alone fails in the same way"
     return Cause.OUT_OF_MEMORY, f"driver {look.instance} ran out of memory: {look.exhausted}", more
@@ -173,22 +175,22 @@ def _exhausted(look: RecoveryLook) -> Rung | None:
 
 def _alive(look: RecoveryLook) -> Rung | None:
     """Diagnose a driver with live processes; None for any other driver."""
-    if look.life is not Life.ALIVE:
+    if look.driver.life is not Life.ALIVE:
         return None
-    if look.frozen:
-        return Cause.DRIVER_FROZEN, f"driver {look.instance} is stopped (frozen): {look.why}", ""
+    if look.driver.frozen:
+        return Cause.DRIVER_FROZEN, f"driver {look.instance} is stopped (frozen): {look.driver.why}", ""
     failing = [f"query {query.query}: {query.failing}" for query in look.queries if query.failing]
     if failing:
         return Cause.BATCH_FAILS, f"the same batch fails repeatedly: {'; '.join(failing)}", _READ_THE_RECORD
     # A restarted driver reports its last run's error until every query has completed a trigger.
-    if look.before or look.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
+    if look.before or look.driver.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
         broke = [
             each for each in look.queries if each.open_batch is not None and look.before and each.query in look.broke
         ]
         if broke:
             which = ", ".join(f"batch {query.open_batch} of {query.query}" for query in broke)
             return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {look.before}", _READ_THE_RECORD
-        ended = look.error or look.before
+        ended = look.driver.error or look.before
         last_end = f": its last run ended with {ended}" if ended else ""
         return (
             Cause.DRIVER_STARTING,
@@ -199,30 +201,31 @@ def _alive(look: RecoveryLook) -> Rung | None:
 
 
 def _rebooted(look: RecoveryLook) -> Rung | None:
-    if not look.rebooted:
+    if not look.driver.rebooted or look.driver.exit is not None:
         return None
-    return Cause.MACHINE_REBOOTED, f"driver {look.instance} ended when its machine rebooted: {look.why}", ""
+    return Cause.MACHINE_REBOOTED, f"driver {look.instance} ended when its machine rebooted: {look.driver.why}", ""
 
 
 def _ended(look: RecoveryLook) -> Rung:
     """Diagnose a driver that has ended: on command, with an error, or without a report."""
-    if look.state is DriverState.FINISHED:
+    driver, state = look.driver, look.driver.state
+    if state is DriverState.FINISHED:
         return (
             Cause.NOTHING_WRONG,
             f"nothing is wrong: {look.instance} read all available input and ended",
             "nothing to do",
         )
-    if look.state is DriverState.FAILED and look.by_signal:
-        return Cause.DRIVER_KILLED, f"driver {look.instance} was {look.error}, and no driver has run since", ""
+    if state is DriverState.FAILED and driver.by_signal:
+        return Cause.DRIVER_KILLED, f"driver {look.instance} was {driver.error}, and no driver has run since", ""
     opened = [f"batch {query.open_batch} of {query.query}" for query in look.queries if query.open_batch is not None]
-    if look.state is DriverState.FAILED and opened and look.error:
-        evidence = f"driver {look.instance} failed with {', '.join(opened)} open: {look.error}"
+    if state is DriverState.FAILED and opened and driver.error:
+        evidence = f"driver {look.instance} failed with {', '.join(opened)} open: {driver.error}"
         return Cause.BATCH_FAILS, evidence, _READ_THE_RECORD
-    if look.state is not None and look.state.terminal and look.state is not DriverState.FAILED:
-        return Cause.DRIVER_KILLED, f"driver {look.instance} ended ({look.state.value}) and no driver has run since", ""
-    if look.state is DriverState.FAILED and look.error:
-        return Cause.DRIVER_FAILED, f"driver {look.instance} failed: {look.error}", ""
-    evidence = f"driver {look.instance} ended without a report, as a killed process does: {look.why}"
+    if state is not None and state.terminal and state is not DriverState.FAILED:
+        return Cause.DRIVER_KILLED, f"driver {look.instance} ended ({state.value}) and no driver has run since", ""
+    if state is DriverState.FAILED and driver.error:
+        return Cause.DRIVER_FAILED, f"driver {look.instance} failed: {driver.error}", ""
+    evidence = f"driver {look.instance} ended without a report, as a killed process does: {driver.why}"
     return Cause.DRIVER_KILLED, evidence, ""
 
 
@@ -257,11 +260,12 @@ _NOTHING_CAN_BE_DONE = frozenset(
 
 def _evidence(look: RecoveryLook) -> Iterator[str]:
     """Yield all observations, one line each, whatever the cause."""
-    if look.instance and look.life is not None:
-        said = f", its last report is {look.state.value}" if look.state is not None else ", it has not reported"
-        yield f"driver {look.instance}: {look.life.value}, {look.why}{said}"
-        if look.error:
-            yield f"driver {look.instance} reported: {look.error}"
+    driver = look.driver
+    if look.instance and driver.life is not None:
+        said = f", its last report is {driver.state.value}" if driver.state is not None else ", it has not reported"
+        yield f"driver {look.instance}: {driver.life.value}, {driver.why}{said}"
+        if driver.error:
+            yield f"driver {look.instance} reported: {driver.error}"
     if look.stopped:
         yield f"stopped by {look.stopped}"
     for query in look.queries:

@@ -45,7 +45,7 @@ def replan_option(look: RecoveryLook, *, against: str) -> Option:
     damaged = [query for query in look.queries if query.damaged]
     cannot = [f"query {query.query}: {why}" for query in damaged if (why := may_replan(query))]
     why_not = against or ("" if damaged else f"no checkpoint of {look.job} is damaged")
-    if not why_not and look.life is Life.ALIVE:
+    if not why_not and look.driver.life is Life.ALIVE:
         why_not = f"driver {look.instance} is running; stop the job first"
     why_not = why_not or "; ".join(cannot)
     planned = {query.query: query.replan for query in damaged if query.replan is not None}

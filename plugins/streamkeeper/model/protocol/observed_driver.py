@@ -69,6 +69,11 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
         return report.state if report is not None else None
 
     @property
+    def by_signal(self) -> bool:
+        """Whether a signal stopped the driver's supervisor."""
+        return self.exit is not None and self.exit.by_signal
+
+    @property
     def error(self) -> str:
         """The last error that the driver reported; empty without an error."""
         if self.exit is not None and self.exit.error:
@@ -124,6 +129,10 @@ class ObservedDriver(msgspec.Struct, frozen=True, kw_only=True):
     def waits(self) -> bool:
         """Whether the driver only waits for a store, sink or source, and continues once that dependency answers."""
         return self.exit is None and self.status is not None and self.status.cause == Cause.DEPENDENCY.value
+
+    def waits_because(self, cause: Cause) -> str:
+        """Return what the driver waits for, if ``cause`` is why it waits; else empty."""
+        return self.waiting if self.status is not None and self.status.cause == cause.value else ""
 
     @property
     def first_triggers_done(self) -> bool:

@@ -6,9 +6,10 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.model.protocol.control import DriverState
 from streamkeeper.model.protocol.damage import Damage
 from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.observed_driver import ObservedDriver
+from streamkeeper.model.protocol.restarts import Cause as RestartCause
 
 
 class RecoveryAction(Enum):
@@ -191,38 +192,32 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     """The current instance."""
     stopped: str = ""
     """Who stopped the job, and why; empty if the job should run."""
-    life: Life | None = None
-    """The runner's observation of the driver; None if it was not observed."""
-    why: str = ""
-    """The runner's proof or reason for ``life``."""
-    rebooted: bool = False
-    """Whether the driver ended because its machine was rebooted."""
-    frozen: bool = False
-    """Whether processes of the driver are stopped."""
-    state: DriverState | None = None
-    """The driver's last state; None without one."""
-    error: str = ""
-    """The driver's last error."""
+    driver: ObservedDriver = ObservedDriver()
+    """The current instance; not observed without one."""
     open_operation: str = ""
     """Name and step of the open operation."""
     waits: bool = False
     """Whether that operation waits for a person."""
     full: str = ""
     """A full disk, as a phrase."""
-    away: str = ""
-    """The unavailable dependency that a live driver reports, as a phrase."""
-    before: str = ""
-    """How the driver's previous run ended, until the present run has completed a trigger."""
     dropped: str = ""
     """Evidence that a source no longer has the next input."""
     exhausted: str = ""
     """Evidence that the driver ran out of memory."""
-    by_signal: bool = False
-    """Whether a signal stopped the driver's supervisor."""
     broke: frozenset[str] = frozenset()
     """Queries whose error ended the previous run."""
     queries: tuple[QueryLook, ...] = ()
     """The queries."""
+
+    @property
+    def away(self) -> str:
+        """The unavailable dependency that a live driver reports, as a phrase; empty if it reports none."""
+        return self.driver.waits_because(RestartCause.DEPENDENCY) if self.driver.life is Life.ALIVE else ""
+
+    @property
+    def before(self) -> str:
+        """How the driver's previous run ended, until the present run has completed a trigger; else empty."""
+        return self.driver.waits_because(RestartCause.FAILURE)
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):

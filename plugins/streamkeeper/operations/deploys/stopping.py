@@ -182,7 +182,7 @@ class _Stop:
     def _seen(self, state: JobState, instance: str) -> ObservedDriver:
         driver = DriverObservation.of(self._installation, state, instance)
         # The driver receives the order to drain only once, even from several stops.
-        return msgspec.structs.replace(driver.observed(), sent=frozenset(command.kind for command in driver.commands))
+        return msgspec.structs.replace(driver.observed, sent=frozenset(command.kind for command in driver.commands))
 
     def _wait(self, on: str) -> None:
         if on != self._on:

@@ -55,10 +55,10 @@ OWN = "again-"
 
 
 @dataclass
-class Seen:
+class WatchedJob:
     """All observations of one job. The fields are filled in one after another."""
 
-    look: JobObservation
+    observation: JobObservation
     """The look at the job, from which the parts are read."""
     memory: JobMemory
     """Facts that the last pass of the watch remembered."""
@@ -86,7 +86,7 @@ class Seen:
     @property
     def job(self) -> str:
         """The job's name."""
-        return self.look.job
+        return self.observation.job
 
     @property
     def unreadable(self) -> str:
@@ -126,7 +126,7 @@ def look_at_fleet(
     run_is_over: RunIsOver = nobody_knows,
     whole: bool = True,
     job: str = "",
-) -> list[Seen]:
+) -> list[WatchedJob]:
     """Observe every job, or only ``job``.
 
     ``installation``: the installation; ``before``: the last index; ``now``: seconds since 1970; ``run_is_over``:
@@ -138,8 +138,8 @@ def look_at_fleet(
     jobs = [job] if job else _known_jobs(installation, remembered)
     lost = {} if job else find_lost_jobs(installation, jobs, remembered)
     fleet = [
-        Seen(
-            look=JobObservation(installation, name),
+        WatchedJob(
+            observation=JobObservation(installation, name),
             memory=remembered.get(name, JobMemory()),
             lost=lost.get(name, ""),
         )
@@ -165,8 +165,8 @@ def _known_jobs(installation: Installation, remembered: dict[str, JobMemory]) ->
     return [job for job in list_jobs(installation.store) if job in remembered or has_journal(installation.store, job)]
 
 
-def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None]) -> None:
-    def guarded(seen: Seen) -> None:
+def _all(pool: ThreadPoolExecutor, fleet: list[WatchedJob], act: Callable[[WatchedJob], None]) -> None:
+    def guarded(seen: WatchedJob) -> None:
         try:
             act(seen)
         except Exception as error:  # An error in one job's records must not hide the other jobs.
@@ -176,7 +176,7 @@ def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None
         pass
 
 
-def _read_records(installation: Installation, seen: Seen) -> None:
+def _read_records(installation: Installation, seen: WatchedJob) -> None:
     with seen.reading(RECORDS):
         facts = None if seen.lost else read_facts(installation, seen.job, seen.memory.facts)
         if facts is None or facts.number == 0:
@@ -188,15 +188,15 @@ def _read_records(installation: Installation, seen: Seen) -> None:
         seen.facts = seen.memory.facts
     if seen.instance:
         with seen.reading("status"):
-            seen.driver = replace(seen.driver, status=seen.look.driver(seen.instance).status)
+            seen.driver = replace(seen.driver, status=seen.observation.driver(seen.instance).status)
 
 
-def _read_asked(installation: Installation, seen: Seen, now: float) -> None:
+def _read_asked(installation: Installation, seen: WatchedJob, now: float) -> None:
     with seen.reading("questions"):
         seen.asked = asked_person(installation.store, seen.job, now=now)
 
 
-def _observe(installation: Installation, fleet: list[Seen]) -> None:
+def _observe(installation: Installation, fleet: list[WatchedJob]) -> None:
     """Observe all drivers at once."""
     known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance}
     ends = {driver: seen.facts.end if seen.facts is not None else None for driver, seen in known.items()}
@@ -205,14 +205,14 @@ def _observe(installation: Installation, fleet: list[Seen]) -> None:
         known[driver].elsewhere = liveness.elsewhere
 
 
-def _read_end(installation: Installation, seen: Seen) -> None:
+def _read_end(installation: Installation, seen: WatchedJob) -> None:
     """Read the exit record of a driver that is not alive."""
     if seen.driver.life not in (None, Life.ALIVE):
         with seen.reading("exit"):
-            seen.driver = replace(seen.driver, exit=seen.look.driver(seen.instance).exit)
+            seen.driver = replace(seen.driver, exit=seen.observation.driver(seen.instance).exit)
 
 
-def _look_deeper(installation: Installation, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
+def _look_deeper(installation: Installation, seen: WatchedJob, now: float, run_is_over: RunIsOver) -> None:
     facts = seen.facts
     if facts is None or facts.forgotten or seen.elsewhere or seen.lost or seen.unreadable:
         return
@@ -254,18 +254,20 @@ def _look_deeper(installation: Installation, seen: Seen, now: float, run_is_over
         _read_history(seen)
 
 
-def _find_open_input(installation: Installation, seen: Seen, query: str, directory: Tree) -> OpenInput:
-    return find_open_input(directory, lambda: unseen_input(installation, seen.look.state, query))
+def _find_open_input(installation: Installation, seen: WatchedJob, query: str, directory: Tree) -> OpenInput:
+    return find_open_input(directory, lambda: unseen_input(installation, seen.observation.state, query))
 
 
-def _status_of(seen: Seen, instance: str) -> DriverStatus | None:
+def _status_of(seen: WatchedJob, instance: str) -> DriverStatus | None:
     """Return an instance's last status. The error of an unreadable current status has been reported."""
-    if not instance or instance == seen.instance:
-        return seen.driver.status if instance else None
-    return seen.look.driver(instance).status
+    if instance == seen.instance:
+        return seen.driver.status
+    return seen.observation.driver(instance).status if instance else None
 
 
-def _look_for_snapshots(pool: ThreadPoolExecutor, installation: Installation, fleet: list[Seen], now: float) -> None:
+def _look_for_snapshots(
+    pool: ThreadPoolExecutor, installation: Installation, fleet: list[WatchedJob], now: float
+) -> None:
     """Read the current ages of all snapshots, whether due or not; remembered facts save requests."""
     try:
         store = installation.snapshots
@@ -276,7 +278,7 @@ def _look_for_snapshots(pool: ThreadPoolExecutor, installation: Installation, fl
     _all(pool, fleet, lambda seen: _read_snapshots(store, seen, now))
 
 
-def _read_snapshots(store: Store, seen: Seen, now: float) -> None:
+def _read_snapshots(store: Store, seen: WatchedJob, now: float) -> None:
     if seen.facts is None or seen.facts.forgotten:
         return
     for query in seen.facts.versions:
@@ -303,7 +305,7 @@ def _unproven(facts: JobFacts, query: str, directory: Tree) -> str:
     return owner if owner and last_committed(directory) is not None else ""
 
 
-def _read_history(seen: Seen) -> None:
+def _read_history(seen: WatchedJob) -> None:
     """Read the history only of a job with a lag or a large state: otherwise no rule uses it."""
     status = seen.driver.status
     queries = status.queries.values() if status is not None else ()
@@ -315,5 +317,5 @@ def _read_history(seen: Seen) -> None:
         for query in queries
     )
     if worth and seen.driver.life is Life.ALIVE:
-        history = seen.look.driver(seen.instance).control.read_history()
+        history = seen.observation.driver(seen.instance).control.read_history()
         seen.history = dict(history.queries) if history is not None else {}

@@ -8,7 +8,7 @@ from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.watch.fleet import JobMemory, PruneRecord
 from streamkeeper.model.watch.health import BackupLook, JobLook
 from streamkeeper.operations.backups.snapshot_ages import backup_look
-from streamkeeper.operations.fleet.fleet_look import Seen
+from streamkeeper.operations.fleet.fleet_look import WatchedJob
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.fleet import read_prune
 
@@ -17,7 +17,7 @@ FORGET_S = 3600.0
 
 
 def compose_look(
-    installation: Installation, seen: Seen, now: float, prune: PruneRecord | None
+    installation: Installation, seen: WatchedJob, now: float, prune: PruneRecord | None
 ) -> tuple[JobLook, JobMemory]:
     """Return the health rules' input for one job, and the memory for the next pass. ``now``: seconds since 1970."""
     memory = _remember(seen, now)
@@ -58,7 +58,7 @@ def find_prune(installation: Installation) -> PruneRecord | None:
         return None
 
 
-def _remember(seen: Seen, now: float) -> JobMemory:
+def _remember(seen: WatchedJob, now: float) -> JobMemory:
     """Update the time of the last heartbeat and the times of restarts."""
     before = seen.memory
     restarts = tuple(moment for moment in before.restarts if now - moment <= FORGET_S)
@@ -91,7 +91,7 @@ def _remember(seen: Seen, now: float) -> JobMemory:
     )
 
 
-def _backups(seen: Seen, now: float) -> dict[str, BackupLook]:
+def _backups(seen: WatchedJob, now: float) -> dict[str, BackupLook]:
     versions = seen.facts.versions if seen.facts is not None else {}
     return {query: backup_look(snapshot, now) for query, snapshot in seen.memory.snapshots.items() if query in versions}
 

@@ -9,7 +9,7 @@ from streamkeeper.model.watch.facts import JobFacts
 from streamkeeper.model.watch.fleet import JobMemory, JobRow, QueryRow, SnapshotFacts, ToldError
 from streamkeeper.model.watch.health import JobLook, Symptom, worst
 from streamkeeper.model.watch.quantities import total
-from streamkeeper.operations.fleet.fleet_look import Seen
+from streamkeeper.operations.fleet.fleet_look import WatchedJob
 
 REMEMBERED_S = 24 * 3600.0
 """How long an error is shown after its last report, seconds."""
@@ -17,7 +17,7 @@ LONGEST_ERROR = 2000
 """Limit in characters: the index is replaced every minute, and the driver's log contains the whole text."""
 
 
-def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
+def make_row(seen: WatchedJob, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
     """Return the row of a job; ``memory``: as updated by ``remember_told``."""
     facts = seen.facts
     queries = seen.driver.status.queries if seen.driver.status is not None else {}
@@ -47,7 +47,7 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
     )
 
 
-def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
+def remember_told(seen: WatchedJob, memory: JobMemory, now: float) -> JobMemory:
     """Return the memory with facts that a driver reports only once: commit times and the driver's last error."""
     reported = {name: status.signals.last_commit for name, status in _statuses(seen).items()}
     moments = {**memory.committed_at, **{name: moment for name, moment in reported.items() if moment is not None}}
@@ -56,7 +56,7 @@ def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
     return replace(memory, committed_at=kept, error=_error(seen, memory.error, now))
 
 
-def _error(seen: Seen, before: ToldError | None, now: float) -> ToldError | None:
+def _error(seen: WatchedJob, before: ToldError | None, now: float) -> ToldError | None:
     text = _told_error(seen)[:LONGEST_ERROR]
     if text:
         same = before is not None and before.text == text and before.lasts
@@ -66,14 +66,14 @@ def _error(seen: Seen, before: ToldError | None, now: float) -> ToldError | None
     return replace(before, lasts=False) if before.lasts else before
 
 
-def _told_error(seen: Seen) -> str:
+def _told_error(seen: WatchedJob) -> str:
     """Return the driver's own error; without one, the failure of the last deploy."""
     driver = seen.driver
     found = driver.error or "; ".join(driver.query_errors) or driver.waiting
     return found or (seen.facts.last_failure if seen.facts is not None else "")
 
 
-def _queries(seen: Seen, memory: JobMemory) -> dict[str, QueryRow]:
+def _queries(seen: WatchedJob, memory: JobMemory) -> dict[str, QueryRow]:
     terminated = seen.driver.terminated
     statuses = {} if terminated else _statuses(seen)
     return {
@@ -99,10 +99,10 @@ def _query(status: QueryStatus | None, committed_at: float | None, snapshots: Sn
     )
 
 
-def _statuses(seen: Seen) -> dict[str, QueryStatus]:
+def _statuses(seen: WatchedJob) -> dict[str, QueryStatus]:
     return seen.driver.status.queries if seen.driver.status is not None else {}
 
 
-def _names(facts: JobFacts | None, seen: Seen) -> list[str]:
+def _names(facts: JobFacts | None, seen: WatchedJob) -> list[str]:
     """Return the current release's queries; if none is recorded, the queries in the driver's status."""
     return sorted(facts.versions if facts is not None and facts.versions else _statuses(seen))

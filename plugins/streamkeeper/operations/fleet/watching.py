@@ -20,7 +20,7 @@ from streamkeeper.health.rules import find_symptoms
 from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow, PruneRecord
 from streamkeeper.model.watch.health import JobLook, Symptom
 from streamkeeper.model.watch.incident import WatchActed
-from streamkeeper.operations.fleet.fleet_look import JOB, OWN, Seen, look_at_fleet
+from streamkeeper.operations.fleet.fleet_look import JOB, OWN, WatchedJob, look_at_fleet
 from streamkeeper.operations.fleet.incidents import reconcile
 from streamkeeper.operations.fleet.job_look import compose_look, find_prune
 from streamkeeper.operations.fleet.job_rows import make_row, remember_told
@@ -72,7 +72,7 @@ class Watch:
 class _Job:
     """One job in a pass."""
 
-    seen: Seen
+    seen: WatchedJob
     """The observation of the job."""
     look: JobLook
     """The input of the rules."""
@@ -191,7 +191,7 @@ def _look(watch: Watch, before: FleetIndex | None, now: float, failed: list[str]
 
 
 def _judge(
-    watch: Watch, seen: Seen, now: float, prune: PruneRecord | None, failed: list[str]
+    watch: Watch, seen: WatchedJob, now: float, prune: PruneRecord | None, failed: list[str]
 ) -> tuple[JobLook, JobMemory, tuple[Symptom, ...]]:
     """Return the findings about one job; an error is added to ``failed`` and does not affect other jobs.
 

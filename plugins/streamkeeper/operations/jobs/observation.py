@@ -66,10 +66,10 @@ class JobObservation:
         """The job as its journal records it. Raises NotFound without a journal, JournalLost for a lost journal."""
         return read_job(self.installation, self.job)
 
-    @cached_property
+    @property
     def observed(self) -> ObservedDriver:
         """The current driver; not observed without one."""
-        return self.current.observed() if self.current is not None else ObservedDriver()
+        return self.current.observed if self.current is not None else ObservedDriver()
 
     @property
     def standing(self) -> JobStatus:
@@ -145,8 +145,9 @@ class DriverObservation:
         """All commands that were sent to the instance, in order."""
         return tuple(self.control.commands(0))
 
+    @cached_property
     def observed(self) -> ObservedDriver:
-        """Return the instance's liveness, last readable status and exit record.
+        """The instance's liveness, last readable status and exit record.
 
         In this order, because a supervisor records the end of its driver before it ends itself.
         """

@@ -31,9 +31,8 @@ from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.protocol.control import DriverStatus
 from streamkeeper.model.protocol.faults import Fault, read_fault
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.protocol.observed_driver import FAILURES
+from streamkeeper.model.protocol.observed_driver import FAILURES, ObservedDriver
 from streamkeeper.model.protocol.output_history import OutputHistory, find_output_loss
-from streamkeeper.model.protocol.restarts import Cause as RestartCause
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.stated_deaths import unproven_owner
 from streamkeeper.model.requests.recovery import Diagnosis, QueryLook, RecoveryLook
@@ -101,28 +100,16 @@ def _look(
         seen = msgspec.structs.replace(seen, open_operation=opened_at, waits=asked_about(opened) is not None)
     if not instance:
         return seen
-    driver = DriverObservation.of(installation, state, instance)
-    # Without its last report, a driver's commits are unknown: that is an error, not a diagnosis.
-    status, exit_, liveness = driver.status, driver.exit, driver.liveness
-    error = (exit_.error if exit_ is not None else "") or (status.error if status is not None else "")
-    recorded = exit_.fault if exit_ is not None and exit_.error else status.fault if status is not None else ""
-    errors = _told(status, error, recorded)
-    last = exit_.state if exit_ is not None else status.state if status is not None else None
+    observation = DriverObservation.of(installation, state, instance)
+    # An unreadable report is an error here, because it is the record of the last commits.
+    status, driver = observation.status, observation.observed
+    errors = _told(driver)
     wanted = frozenset(chosen)
     return msgspec.structs.replace(
         seen,
-        life=liveness.life,
-        why=liveness.why,
-        rebooted=liveness.rebooted and exit_ is None,
-        frozen=liveness.frozen,
-        state=last,
-        away=_waiting(status, RestartCause.DEPENDENCY) if liveness.life is Life.ALIVE else "",
-        before=_waiting(status, RestartCause.FAILURE),
-        dropped=_first(errors, Fault.SOURCE_LOST) or _refused_for_its_source(state, liveness.life),
-        exhausted=_first(errors, Fault.OUT_OF_MEMORY)
-        or (liveness.why if liveness.fault is Fault.OUT_OF_MEMORY else ""),
-        error=error,
-        by_signal=exit_ is not None and exit_.by_signal,
+        driver=driver,
+        dropped=_first(errors, Fault.SOURCE_LOST) or _refused_for_its_source(state, driver),
+        exhausted=_first(errors, Fault.OUT_OF_MEMORY) or (driver.why if driver.ended_by is Fault.OUT_OF_MEMORY else ""),
         broke=_broke(status, manifests),
         queries=tuple(
             _look_at_query(
@@ -133,7 +120,7 @@ def _look(
                 status,
                 wanted=wanted,
                 named=snapshots.get(query, ""),
-                life=liveness.life,
+                alive=driver.life is Life.ALIVE,
             )
             for query, manifest in sorted(manifests.items())
             if state.current_version(query) is not None
@@ -150,7 +137,7 @@ def _look_at_query(
     *,
     wanted: Collection[str],
     named: str,
-    life: Life,
+    alive: bool,
 ) -> QueryLook:
     current = state.current_version(query)
     assert current is not None
@@ -158,7 +145,7 @@ def _look_at_query(
     lost = find_version_loss(installation, state, query, version)
     known = known_version(installation, state, query, version)
     opened = OpenInput()
-    if not lost and life is not Life.ALIVE:
+    if not lost and not alive:
         opened = find_open_input(directory.fresh(), lambda: unseen_input(installation, state, query))
     # Read before the output: a running driver writes a batch before it commits it.
     committed = None if lost else last_committed(directory.fresh())
@@ -197,20 +184,21 @@ def _output_loss(history: OutputHistory, committed: int | None, holds: OutputAns
     return "" if holds.record is None else find_output_loss(history, committed, holds.record)
 
 
-def _told(status: DriverStatus | None, error: str, recorded: str) -> list[tuple[Fault | None, str]]:
-    """Return the current errors of the driver and of its queries, each with its kind of fault.
-
-    ``error``: the driver's own error; ``recorded``: the stored kind of that error.
-    """
+def _told(driver: ObservedDriver) -> list[tuple[Fault | None, str]]:
+    """Return the current errors of the driver and of its queries, each with its kind of fault."""
+    status = driver.status
     queries = status.queries if status is not None else {}
     failing = [
         (fault_of(queries[query].fault, text), f"query {query}: {text}")
         for query in sorted(queries)
         if (text := _failing(status, query))
     ]
-    waiting = status.waiting if status is not None else ""
     of_status = status.fault if status is not None else ""
-    return [*failing, (fault_of(recorded, error), error), (fault_of(of_status, waiting), waiting)]
+    return [
+        *failing,
+        (fault_of(driver.fault, driver.error), driver.error),
+        (fault_of(of_status, driver.waiting), driver.waiting),
+    ]
 
 
 def _first(errors: list[tuple[Fault | None, str]], fault: Fault) -> str:
@@ -226,17 +214,12 @@ def _broke(status: DriverStatus | None, queries: Collection[str]) -> frozenset[s
     return frozenset(filter(None, (status.failed_query,)))
 
 
-def _refused_for_its_source(state: JobState, life: Life) -> str:
+def _refused_for_its_source(state: JobState, driver: ObservedDriver) -> str:
     """Return why the last start was refused, if the source was the reason; the driver itself reports nothing then."""
     failed = failed_last(state)
-    if life is Life.ALIVE or failed is None or release_of(failed) != state.serving_release:
+    if driver.life is Life.ALIVE or failed is None or release_of(failed) != state.serving_release:
         return ""
     return failed.sentence if fault_of(failed.fault, failed.sentence) is Fault.SOURCE_LOST else ""
-
-
-def _waiting(status: DriverStatus | None, cause: RestartCause) -> str:
-    """Return what a driver waits for, if ``cause`` is why it waits; else empty."""
-    return status.waiting if status is not None and status.cause == cause.value else ""
 
 
 def _failing(status: DriverStatus | None, query: str) -> str:
