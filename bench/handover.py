@@ -35,7 +35,7 @@ from harness.remote_servers import YARN, hdfs_and_database, hdfs_servers, pod_se
 from harness.variables import set_variables
 from harness.yarn_server import yarn_server
 from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.model.protocol.control import KUBERNETES
+from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
 
 JOB = "sales_totals"
 JOBS = [ROOT / "jobs/sales_totals.py"]

@@ -16,7 +16,7 @@ from harness.kubernetes_node import KubernetesNode
 from harness.remote_servers import pod_servers
 from harness.reviving import revived
 from harness.variables import set_variables
-from streamkeeper.model.protocol.control import KUBERNETES
+from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
 
 
 def _processes_of(node: KubernetesNode) -> list[tuple[str, psutil.Process]]:

@@ -16,7 +16,7 @@ from harness.remote_servers import hdfs_and_database
 from harness.reviving import revived
 from harness.variables import set_variables
 from harness.yarn_server import YarnServer, yarn_server
-from streamkeeper.model.protocol.control import YARN
+from streamkeeper.model.runner_kinds.yarn_kind import YARN
 
 _GIVEN_UP_S = 60.0
 

@@ -20,6 +20,7 @@ from harness.simulation.plan import Move
 from harness.simulation.runner import Watched
 from harness.simulation.scheduler import Process
 from streamkeeper.errors import NotFound
+from streamkeeper.model.runner_kinds.kubernetes_kind import GRACE, POD_UID
 from streamkeeper.runners.kubernetes_api import (
     AlreadyThere,
     Condition,
@@ -33,7 +34,7 @@ from streamkeeper.runners.kubernetes_api import (
     Waiting,
 )
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
-from streamkeeper.runners.pod_template import CONTAINER, FINALIZER, GRACE, INSTANCE, JOB, POD_UID, PodTemplate
+from streamkeeper.runners.pod_template import CONTAINER, FINALIZER, INSTANCE, JOB, PodTemplate
 
 if TYPE_CHECKING:
     from harness.simulation.world import World

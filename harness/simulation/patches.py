@@ -187,11 +187,6 @@ class _Stage:
         if scheduler.current is not None:
             scheduler.current.process.printed = text
 
-    def why_no_driver(self) -> str:
-        """Why the current process, a supervisor, can start no more drivers."""
-        current = self.scheduler.current
-        return self.world.cluster.why_no_driver(current.process) if current is not None else ""
-
     def nudged(self, real: wakeups.Wakeups) -> None:
         """Let a nudge of the current process ring its driver's bell."""
         current = self.scheduler.current
@@ -369,7 +364,6 @@ def _place_machines(put: Put, stage: _Stage) -> None:
     put(supervisor, "Thread", Threading(lambda: stage.scheduler).Thread)
     for module in (input_access, placement):
         put(module, "this_machine", lambda: SimpleNamespace(host=stage.world.here, shares_disk=lambda *_: True))
-    put(supervisor, "why_gone", lambda _: stage.why_no_driver())
     put(yarn_application, "manager_url", lambda _: MANAGER)
     for owner, name, value in places(lambda: stage.world.table):
         put(owner, name, value)

@@ -8,9 +8,11 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model.protocol.control import KUBERNETES, LOCAL, YARN
+from streamkeeper.model.protocol.control import LOCAL
 from streamkeeper.model.requests.recovery import RecoveryAction
 from streamkeeper.model.requests.request import Handover
+from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
+from streamkeeper.model.runner_kinds.yarn_kind import YARN
 from streamkeeper.operations.deploys.deploy import OnOpen
 
 REQUESTS = {

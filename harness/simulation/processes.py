@@ -22,6 +22,7 @@ from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.protocol.control import Gather, LaunchSpec, ProcessRecord
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
+from streamkeeper.runners.container import Container, container_of
 from streamkeeper.runners.driver_process import DriverProcess
 from streamkeeper.runners.supervisor import Superseded, Supervisor
 from streamkeeper.sources.contract import recreated
@@ -39,7 +40,8 @@ class SimulatedSupervisor(Supervisor):
         self._world, self._process = world, process
         log: Any = SimpleNamespace(write_line=lambda text: world.scheduler.say(f"says: {text}"), last_line="")
         control = Control(store, spec.job, spec.instance)
-        super().__init__(control, Journal(store, spec.job, writer=spec.instance), spec, ["driver"], log)
+        journal = Journal(store, spec.job, writer=spec.instance)
+        super().__init__(control, journal, spec, ["driver"], log, _SimulatedContainer(world, process))
 
     def _run_generation(self, generation: int) -> tuple[int, str]:
         assert self._claimed is not None
@@ -52,6 +54,26 @@ class SimulatedSupervisor(Supervisor):
             self._world.scheduler.kill(left, -9)
         self._log.last_line = driver.printed
         return (-self._signals.received() if code is None else code), ""
+
+
+class _SimulatedContainer(Container):
+    """The container that a supervisor's environment names; its cluster is simulated."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        environ = dict(process.environ)
+        super().__init__(environ)
+        self._world, self._process, self._real = world, process, container_of(environ)
+
+    @property
+    def id(self) -> str:
+        return self._real.id
+
+    @property
+    def grace_s(self) -> float:
+        return self._real.grace_s
+
+    def why_gone(self) -> str:
+        return self._world.cluster.why_no_driver(self._process)
 
 
 class _Started(DriverProcess):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import pytest
 import typer
@@ -21,18 +21,27 @@ from streamkeeper.cli import options
 from streamkeeper.cli.main import app
 from streamkeeper.compatibility import assess
 from streamkeeper.compatibility.rule import breaking
-from streamkeeper.errors import Unsupported
+from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.lifecycle.transition_choice import choose_transitions
 from streamkeeper.model.manifests.finding import Finding, Verdict
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
+from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.asked_fields import asked_fields
 from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.runner_kinds.known_runners import RUNNERS
+from streamkeeper.model.runner_kinds.runner_kind import Place, RunnerKind, RunnerVariable
+from streamkeeper.model.settings.settings import Settings
+from streamkeeper.operations.jobs.installation import Installation
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.contract import Runner
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind
 from streamkeeper.sources import known_sources
 from streamkeeper.sources.contract import SourceKind, SourcePosition, SourcePromise, SourceReach
+from streamkeeper.stores.contract import Store
 from tests.compatibility.manifests import STATEFUL, changed
 from tests.lifecycle.test_transition_choice import facts, finding
 
@@ -152,6 +161,56 @@ def test_a_source_is_compared_and_seeded_by_its_declaration(monkeypatch: pytest.
     assert read_start(LocalTree(tmp_path / "new"), "0") == '{"shards":{"a":5}}'
     assert seed_beginning(LocalTree(old), LocalTree(tmp_path / "again"), query_id="two")
     assert read_start(LocalTree(tmp_path / "again"), "0") == '{"shards":{"a":1}}'
+
+
+class JobRun(Place, frozen=True, kw_only=True):
+    """Where a cluster that is declared in a test runs an instance."""
+
+    FILE: ClassVar[str] = "job-run.json"
+    run: str
+
+
+class JobRuns(Runner):
+    """A runner that is declared in a test, whose cluster chooses the names of its runs."""
+
+    def __init__(self, store: Store, settings: Settings, environ: Mapping[str, str], **_: object) -> None:
+        self._store, self._role = store, settings.runner_variables["STREAMKEEPER_EMR_ROLE"]
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        control = Control(self._store, spec.job, spec.instance)
+        control.write_launch(spec)
+        control.write_place(JobRun(instance=spec.instance, cluster="emr", run=f"run of {self._role}"))
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        run = Control(self._store, job, instance).read_place(JobRun)
+        return Liveness(life=Life.ABSENT, why="") if run is None else Liveness(life=Life.UNKNOWN, why=run.run)
+
+    def notify(self, job: str, instance: str) -> None: ...
+
+    def kill(self, job: str, instance: str) -> None: ...
+
+
+def test_a_runner_is_chosen_and_configured_by_its_declaration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Settings, an installation and the records of its drivers take a kind of which no other module knows."""
+    environ = {
+        "STREAMKEEPER_HOME": str(tmp_path),
+        "STREAMKEEPER_STORE": str(tmp_path / "store"),
+        "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/checkpoints",
+        "STREAMKEEPER_DRIVERS": "emr",
+        "STREAMKEEPER_EMR_ROLE": "ada",
+    }
+    with pytest.raises(InvalidInput, match="STREAMKEEPER_DRIVERS=emr is not a place for drivers"):
+        Installation.from_environment(environ)
+    role = RunnerVariable(name="STREAMKEEPER_EMR_ROLE", default="", description="", read=lambda _, value: value)
+    kind = RunnerKind(name="emr", title="EMR", runner=f"{__name__}:JobRuns", place=JobRun, variables=(role,))
+    monkeypatch.setitem(RUNNERS, "emr", kind)
+    installation = Installation.from_environment(environ)
+    content = {"bundle": "0" * 64, "entry": "sales.py", "params": {}, "conf": {}, "checkpoints": "s3a://bucket"}
+    spec = LaunchSpec(instance="one", job="sales", release="r0001", mode=LaunchMode.STANDBY, runner="emr", **content)
+    assert installation.runner.observe("sales", "one").life is Life.ABSENT
+    installation.runner.launch(spec, {})
+    assert (tmp_path / "store/control/sales/one/job-run.json").is_file()
+    assert installation.runner.observe("sales", "one").why == "run of ada"
 
 
 def test_a_rule_is_a_function_in_a_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -80,19 +81,48 @@ def test_a_jobs_definition_loads_no_kind_of_sink_or_source() -> None:
     assert ast.literal_eval(done.stdout) == ["streamkeeper.sinks", "streamkeeper.sinks.contract"]
 
 
-def test_import_contracts_hold() -> None:
-    """The house's arrows point down; pyspark and airflow stay in their rooms; pure rooms do no I/O."""
+def lint_imports(plugins: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
+    """Check the import contracts, by default all, of a package that is in the folder ``plugins``."""
     program = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run(
-        [program, "--no-cache"],
+    return subprocess.run(
+        [program, "--no-cache", *(word for name in contracts for word in ("--contract", name))],
         cwd=ROOT,
-        env={"PYTHONPATH": str(PACKAGE.parent), "PATH": "", "COLUMNS": "200"},
+        env={"PYTHONPATH": str(plugins), "PATH": "", "COLUMNS": "200"},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+
+
+def test_import_contracts_hold() -> None:
+    """The house's arrows point down; pyspark and airflow stay in their rooms; pure rooms do no I/O."""
+    done = lint_imports(PACKAGE.parent)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_new_kind_is_under_the_contract_of_its_port(tmp_path: Path) -> None:
+    """Negative controls: modules that nobody has seen before, each imported past its port."""
+    package = tmp_path / "streamkeeper"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    kinds = {
+        "sink-port": ("sinks/delta.py", "driver/measuring.py"),
+        "source-port": ("sources/kinesis.py", "checkpoints/fsck.py"),
+        "runner-port": ("runners/emr_serverless.py", "driver/measuring.py"),
+    }
+    for kind, importer in [*kinds.values(), ("model/runner_kinds/emr_kind.py", "health/rules.py")]:
+        (package / kind).write_text("")
+        with (package / importer).open("a") as module:
+            module.write(f"\nimport streamkeeper.{kind.removesuffix('.py').replace('/', '.')}\n")
+    done = lint_imports(tmp_path, *kinds)
+    assert "Contracts: 0 kept, 3 broken." in done.stdout, done.stdout + done.stderr
+    for line in (
+        "streamkeeper.driver.measuring -> streamkeeper.sinks.delta",
+        "streamkeeper.checkpoints.fsck -> streamkeeper.sources.kinesis",
+        "streamkeeper.driver.measuring -> streamkeeper.runners.emr_serverless",
+        "streamkeeper.health.rules -> streamkeeper.model.runner_kinds.emr_kind",
+    ):
+        assert line in done.stdout
 
 
 def test_only_its_own_tests_import_the_demo_and_only_tests_import_tests() -> None:

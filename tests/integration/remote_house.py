@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,11 +23,11 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.manifests.release import ParamValue
-from streamkeeper.model.protocol.control import YARN
 from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.recovery import Cause, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, Strategy
+from streamkeeper.model.runner_kinds.yarn_kind import YARN
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.jobs.installation import Installation
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House
@@ -130,10 +130,18 @@ class Contained(Served):
     patience_s = 300.0
 
     def __init__(
-        self, root: Path, checkpoints: str, server: str, *, drivers: str = YARN, pod_template: str = ""
+        self,
+        root: Path,
+        checkpoints: str,
+        server: str,
+        *,
+        drivers: str = YARN,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(root, checkpoints, server)
-        settings = msgspec.structs.replace(self.installation.settings, drivers=drivers, pod_template=pod_template)
+        settings = msgspec.structs.replace(
+            self.installation.settings, drivers=drivers, runner_variables=dict(variables or {})
+        )
         self.installation = Installation.of(settings, self.installation.store, {})
 
 

@@ -14,8 +14,8 @@ from harness.places import WAREHOUSE_VARIABLE
 from harness.producer import SALES
 from harness.remote_servers import yarn_servers
 from harness.waiting import wait_until
-from streamkeeper.model.protocol.control import YARN
 from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.runner_kinds.yarn_kind import YARN
 from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
 from streamkeeper.registry.control import Control
 from tests.integration.installation import Run

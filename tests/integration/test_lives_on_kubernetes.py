@@ -11,7 +11,7 @@ import pytest
 from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, lone_node
 from harness.postgres_server import new_database
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import KUBERNETES
+from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES, POD_TEMPLATE, Pod
 from streamkeeper.registry.control import Control
 from tests.integration.remote_house import ROWS, Contained, hand_off, has_all_rows, live_a_life, opened, told_at_dry_run
 from tests.integration.test_lives import ON_S3
@@ -36,7 +36,7 @@ def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, 
     """From the first release to a handoff; each driver is a pod of its own, and no Secret or finalizer is left."""
     database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
     pods = str(node.template_on_host(tmp_path / "driver-pod.yaml", tmp_path))
-    house = Contained(tmp_path, checkpoints, database, drivers=KUBERNETES, pod_template=pods)
+    house = Contained(tmp_path, checkpoints, database, drivers=KUBERNETES, variables={POD_TEMPLATE: pods})
     with opened(house):
         live_a_life(house)
         hand_off(house)
@@ -45,7 +45,7 @@ def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, 
         for job in house.jobs:
             for instance in house.installation.journal(job, "test").state().instances.values():
                 control = Control(house.installation.store, job, instance.instance)
-                launch, pod = control.read_launch(), control.read_pod()
+                launch, pod = control.read_launch(), control.read_place(Pod)
                 assert launch is not None
                 assert launch.runner == KUBERNETES
                 assert pod is not None
@@ -62,7 +62,7 @@ def drain_a_node(house: Contained, node: KubernetesNode) -> None:
     """What a node's drain does to a pod: its driver ends between two batches, and the job goes on from there."""
     serving = house.installation.journal(ROWS, "test").state().serving_instance
     control = Control(house.installation.store, ROWS, serving)
-    pod = control.read_pod()
+    pod = control.read_place(Pod)
     assert pod is not None
     node.kubectl("delete", "pod", pod.name, "-n", NAMESPACE, "--wait=false")
     last = wait_for("the supervisor's last word", control.read_exit, 120)

@@ -12,7 +12,7 @@ import pytest
 from harness.hdfs_server import HdfsServer
 from harness.postgres_server import new_database
 from harness.yarn_server import YarnServer, yarn_server
-from streamkeeper.model.protocol.control import YARN
+from streamkeeper.model.runner_kinds.yarn_kind import YARN, Application
 from streamkeeper.registry.control import Control
 from tests.integration.remote_house import Contained, hand_off, live_a_life, opened, told_at_dry_run
 from tests.integration.test_lives import IN_HDFS
@@ -41,7 +41,7 @@ def test_a_life_in_containers(tmp_path: Path, checkpoints: str, yarn: YarnServer
         for job in house.jobs:
             for instance in house.installation.journal(job, "test").state().instances:
                 control = Control(house.installation.store, job, instance)
-                launch, application = control.read_launch(), control.read_application()
+                launch, application = control.read_launch(), control.read_place(Application)
                 assert launch is not None
                 assert launch.runner == YARN
                 assert application is not None

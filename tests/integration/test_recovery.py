@@ -154,8 +154,9 @@ class House:
         """What somebody types; in a process of its own, where it is to die."""
         settings = self.installation.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
-        own |= {"MASTER": settings.master, "DRIVERS": settings.drivers, "POD_TEMPLATE": settings.pod_template}
-        env = {**{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ}
+        own |= {"MASTER": settings.master, "DRIVERS": settings.drivers}
+        env = {f"STREAMKEEPER_{name}": value for name, value in own.items()}
+        env |= settings.runner_variables | environ
         if "STREAMKEEPER_CRASH" not in environ:
             done = CliRunner().invoke(app, list(words), env=env)
             return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamkeeper.model.protocol.control import Pod, ProcessRecord
+from streamkeeper.model.protocol.control import ProcessRecord
 from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
 from streamkeeper.runners.judging_pods import judge
 from streamkeeper.runners.kubernetes_api import PodReport
 
 POD = Pod(instance="one", cluster="https://a", namespace="streaming", name="sales-1")
-CLAIM = ProcessRecord(instance="one", generation=1, machine="m", host="h", pid=1, started=2, pod="u1")
+CLAIM = ProcessRecord(instance="one", generation=1, machine="m", host="h", pid=1, started=2, container="u1")
 NOW = 1_800_000_000.0
 LONG_AGO, JUST_NOW = "2026-01-01T00:00:00Z", "2027-01-15T07:59:50Z"
 RUNS: dict[str, Any] = {"running": {"startedAt": LONG_AGO}}

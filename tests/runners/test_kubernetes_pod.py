@@ -20,10 +20,11 @@ from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, OperationRefused, PermanentError, TemporaryError
 from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.runner_kinds.kubernetes_kind import POD_TEMPLATE, POD_UID, Pod
 from streamkeeper.runners import judging_pods
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
-from streamkeeper.runners.pod_template import FINALIZER, INSTALLATION, INSTANCE, POD_UID, check_template, driver_pod
+from streamkeeper.runners.pod_template import FINALIZER, INSTALLATION, INSTANCE, check_template, driver_pod
 from streamkeeper.runners.pod_template import JOB as JOB_KEY
 from streamkeeper.runners.process_tree import find_tree, mark
 from tests.contracts.runner_contract import RunnerContract, SecretsContract
@@ -51,7 +52,7 @@ class PodPlace(Place):
 
     def new_runner(self, **given: object) -> KubernetesRunner:  # type: ignore[override]
         file = self.node.write_template(self.folder / "pod.yaml", self.template)
-        settings = replace(self.settings, pod_template=str(file))
+        settings = replace(self.settings, runner_variables={POD_TEMPLATE: str(file)})
         environ = {**os.environ, **self.node.environment}
         return KubernetesRunner(self.store, settings, environ, driver=self.command, **given)  # type: ignore[arg-type]
 
@@ -74,7 +75,7 @@ class PodPlace(Place):
         raise AssertionError(f"no process of {instance} is {pid} in its pod")
 
     def pod(self, instance: str = "one") -> str:
-        found = self.control(instance).read_pod()
+        found = self.control(instance).read_place(Pod)
         assert found is not None
         return found.name
 
@@ -95,7 +96,7 @@ class PodPlace(Place):
     def close(self) -> None:
         super().close()
         for each in self.started:
-            if self.control(each).read_pod() is not None:
+            if self.control(each).read_place(Pod) is not None:
                 self.node.kubectl(
                     "patch", "pod", "-n", NAMESPACE, self.pod(each), "-p", '{"metadata":{"finalizers":null}}'
                 )
@@ -244,7 +245,8 @@ def test_a_pod_that_cannot_start_says_why(place: PodPlace) -> None:
 
 def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: PodPlace) -> None:
     """The pod has no such store: nothing was claimed, and the last line of what it printed is the reason."""
-    settings = replace(place.settings, store=f"{place.folder}/elsewhere", pod_template=f"{place.folder}/pod.yaml")
+    variables = {POD_TEMPLATE: f"{place.folder}/pod.yaml"}
+    settings = replace(place.settings, store=f"{place.folder}/elsewhere", runner_variables=variables)
     environ = {**os.environ, **place.node.environment}
     runner = KubernetesRunner(place.store, settings, environ, driver=place.command)
     runner.launch(place.spec(), {})
@@ -397,7 +399,7 @@ def test_a_cluster_that_does_not_let_us_is_told_before_anything_is_recorded(
     if kubeconfig != "none":
         token = place.node.kubectl("create", "token", "streamkeeper-driver", "-n", NAMESPACE)
         place.node.write_kubeconfig(file, token.strip() if kubeconfig == "driver" else "0" * 32)
-    settings = replace(place.settings, pod_template=f"{place.folder}/pod.yaml")
+    settings = replace(place.settings, runner_variables={POD_TEMPLATE: f"{place.folder}/pod.yaml"})
     runner = KubernetesRunner(place.store, settings, {**os.environ, "KUBECONFIG": str(file)})
     with pytest.raises((InvalidInput, PermanentError), match=told):
         runner.check_place()
@@ -435,7 +437,7 @@ def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
         assert all(map(is_running, pids))
         assert alone.life() is Life.UNKNOWN
         assert "That does not prove an end" in alone.why()
-        recorded = alone.control().read_pod()
+        recorded = alone.control().read_place(Pod)
         assert recorded is not None
         assert judging_pods.judge(recorded, None, [], time.time()).life is Life.ABSENT, "by the 404 alone"
         metadata = {"name": alone.pod(), "namespace": NAMESPACE, "annotations": annotations}

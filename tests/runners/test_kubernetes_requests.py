@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import TemporaryError
-from streamkeeper.model.protocol.control import Pod, ProcessRecord
+from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
 from streamkeeper.runners.kubernetes_api import KubernetesApi
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from streamkeeper.runners.pod_template import FINALIZER, INSTALLATION, INSTANCE
@@ -63,9 +64,9 @@ def claimed(folder: Path, cluster: ClusterServer, state: dict[str, Any]) -> Kube
     place = Place(folder)
     control = place.control()
     control.write_launch(place.spec())
-    control.write_pod(Pod(instance="one", cluster=cluster.url, namespace="streaming", name="sales-1"))
+    control.write_place(Pod(instance="one", cluster=cluster.url, namespace="streaming", name="sales-1"))
     control.write_process(
-        ProcessRecord(instance="one", generation=1, machine="m", host="h", pid=1, started=2, pod="u1")
+        ProcessRecord(instance="one", generation=1, machine="m", host="h", pid=1, started=2, container="u1")
     )
     metadata = {
         "name": "sales-1",

@@ -10,9 +10,9 @@ import yaml
 
 from streamkeeper.errors import InvalidInput, NotFound
 from streamkeeper.model.protocol.control import SECRETS
+from streamkeeper.model.runner_kinds.kubernetes_kind import GRACE
 from streamkeeper.runners.pod_template import (
     FINALIZER,
-    GRACE,
     INSTALLATION,
     INSTANCE,
     JOB,

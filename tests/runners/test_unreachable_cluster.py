@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.model.protocol.control import DriverExit, DriverState, Pod
+from streamkeeper.model.protocol.control import DriverExit, DriverState
+from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from tests.runners.cluster_server import kubeconfig
@@ -31,7 +32,7 @@ def place(tmp_path: Path) -> PodPlace:
     made = PodPlace(tmp_path)
     control = made.control()
     control.write_launch(made.spec())
-    control.write_pod(Pod(instance="one", cluster=made.server, namespace="streaming", name="one"))
+    control.write_place(Pod(instance="one", cluster=made.server, namespace="streaming", name="one"))
     return made
 
 

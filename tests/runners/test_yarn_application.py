@@ -19,8 +19,9 @@ from harness import hadoop_process
 from harness.waiting import wait_for
 from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import InvalidInput, PermanentError, TemporaryError
-from streamkeeper.model.protocol.control import LOCAL, YARN
+from streamkeeper.model.protocol.control import LOCAL
 from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.runner_kinds.yarn_kind import YARN, Application
 from streamkeeper.runners import yarn_application
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Life
@@ -59,7 +60,7 @@ class YarnPlace(Place):
         return YarnRunner(self.store, self.settings, environ, driver=self.command, **given)  # type: ignore[arg-type]
 
     def application(self, instance: str = "one") -> str:
-        found = self.control(instance).read_application()
+        found = self.control(instance).read_place(Application)
         assert found is not None
         return found.id
 
@@ -300,7 +301,7 @@ def test_a_secret_that_only_airflow_knows_is_refused(place: YarnPlace) -> None:
     place.runner.check_place(["secret://env/PASSWORD"])
     with pytest.raises(InvalidInput, match="resolves its own"):
         place.runner.launch(place.spec(), {"secret://airflow/warehouse/password": "hunter2"})
-    assert place.control().read_application() is None
+    assert place.control().read_place(Application) is None
     place.started.clear()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.model.protocol.control import Application
 from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.runner_kinds.yarn_kind import Application
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.yarn_application import YarnRunner
 from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, Container, ResourceManager
@@ -65,7 +65,7 @@ def test_only_a_code_of_a_node_that_waited_proves_an_end(
     """A negative code may be set while the container still runs: it proves no end, unless it is a memory limit's."""
     place = Place(tmp_path)
     place.control().write_launch(place.spec())
-    place.control().write_application(Application(instance="one", cluster=CLUSTER, id=APPLICATION))
+    place.control().write_place(Application(instance="one", cluster=CLUSTER, id=APPLICATION))
     runner = YarnRunner(place.store, place.settings, {})
     runner._managers[CLUSTER] = Reporting(code)
     seen = runner.observe(JOB, "one")

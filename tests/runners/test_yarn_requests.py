@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.protocol.control import Application, ProcessRecord
+from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.runner_kinds.yarn_kind import Application
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.yarn_application import YarnRunner
 from tests.runners.cluster_server import ClusterServer, cluster_server
@@ -35,7 +36,7 @@ def submitted(place: Place, cluster: ClusterServer, state: str, container: str =
     """An instance whose application has this state; ``container``: of its attempt, empty without an attempt."""
     control = place.control()
     control.write_launch(place.spec())
-    control.write_application(Application(instance="one", cluster=cluster.url, id=APPLICATION))
+    control.write_place(Application(instance="one", cluster=cluster.url, id=APPLICATION))
     attempts = [{"appAttemptId": ATTEMPT, "startTime": 1, "containerId": container}] if container else []
     cluster.answers |= {
         f"GET {API}/apps/{APPLICATION}": {"app": {"id": APPLICATION, "state": state, "diagnostics": "no room\nat all"}},

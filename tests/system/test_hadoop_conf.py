@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.system.hadoop_conf import hadoop_user, manager_url, webhdfs_url
+from streamkeeper.runners.yarn_rest import manager_url
+from streamkeeper.system.hadoop_conf import hadoop_user, webhdfs_url
 
 Given = Callable[[dict[str, str]], dict[str, str]]
 FILES = {"core-site.xml": ("fs.", "hadoop."), "hdfs-site.xml": ("dfs.",), "yarn-site.xml": ("yarn.",)}

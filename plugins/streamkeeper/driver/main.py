@@ -31,7 +31,6 @@ from streamkeeper.model.manifests.evidence import Evidence
 from streamkeeper.model.protocol.check import JobFile
 from streamkeeper.model.protocol.control import (
     CLAIM,
-    LOCAL,
     SECRETS,
     Command,
     CommandKind,
@@ -43,6 +42,7 @@ from streamkeeper.model.protocol.control import (
 )
 from streamkeeper.model.records.checkpoint_version import scratch_location
 from streamkeeper.model.redaction import redact, redact_value
+from streamkeeper.model.runner_kinds.known_runners import runner_kind
 from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.model.settings.release_conf import MASTER
@@ -137,8 +137,8 @@ class Driver:
         described = {name: query.manifest for name, query in planned.items()}
         if self._master:
             must_fit(described.values(), self._master)
-        if self._spec.runner != LOCAL:
-            must_fit_any_node(described.values(), self._spec.runner)
+        if (runner := runner_kind(self._spec.runner)).on_nodes:
+            must_fit_any_node(described.values(), runner.title)
         check_manifests(self._spec, described, self._store, self._secrets)
         check_again(self._spec, described, self._channel.write_manifests(described), self._secrets)
         crash_point("driver.describe.after")

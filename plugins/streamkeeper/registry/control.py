@@ -13,24 +13,24 @@ from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.names import check_instance, check_name, key_number
 from streamkeeper.model.protocol import control
 from streamkeeper.model.protocol.control import (
-    Application,
     Command,
     CommandKind,
     DriverExit,
     DriverStatus,
     LaunchSpec,
-    Pod,
     ProcessRecord,
     command_key,
     control_key,
 )
 from streamkeeper.model.protocol.signals import History
 from streamkeeper.model.redaction import redact_value
+from streamkeeper.model.runner_kinds.runner_kind import Place
 from streamkeeper.model.secret_names import with_literals
 from streamkeeper.stores.contract import Store
 from streamkeeper.system.crash_points import crash_point
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Place)
 _MOST_KEPT = 4096
 _UNREADABLE_STATUS = (
     "wait if the driver is running, because it writes its status again. The status of an ended driver is the record of"
@@ -86,33 +86,17 @@ class Control:
         """Return the driver's launch; None if none is stored."""
         return self._read(self._key("launch.json"), LaunchSpec)
 
-    def write_application(self, application: Application) -> Application:
-        """Record the YARN application that will run the instance; return the application that the first caller
-        recorded.
-        """
+    def write_place(self, place: P) -> P:
+        """Record where a cluster will run the instance; return the place that the first caller recorded."""
         try:
-            self._store.create(self._key("application.json"), to_json(application))
+            self._store.create(self._key(place.FILE), to_json(place))
         except KeyExists:
-            return self._require(self._key("application.json"), Application)
-        return application
+            return self._require(self._key(place.FILE), type(place))
+        return place
 
-    def read_application(self) -> Application | None:
-        """Return the instance's YARN application, which is recorded before it is submitted; None if
-        none is recorded.
-        """
-        return self._read(self._key("application.json"), Application)
-
-    def write_pod(self, pod: Pod) -> Pod:
-        """Record the pod that will run the instance; return the pod that the first caller recorded."""
-        try:
-            self._store.create(self._key("pod.json"), to_json(pod))
-        except KeyExists:
-            return self._require(self._key("pod.json"), Pod)
-        return pod
-
-    def read_pod(self) -> Pod | None:
-        """Return the instance's pod, which is recorded before the pod is created; None if no pod is recorded."""
-        return self._read(self._key("pod.json"), Pod)
+    def read_place(self, kind: type[P]) -> P | None:
+        """Return where a cluster runs the instance; None if no place of this kind is recorded."""
+        return self._read(self._key(kind.FILE), kind)
 
     def write_process(self, record: ProcessRecord) -> None:
         """Claim a generation for one process; raises KeyExists if another process has claimed it."""

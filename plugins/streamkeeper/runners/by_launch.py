@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from streamkeeper.errors import StreamkeeperError, Unsupported
 from streamkeeper.model.protocol.control import LOCAL, LaunchSpec
 from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.records.installation_record import InstallationRecord
+from streamkeeper.model.runner_kinds.known_runners import RUNNERS
+from streamkeeper.model.runner_kinds.runner_kind import RunnerKind
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.registry.control import Control
+from streamkeeper.runners.container import load
 from streamkeeper.runners.contract import Runner
 from streamkeeper.stores.contract import Store
 
@@ -107,6 +113,33 @@ class LaunchedRunner(Runner):
             return ""
         self._names[job, instance] = spec.runner
         return spec.runner
+
+
+def runner_of_installation(
+    store: Store,
+    settings: Settings,
+    environ: Mapping[str, str],
+    *,
+    installation: InstallationRecord | None = None,
+    resolve_master: Callable[[str], str] | None = None,
+) -> Runner:
+    """Return the runner of an installation's drivers, whatever kinds of runners have started them.
+
+    ``store``: the store.
+    ``settings``: the installation's settings, which name the kind that starts new drivers.
+    ``environ``: variables, some of which are passed on to drivers.
+    ``installation``: the installation's record; None skips the ownership check.
+    ``resolve_master``: resolves a master that is an Airflow connection.
+    """
+
+    def made(kind: RunnerKind) -> Runner:
+        runner: Runner = load(kind.runner)(
+            store, settings, environ=environ, installation=installation, resolve_master=resolve_master
+        )
+        return runner
+
+    makers = {name: partial(made, kind) for name, kind in RUNNERS.items()}
+    return LaunchedRunner(store, makers, settings.drivers)
 
 
 def _better(here: Liveness, observed: Liveness) -> Liveness:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.protocol.control import LaunchSpec, ProcessRecord
 from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.model.records.installation_record import InstallationRecord
+from streamkeeper.model.runner_kinds.runner_kind import Place
 from streamkeeper.model.settings.release_conf import MASTER
 from streamkeeper.model.settings.settings import Settings
 from streamkeeper.registry.control import Control
@@ -23,21 +24,14 @@ from streamkeeper.runners.variables import DRIVER, named_master, passed_to_conta
 from streamkeeper.stores.contract import Store
 from streamkeeper.system.crash_points import crash_point
 
-
-class Place(Protocol):
-    """The record of a container, made before the container is created."""
-
-    @property
-    def installation(self) -> str:
-        """The id of the installation that creates the container."""
-
-
 P = TypeVar("P", bound=Place)
 
 
 class ContainerRunner(Runner, Generic[P]):
     """Runs the drivers of an installation in containers of a cluster."""
 
+    place: type[P]
+    """The record of an instance's container, which is written before the container is created."""
     nowhere: ClassVar[str]
     """Why a launched instance has no container, as a phrase."""
 
@@ -73,7 +67,7 @@ class ContainerRunner(Runner, Generic[P]):
         crash_point("launch.spec.after")
         if control.processes():
             return
-        place = self._read(control) or self._claim(control, spec)
+        place = control.read_place(self.place) or control.write_place(self._choose(spec))
         crash_point("launch.process.before")
         self._create(place, spec, secrets)
         crash_point("launch.process.after")
@@ -83,7 +77,7 @@ class ContainerRunner(Runner, Generic[P]):
         control = Control(self._store, job, instance)
         if control.read_launch() is None:
             return Liveness(life=Life.ABSENT, why="the instance was never launched")
-        recorded, place = control.processes(), self._read(control)
+        recorded, place = control.processes(), control.read_place(self.place)
         if is_barred(recorded):
             return Liveness(life=Life.DEAD, why=NEVER_STARTED)
         if place is None:
@@ -110,7 +104,7 @@ class ContainerRunner(Runner, Generic[P]):
         control = Control(self._store, job, instance)
         if control.read_launch() is None:
             return
-        recorded, place = control.processes(), self._read(control)
+        recorded, place = control.processes(), control.read_place(self.place)
         if not recorded:
             recorded = bar(control, instance, this_machine(), self._id)
         if place is not None and self._is_mine(place) and control.read_exit() is None:
@@ -118,16 +112,12 @@ class ContainerRunner(Runner, Generic[P]):
 
     def where_log_is(self, job: str, instance: str) -> str:
         """Implement ``Runner.where_log_is``."""
-        place = self._read(Control(self._store, job, instance))
+        place = Control(self._store, job, instance).read_place(self.place)
         return f"the log of {instance} is in {self._log_of(place)}" if place is not None else ""
 
     @abstractmethod
-    def _read(self, control: Control) -> P | None:
-        """Return the record of an instance's container."""
-
-    @abstractmethod
-    def _claim(self, control: Control, spec: LaunchSpec) -> P:
-        """Record a container for the instance; return the existing record if another launch was faster."""
+    def _choose(self, spec: LaunchSpec) -> P:
+        """Choose the container of an instance, whose record is then stored."""
 
     @abstractmethod
     def _create(self, place: P, spec: LaunchSpec, secrets: dict[str, str]) -> None:

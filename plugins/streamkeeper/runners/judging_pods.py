@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from streamkeeper.model.protocol.control import Pod, ProcessRecord
+from streamkeeper.model.protocol.control import ProcessRecord
 from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
 from streamkeeper.runners.claims import is_barred
 from streamkeeper.runners.contract import Life, Liveness
 from streamkeeper.runners.kubernetes_api import ContainerStatus, PodReport, Terminated
@@ -47,7 +48,7 @@ def judge(
             "containers may still run, and the supervisor has recorded no end"
         )
     if not is_pod_of(found, recorded):
-        return _unknown(f"{named(pod)} is not the pod that claimed the instance ({recorded[-1].pod})")
+        return _unknown(f"{named(pod)} is not the pod that claimed the instance ({recorded[-1].container})")
     driver = next((each for each in found.status.container_statuses if each.name == CONTAINER), None)
     end = driver.state.terminated if driver is not None and _is_apart(found) else None
     if end is not None and _is_proof(end):
@@ -136,7 +137,7 @@ def _is_proof(end: Terminated) -> bool:
 
 def is_pod_of(found: PodReport, recorded: Sequence[ProcessRecord]) -> bool:
     """Whether the found pod is the pod that claimed the instance; also True if no pod has claimed the instance."""
-    return not recorded or is_barred(recorded) or found.metadata.uid == recorded[-1].pod
+    return not recorded or is_barred(recorded) or found.metadata.uid == recorded[-1].container
 
 
 def _is_silent(found: PodReport) -> bool:

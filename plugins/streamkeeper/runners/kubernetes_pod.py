@@ -18,8 +18,9 @@ from contextlib import suppress
 from functools import cached_property
 
 from streamkeeper.errors import NotFound, OperationRefused, PermanentError, StreamkeeperError, TemporaryError
-from streamkeeper.model.protocol.control import SECRETS, LaunchSpec, Pod, ProcessRecord
+from streamkeeper.model.protocol.control import SECRETS, LaunchSpec, ProcessRecord
 from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.runner_kinds.kubernetes_kind import POD_TEMPLATE, Pod
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import is_barred
 from streamkeeper.runners.container_runner import ContainerRunner
@@ -54,6 +55,7 @@ _TRIED = "streamkeeper-tries-out-its-rights"
 class KubernetesRunner(ContainerRunner[Pod]):
     """Runs each driver in a pod."""
 
+    place = Pod
     nowhere = "no pod was created for it"
 
     @cached_property
@@ -85,7 +87,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         other containers of the pod still run.
         """
         control = Control(self._store, job, instance)
-        recorded, pod = control.processes(), control.read_pod()
+        recorded, pod = control.processes(), control.read_place(Pod)
         if pod is None or not self._is_mine(pod):
             return
         found = self._find(pod, job)
@@ -110,9 +112,6 @@ class KubernetesRunner(ContainerRunner[Pod]):
                 self._api.set_finalizers(pod.namespace, pod.name, found.metadata.uid, kept)
             if with_log or barred or _has_more_running(found):
                 self._api.delete_pod(pod.namespace, pod.name, found.metadata.uid, grace_s=_KILL_GRACE_S)
-
-    def _read(self, control: Control) -> Pod | None:
-        return control.read_pod()
 
     def _end(self, job: str, place: Pod, recorded: Sequence[ProcessRecord]) -> None:
         found = self._api.find_pod(place.namespace, place.name)
@@ -157,18 +156,16 @@ class KubernetesRunner(ContainerRunner[Pod]):
                 f"{named(pod)} is in {pod.cluster}, but {asked} was queried", hint="set KUBECONFIG to the pod's cluster"
             )
 
-    def _claim(self, control: Control, spec: LaunchSpec) -> Pod:
+    def _choose(self, spec: LaunchSpec) -> Pod:
         whole = f"{self._id}:{self._settings.store}:{spec.job}:{spec.instance}"
         slug = spec.job.replace("_", "-")[:_LONGEST_SLUG].strip("-")
         name = f"{slug}-{hashlib.sha256(whole.encode()).hexdigest()[:12]}"
-        return control.write_pod(
-            Pod(
-                instance=spec.instance,
-                cluster=self._api.server,
-                namespace=self._template().namespace,
-                name=name,
-                installation=self._id,
-            )
+        return Pod(
+            instance=spec.instance,
+            cluster=self._api.server,
+            namespace=self._template().namespace,
+            name=name,
+            installation=self._id,
         )
 
     def _create(self, place: Pod, spec: LaunchSpec, secrets: dict[str, str]) -> None:
@@ -227,7 +224,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return driver_pod(template, name, whose, supervisor, variables, conf, secret=secret, own_tasks=tasks)
 
     def _template(self) -> PodTemplate:
-        return read_template(self._settings.pod_template)
+        return read_template(self._settings.runner_variables[POD_TEMPLATE])
 
 
 def _has_more_running(found: PodReport) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
 from streamkeeper.model.protocol.control import SECRETS
+from streamkeeper.model.runner_kinds.kubernetes_kind import GRACE, POD_UID
 from streamkeeper.runners.room import container_cores, container_mib, least_mib
 
 CONTAINER = "driver"
@@ -20,8 +21,6 @@ FINALIZER = "streamkeeper.io/proof"
 """Keeps a deleted pod readable until its end is recorded; once the pod is missing, its end cannot be determined."""
 JOB, INSTANCE, INSTALLATION = (f"streamkeeper.io/{name}" for name in ("job", "instance", "installation"))
 """Annotations that identify the pod's instance."""
-POD_UID, GRACE = "STREAMKEEPER_POD_UID", "STREAMKEEPER_POD_GRACE_S"
-"""Variables in a driver's pod: its uid, and the seconds that its node allows it to end."""
 _GRACE_S = 120
 _HOME_VOLUME, _HOME = "streamkeeper-home", "/var/lib/streamkeeper"
 _LONGEST_LABEL = 63

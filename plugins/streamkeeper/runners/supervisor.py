@@ -12,12 +12,11 @@ names the reason for waiting.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Thread
 from typing import TypeVar
@@ -29,7 +28,6 @@ from streamkeeper.lifecycle.continuation import Verdict, may_go_on
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.protocol.control import (
     CLAIM,
-    SECRETS,
     TERMINATED,
     CommandKind,
     DriverExit,
@@ -43,22 +41,18 @@ from streamkeeper.model.protocol.control import (
 from streamkeeper.model.protocol.faults import Fault, read_fault
 from streamkeeper.model.protocol.restarts import Cause
 from streamkeeper.model.secret_names import with_literals
-from streamkeeper.model.secret_references import find_references, resolve
-from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
 from streamkeeper.model.settings.settings import read_settings
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners import process_tree
+from streamkeeper.runners.container import Container, container_of
 from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_orphans
 from streamkeeper.runners.machine import this_machine
-from streamkeeper.runners.pod_template import GRACE, POD_UID
 from streamkeeper.runners.restarts import Decision, Next, Spent, code_without_start, decide
-from streamkeeper.runners.yarn_container import application_master, container_log, is_in_container, why_gone
 from streamkeeper.stores.opening import open_store
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
-from streamkeeper.system.secret_resolvers import built_in_resolvers
 
 T = TypeVar("T")
 
@@ -88,19 +82,27 @@ class Supervisor:
     """Runs the generations of one instance, one after the other."""
 
     def __init__(
-        self, control: Control, journal: Journal, spec: LaunchSpec, command: Sequence[str], log: DriverLog
+        self,
+        control: Control,
+        journal: Journal,
+        spec: LaunchSpec,
+        command: Sequence[str],
+        log: DriverLog,
+        container: Container | None = None,
     ) -> None:
         """``control``: the instance's records.
         ``journal``: the job's journal.
         ``spec``: the launch specification.
         ``command``: the driver's command, without job and instance.
         ``log``: the instance's log.
+        ``container``: the container in which it runs; None on a machine.
         """
         self._control = control
         self._journal = journal
         self._spec = spec
         self._command = [*command, spec.job, spec.instance]
         self._log = log
+        self._container = container or Container({})
         self._signals = Signals()
         self._root = process_tree.own_root()
         self._mark = process_tree.mark(
@@ -123,7 +125,7 @@ class Supervisor:
             if number := self._signals.received():
                 in_order = ", between two batches" if code == ExitCode.DRAINED else ""
                 return self._exit(DriverState.FAILED, code, _Word(f"{TERMINATED} {number}{in_order}"), signal=number)
-            if reason_ended := why_gone(os.environ):
+            if reason_ended := self._container.why_gone():
                 return self._exit(DriverState.FAILED, code, _Word(reason_ended))
             now = clock.monotonic()
             decision = decide(
@@ -217,7 +219,7 @@ class Supervisor:
             pid=self._root.pid,
             started=self._root.started,
             installation=self._mark.installation,
-            pod=os.environ.get(POD_UID, ""),
+            container=self._container.id,
         )
         crash_point("supervisor.claim.before")
         try:
@@ -256,7 +258,7 @@ class Supervisor:
 
     def _ended_in_order(self, driver: DriverProcess) -> int | None:
         """Return the exit code of a driver that ended between two batches, if its node gives it time for that."""
-        grace_s = float(os.environ.get(GRACE, "0")) - _KILLED_WITHIN_S
+        grace_s = self._container.grace_s - _KILLED_WITHIN_S
         if grace_s <= 0:
             return None
         self._log.write_line(
@@ -346,7 +348,7 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     """Run an instance to its end. Raises StreamkeeperError, or Superseded if another supervisor has the instance or the
     instance has already ended.
     """
-    contained = is_in_container(os.environ)
+    container = container_of(os.environ)
     settings = read_settings(os.environ)
     store = open_store(settings.store)
     control, journal = Control(store, job, instance), Journal(store, job, writer=f"supervisor:{instance}", passing=True)
@@ -355,30 +357,17 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
         raise StreamkeeperError(f"{job}/{instance} was never launched: its launch.json is missing")
     if control.read_exit() is not None:
         raise Superseded("the instance has already ended")
-    secrets = _secrets(spec) if contained else json.loads(os.environ.get(SECRETS) or "{}")
-    path = None if os.environ.get(POD_UID) else settings.log(job, instance)
-    path = container_log(os.environ) if contained else path
+    secrets = container.secrets(spec)
+    path = container.log_path(settings.log(job, instance))
     log = DriverLog(path, with_literals(secrets, spec.params, spec.conf), job=job, instance=instance)
-    with application_master(os.environ, log.write_line) if contained else nullcontext():
-        Supervisor(control, journal, spec, command, log).run()
-
-
-def _secrets(spec: LaunchSpec) -> dict[str, str]:
-    """Resolve the instance's secrets here, only for its drivers, and remove all others from the drivers'
-    environment.
-    """
-    secrets = resolve(find_references(spec.params, spec.conf), built_in_resolvers(dict(os.environ)))
-    for variable in [name for name in os.environ if name.startswith(SECRET_PREFIX)]:
-        del os.environ[variable]
-    os.environ[SECRETS] = json.dumps(secrets)
-    return secrets
+    with container.reporting(log.write_line):
+        Supervisor(control, journal, spec, command, log, container).run()
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the supervisor; return 0 when the instance was run to its end, 1 when it could not be run here."""
     job, instance, *command = arguments
-    # A NodeManager ends its container's session, so a process that leaves the session survives.
-    if os.getsid(0) != os.getpid() and not is_in_container(os.environ):
+    if os.getsid(0) != os.getpid() and not container_of(os.environ).keeps_session:
         os.setsid()
     adopt_orphans()
     try:

@@ -20,19 +20,18 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from streamkeeper.errors import InvalidInput, StreamkeeperError, TemporaryError
-from streamkeeper.model.protocol.control import Application, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.control import LaunchSpec, ProcessRecord
 from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.runner_kinds.yarn_kind import IN_A_CONTAINER, QUEUE, Application
 from streamkeeper.model.secret_references import split_reference
-from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import is_barred
 from streamkeeper.runners.container_runner import ContainerRunner
 from streamkeeper.runners.contract import Life, Liveness
 from streamkeeper.runners.room import container_cores, container_mib
 from streamkeeper.runners.variables import choose_driver, supervisor_command
-from streamkeeper.runners.yarn_container import MARK as IN_A_CONTAINER
-from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ResourceManager
+from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ResourceManager, manager_url
 from streamkeeper.system import clock
-from streamkeeper.system.hadoop_conf import hadoop_user, manager_url
+from streamkeeper.system.hadoop_conf import hadoop_user
 
 _EXIT_CODE = re.compile(r"^.*?AM Container for (appattempt_\w+) exited with +exitCode: (-?\d+)", re.DOTALL)
 _BEYOND_MEMORY = frozenset({-103, -104})
@@ -53,6 +52,7 @@ _UNQUOTABLE = re.compile(r"[\"`$\\\n]")
 class YarnRunner(ContainerRunner[Application]):
     """Runs each driver in an application's first container."""
 
+    place = Application
     nowhere = "no application was submitted for it"
 
     @cached_property
@@ -73,15 +73,10 @@ class YarnRunner(ContainerRunner[Application]):
         _must_resolve_there(secrets)
         super().launch(spec, secrets)
 
-    def _read(self, control: Control) -> Application | None:
-        return control.read_application()
-
-    def _claim(self, control: Control, spec: LaunchSpec) -> Application:
+    def _choose(self, spec: LaunchSpec) -> Application:
         cluster = manager_url(self._environ)
         found = self._manager(cluster).new_application()
-        return control.write_application(
-            Application(instance=spec.instance, cluster=cluster, id=found, installation=self._id)
-        )
+        return Application(instance=spec.instance, cluster=cluster, id=found, installation=self._id)
 
     def _create(self, place: Application, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         del secrets  # the supervisor there resolves them
@@ -189,7 +184,8 @@ class YarnRunner(ContainerRunner[Application]):
                 "vCores": container_cores(spec.conf),
             },
         }
-        return context | ({"queue": self._settings.queue} if self._settings.queue else {})
+        queue = self._settings.runner_variables.get(QUEUE, "")
+        return context | ({"queue": queue} if queue else {})
 
     def _variables(self, spec: LaunchSpec) -> dict[str, str]:
         variables = self._container_variables(spec.job, spec.instance)

@@ -1,45 +1,66 @@
-"""A supervisor's additional duties in a YARN container: it reports to YARN and finds the container's directories."""
+"""A supervisor's YARN container: it reports to YARN and finds the container's directories."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Thread
 
 from streamkeeper.errors import NotFound, StreamkeeperError
+from streamkeeper.model.protocol.control import SECRETS, LaunchSpec
+from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
+from streamkeeper.runners.container import Container
 from streamkeeper.system.java import find_java
+from streamkeeper.system.secret_resolvers import built_in_resolvers
 
-MARK = "STREAMKEEPER_CONTAINER"
-"""The variable that marks processes in a driver's container."""
 _SOURCE = Path(__file__).with_name("ApplicationMaster.java")
 _CLASS = "streamkeeper.runners.ApplicationMaster"
 _SMALL = ("-Xmx48m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
 
 
-def is_in_container(environ: Mapping[str, str]) -> bool:
-    """Whether this process runs in a driver's YARN container."""
-    return bool(environ.get(MARK))
+class YarnContainer(Container):
+    """The first container of an application."""
 
+    # A NodeManager ends its container's session, so a process that leaves the session survives.
+    keeps_session = True
 
-def container_log(environ: Mapping[str, str]) -> Path:
-    """Return the path of the log that YARN shows, and that it collects once the container has ended."""
-    return Path(environ["LOG_DIRS"].partition(",")[0], "driver.log")
+    def secrets(self, spec: LaunchSpec) -> dict[str, str]:
+        """Implement ``Container.secrets``: resolve them here, only for this instance's drivers, and remove all others
+        from the drivers' environment. YARN would store values that are submitted.
+        """
+        secrets = resolve(find_references(spec.params, spec.conf), built_in_resolvers(dict(self._environ)))
+        for variable in [name for name in self._environ if name.startswith(SECRET_PREFIX)]:
+            del self._environ[variable]
+        self._environ[SECRETS] = json.dumps(secrets)
+        return secrets
 
+    def log_path(self, log: Path) -> Path:
+        """Implement ``Container.log_path``: the log that YARN shows, and that it collects once the container has
+        ended.
+        """
+        del log
+        return Path(self._environ["LOG_DIRS"].partition(",")[0], "driver.log")
 
-def why_gone(environ: Mapping[str, str]) -> str:
-    """Return why no driver can be started in this container any more; empty if a driver can be started.
+    def why_gone(self) -> str:
+        """Implement ``Container.why_gone``.
 
-    When a NodeManager restarts, it removes the directories of containers that it does not know, but does not stop these
-    containers.
-    """
-    if not is_in_container(environ) or Path(environ["PWD"]).is_dir():
-        return ""
-    return "its container's directory was removed, because YARN's NodeManager has restarted"
+        When a NodeManager restarts, it removes the directories of containers that it does not know, but does not stop
+        these containers.
+        """
+        if Path(self._environ["PWD"]).is_dir():
+            return ""
+        return "its container's directory was removed, because YARN's NodeManager has restarted"
+
+    def reporting(self, log: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Implement ``Container.reporting``: the ResourceManager gives up an application that does not report."""
+        return application_master(self._environ, log)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
@@ -9,13 +10,16 @@ from typing import Any, TypeVar
 import msgspec
 import requests
 
-from streamkeeper.errors import NotFound, PermanentError, TemporaryError
+from streamkeeper.errors import InvalidInput, NotFound, PermanentError, TemporaryError, Unsupported
 from streamkeeper.model.coding import decoder_of
+from streamkeeper.system.hadoop_conf import ANY_HOST, read_hadoop_conf
 
 _T = TypeVar("_T")
 _TIMEOUTS_S = (5.0, 30.0)
 _OF_A_NODE_S = (3.0, 5.0)
 """The limits are short, because a frozen node accepts connections, and every observation of a driver waits for it."""
+_MANAGER_HOST, _MANAGER_HTTP = "yarn.resourcemanager.hostname", "yarn.resourcemanager.webapp.address"
+_MANAGER_PORT = 8088
 _OVER = frozenset({"FINISHED", "FAILED", "KILLED"})
 _HINT = (
     "check that YARN is running; its address is yarn.resourcemanager.webapp.address in HADOOP_CONF_DIR's yarn-site.xml"
@@ -229,3 +233,33 @@ def _decoded(data: bytes, kind: type[_T]) -> _T:
         return decoder_of(kind).decode(data)
     except msgspec.MsgspecError as error:
         raise TemporaryError(f"YARN's answer cannot be read: {error}", hint=_HINT) from error
+
+
+def manager_url(environ: Mapping[str, str]) -> str:
+    """Return ``http://host:port`` of YARN's ResourceManager.
+
+    Raises InvalidInput if ``HADOOP_CONF_DIR`` names no ResourceManager, Unsupported for several ResourceManagers,
+    Kerberos or HTTPS.
+    """
+    conf = read_hadoop_conf(environ)
+    if conf.get("yarn.resourcemanager.ha.enabled", "").lower() == "true":
+        raise Unsupported(
+            "yarn-site.xml names several ResourceManagers, which is not supported",
+            hint="use a cluster with one ResourceManager",
+        )
+    if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
+        raise Unsupported(
+            "HADOOP_CONF_DIR requires Kerberos, which is not supported for drivers on YARN",
+            hint="use a cluster with simple authentication, or choose another STREAMKEEPER_DRIVERS",
+        )
+    if conf.get("yarn.http.policy", "").upper() == "HTTPS_ONLY":
+        raise Unsupported("YARN is on HTTPS only, which is not supported", hint="set yarn.http.policy to HTTP_ONLY")
+    named = conf.get(_MANAGER_HOST, "")
+    host, _, port = conf.get(_MANAGER_HTTP, "").replace(f"${{{_MANAGER_HOST}}}", named).rpartition(":")
+    host = named if host in ANY_HOST else host
+    if not host or "${" in host:
+        raise InvalidInput(
+            "HADOOP_CONF_DIR names no ResourceManager",
+            hint=f"set HADOOP_CONF_DIR to the directory whose yarn-site.xml has {_MANAGER_HTTP} or {_MANAGER_HOST}",
+        )
+    return f"http://{host}:{port or _MANAGER_PORT}"

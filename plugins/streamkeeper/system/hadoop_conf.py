@@ -12,9 +12,8 @@ from streamkeeper.system.system_user import user_name
 _FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _RPC, _HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
 _RPC_PORT, _HTTP_PORT = 8020, 9870
-_ANY_HOST = ("0.0.0.0", "")
-_MANAGER_HOST, _MANAGER_HTTP = "yarn.resourcemanager.hostname", "yarn.resourcemanager.webapp.address"
-_MANAGER_PORT = 8088
+ANY_HOST = ("0.0.0.0", "")
+"""The hosts of an address on which a server listens that name no host to connect to."""
 
 
 def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
@@ -48,37 +47,7 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
             f"{_HTTP} is {address}: variables are not resolved here", hint="replace the variable by the address"
         )
     http_host, _, port = address.rpartition(":")
-    return f"http://{host if http_host in _ANY_HOST else http_host}:{port or _HTTP_PORT}"
-
-
-def manager_url(environ: Mapping[str, str]) -> str:
-    """Return ``http://host:port`` of YARN's ResourceManager.
-
-    Raises InvalidInput if ``HADOOP_CONF_DIR`` names no ResourceManager, Unsupported for several ResourceManagers,
-    Kerberos or HTTPS.
-    """
-    conf = read_hadoop_conf(environ)
-    if conf.get("yarn.resourcemanager.ha.enabled", "").lower() == "true":
-        raise Unsupported(
-            "yarn-site.xml names several ResourceManagers, which is not supported",
-            hint="use a cluster with one ResourceManager",
-        )
-    if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
-        raise Unsupported(
-            "HADOOP_CONF_DIR requires Kerberos, which is not supported for drivers on YARN",
-            hint="use a cluster with simple authentication, or set STREAMKEEPER_DRIVERS to local or kubernetes",
-        )
-    if conf.get("yarn.http.policy", "").upper() == "HTTPS_ONLY":
-        raise Unsupported("YARN is on HTTPS only, which is not supported", hint="set yarn.http.policy to HTTP_ONLY")
-    named = conf.get(_MANAGER_HOST, "")
-    host, _, port = conf.get(_MANAGER_HTTP, "").replace(f"${{{_MANAGER_HOST}}}", named).rpartition(":")
-    host = named if host in _ANY_HOST else host
-    if not host or "${" in host:
-        raise InvalidInput(
-            "HADOOP_CONF_DIR names no ResourceManager",
-            hint=f"set HADOOP_CONF_DIR to the directory whose yarn-site.xml has {_MANAGER_HTTP} or {_MANAGER_HOST}",
-        )
-    return f"http://{host}:{port or _MANAGER_PORT}"
+    return f"http://{host if http_host in ANY_HOST else http_host}:{port or _HTTP_PORT}"
 
 
 def hadoop_user(environ: Mapping[str, str]) -> str:

@@ -155,9 +155,9 @@ def test_drivers_are_this_machines_unless_a_cluster_is_named(tmp_path: Path) -> 
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).drivers == "local"
     found = read_settings({**home, **ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "root.streaming"})
-    assert (found.drivers, found.queue) == ("yarn", "root.streaming")
+    assert (found.drivers, found.runner_variables) == ("yarn", {"STREAMKEEPER_QUEUE": "root.streaming"})
     found = read_settings({**home, **ON_KUBERNETES, **IN_HDFS, **POD})
-    assert (found.drivers, found.pod_template) == ("kubernetes", "/etc/driver-pod.yaml")
+    assert (found.drivers, found.runner_variables) == ("kubernetes", POD)
 
 
 @pytest.mark.parametrize(

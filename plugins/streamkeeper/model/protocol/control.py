@@ -3,8 +3,7 @@
 ``launch.json``: LaunchSpec, create-only; written before the driver's process is started.
 ``process-0001.json``: ProcessRecord, create-only; one per process generation, written by the supervisor.
 ``manifests.json``: dict[query, Manifest], create-only; written by the driver after it has described itself.
-``application.json``: Application, create-only; on YARN, written before the application is submitted.
-``pod.json``: Pod, create-only; on Kubernetes, written before the pod is created.
+``<FILE>``: a ``Place`` of the kind of runner, create-only; written before the cluster is asked to start the instance.
 ``evidence.json``: Evidence, replaced as a whole; written by a driver that was launched to gather evidence.
 ``status.json``: DriverStatus, replaced as a whole; heartbeat, state, progress.
 ``history.json``: History, replaced as a whole at most once a minute; measurements of the last hours.
@@ -31,9 +30,7 @@ FORMAT = 1
 
 
 LOCAL = "local"
-YARN = "yarn"
-KUBERNETES = "kubernetes"
-"""The three runners. Drivers are process trees on the machine that starts them, YARN containers, or Kubernetes pods."""
+"""The runner whose drivers are process trees on the machine that starts them, and of launches that name no runner."""
 
 SECRETS = "STREAMKEEPER_SECRETS"
 CLAIM = "STREAMKEEPER_CLAIM"
@@ -218,29 +215,8 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The start time of the process, in the kernel's clock ticks since boot."""
     installation: str = ""
     """Id of the installation, as in the launch."""
-    pod: str = ""
-    """Uid of the process's Kubernetes pod; empty outside Kubernetes."""
-
-
-class Application(msgspec.Struct, frozen=True, kw_only=True):
-    """The YARN application whose first container runs an instance; ``cluster``: the ResourceManager's HTTP address."""
-
-    format: int = FORMAT
-    instance: str
-    cluster: str
-    id: str
-    installation: str = ""
-
-
-class Pod(msgspec.Struct, frozen=True, kw_only=True):
-    """The Kubernetes pod of an instance; ``cluster``: the URL of the API server, for people."""
-
-    format: int = FORMAT
-    instance: str
-    cluster: str
-    namespace: str
-    name: str
-    installation: str = ""
+    container: str = msgspec.field(name="pod", default="")
+    """The cluster's id of the process's container, which it never reuses; empty if the kind of runner needs none."""
 
 
 class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.runner_kinds.known_runners import RUNNERS, clusters
+
 PREFIX = "STREAMKEEPER_"
 SECRET_PREFIX = "STREAMKEEPER_SECRET_"
 """The prefix of the variables that ``secret://env/…`` may name."""
@@ -34,6 +37,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PLACES, _DRIVERS = "Places", "Drivers and executors"
+_CLUSTERS = " or ".join(f"`{kind.name}`" for kind in clusters())
 _BACKUPS, _WATCH, _PEOPLE = "Backups and cleanup", "Watch, alerts and metrics", "People"
 
 VARIABLES: tuple[Variable, ...] = (
@@ -187,27 +191,23 @@ VARIABLES: tuple[Variable, ...] = (
         topic=_DRIVERS,
         default="executors have the drivers' environment at the same path",
         description="Archive of a Python environment for executors (`.tar.gz`, `.tgz` or `.zip`). Only with"
-        " `STREAMKEEPER_MASTER`, and not with drivers on YARN or Kubernetes.",
+        f" `STREAMKEEPER_MASTER`, and not with drivers on {' or '.join(kind.title for kind in clusters())}.",
     ),
     Variable(
         name="DRIVERS",
         topic=_DRIVERS,
-        default="local",
-        description="Where new drivers run: `local` (the machine of the task or"
-        " command), `yarn` or `kubernetes`. `yarn`"
-        " and `kubernetes` need `STREAMKEEPER_STORE`, and checkpoints on S3 or HDFS.",
+        default=LOCAL,
+        description=f"Where new drivers run: `{LOCAL}` ({RUNNERS[LOCAL].title}), {_CLUSTERS}."
+        f" With {_CLUSTERS}, `STREAMKEEPER_STORE` must be set, and checkpoints must be on S3 or HDFS.",
     ),
-    Variable(
-        name="QUEUE",
-        topic=_DRIVERS,
-        default="YARN's default",
-        description="YARN queue of new drivers, such as `root.streaming`. Only with `STREAMKEEPER_DRIVERS=yarn`.",
-    ),
-    Variable(
-        name="POD_TEMPLATE",
-        topic=_DRIVERS,
-        default="required with Kubernetes",
-        description="File with the template of driver pods. Only with `STREAMKEEPER_DRIVERS=kubernetes`. Start from"
-        " `deploy/kubernetes/driver-pod.yaml`.",
+    *(
+        Variable(
+            name=each.name.removeprefix(PREFIX),
+            topic=_DRIVERS,
+            default=each.default,
+            description=f"{each.description} Only with `STREAMKEEPER_DRIVERS={kind.name}`.",
+        )
+        for kind in RUNNERS.values()
+        for each in kind.variables
     ),
 )

@@ -11,7 +11,8 @@ import msgspec
 from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.names import nearest
-from streamkeeper.model.protocol.control import KUBERNETES, LOCAL, YARN
+from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.runner_kinds.known_runners import RUNNERS, clusters, runner_kind
 from streamkeeper.model.settings.approvers import check_approvers
 from streamkeeper.model.settings.setting_variables import PREFIX, SECRET_PREFIX, VARIABLES
 
@@ -28,11 +29,11 @@ _LIKENESS = 0.7
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
 """The variables that Kubernetes sets in every pod: a service ``streamkeeper-store`` gives ``…STORE_PORT_9000_TCP``."""
 _BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
+_DRIVERS = "STREAMKEEPER_DRIVERS"
 CONNECTION = "airflow://"
 """The prefix of a master that an Airflow connection provides."""
 _CONNECTION = re.compile(rf"{CONNECTION}[A-Za-z0-9_.\-]+")
 _STANDALONE = re.compile(r"spark://[^/,:@\s]+:\d{1,5}(,[^/,:@\s]+:\d{1,5})*")
-_QUEUE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*")
 _NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 
 
@@ -79,10 +80,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Archive of a Python environment for executors; empty if executors have the drivers' environment at its path."""
     drivers: str = LOCAL
     """The runner of drivers that are started from now on."""
-    queue: str = ""
-    """The YARN queue for new drivers; empty for YARN's default."""
-    pod_template: str = ""
-    """The file with the template of Kubernetes pods for new drivers."""
+    runner_variables: dict[str, str] = {}
+    """Variable -> value, of the variables that only the runner ``drivers`` reads and that are set."""
 
     @property
     def bundles(self) -> Path:
@@ -119,8 +118,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Read the settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
     ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS``, ``_CONFS``,
-    ``_APPROVERS``, ``_FOUR_EYES``, ``_MASTER``, ``_EXECUTOR_ENVIRONMENT``, ``_DRIVERS``, ``_QUEUE`` and
-    ``_POD_TEMPLATE``.
+    ``_APPROVERS``, ``_FOUR_EYES``, ``_MASTER``, ``_EXECUTOR_ENVIRONMENT``, ``_DRIVERS`` and the variables of the kinds
+    of runners.
 
     Only the home is required. Store and checkpoints default to folders in the home, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -137,6 +136,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     base = local_path("STREAMKEEPER_HOME", home, hint="use a local directory; STREAMKEEPER_STORE may be s3://…")
     _refuse_taken_apart("STREAMKEEPER_HOME", str(base))
     checkpoints = _checkpoints(environ, base / "checkpoints")
+    drivers = _drivers(_DRIVERS, environ, checkpoints)
     return Settings(
         store=environ.get("STREAMKEEPER_STORE") or (base / "store").as_uri(),
         checkpoints=checkpoints,
@@ -154,9 +154,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         four_eyes=_yes_or_no("STREAMKEEPER_FOUR_EYES", environ),
         master=_master("STREAMKEEPER_MASTER", environ, checkpoints),
         executor_environment=_archive("STREAMKEEPER_EXECUTOR_ENVIRONMENT", environ),
-        drivers=_drivers("STREAMKEEPER_DRIVERS", environ, checkpoints),
-        queue=_queue("STREAMKEEPER_QUEUE", environ),
-        pod_template=_pod_template("STREAMKEEPER_POD_TEMPLATE", environ),
+        drivers=drivers,
+        runner_variables=_runner_variables(drivers, environ),
     )
 
 
@@ -252,11 +251,11 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
 
 def _drivers(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
     value = environ.get(variable, "").strip() or LOCAL
-    if value == LOCAL:
-        return value
-    if value not in (YARN, KUBERNETES):
-        hint = f"write {YARN} or {KUBERNETES}, or leave it out"
+    if value not in RUNNERS:
+        hint = f"write {' or '.join(kind.name for kind in clusters())}, or leave it out"
         raise InvalidInput(f"{variable}={value} is not a place for drivers", hint=hint)
+    if not runner_kind(value).on_nodes:
+        return value
     if not environ.get("STREAMKEEPER_STORE"):
         raise InvalidInput(
             f"{variable}={value}: a store in the home would be a different directory on each node",
@@ -275,34 +274,22 @@ def _drivers(variable: str, environ: Mapping[str, str], checkpoints: str) -> str
     return value
 
 
-def _queue(variable: str, environ: Mapping[str, str]) -> str:
-    value = environ.get(variable, "").strip()
-    if value and not _QUEUE.fullmatch(value):
-        raise InvalidInput(
-            f"{variable}={value} is not the name of a queue", hint="write the name as in YARN, such as root.streaming"
-        )
-    if value and environ.get("STREAMKEEPER_DRIVERS", "").strip() != YARN:
-        raise InvalidInput(
-            f"{variable}={value} has an effect only with STREAMKEEPER_DRIVERS={YARN}",
-            hint=f"set STREAMKEEPER_DRIVERS={YARN}, or unset {variable}",
-        )
-    return value
-
-
-def _pod_template(variable: str, environ: Mapping[str, str]) -> str:
-    value = environ.get(variable, "")
-    on_kubernetes = environ.get("STREAMKEEPER_DRIVERS", "").strip() == KUBERNETES
-    if on_kubernetes and not value:
-        raise InvalidInput(
-            f"STREAMKEEPER_DRIVERS={KUBERNETES}: {variable} is not set",
-            hint=f"set {variable} to the template file of driver pods; start from deploy/kubernetes/driver-pod.yaml",
-        )
-    if value and not on_kubernetes:
-        raise InvalidInput(
-            f"{variable}={value} has an effect only with STREAMKEEPER_DRIVERS={KUBERNETES}",
-            hint=f"set STREAMKEEPER_DRIVERS={KUBERNETES}, or unset {variable}",
-        )
-    return _directory(variable, environ, Path(), hint="name a file on this machine") if value else ""
+def _runner_variables(drivers: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that only this kind of runner reads; raises InvalidInput for variables of other kinds."""
+    found = {}
+    for kind in RUNNERS.values():
+        for each in kind.variables:
+            value = environ.get(each.name, "").strip()
+            if value and kind.name != drivers:
+                raise InvalidInput(
+                    f"{each.name}={value} has an effect only with {_DRIVERS}={kind.name}",
+                    hint=f"set {_DRIVERS}={kind.name}, or unset {each.name}",
+                )
+            if each.required and not value and kind.name == drivers:
+                raise InvalidInput(f"{_DRIVERS}={drivers}: {each.name} is not set", hint=each.required)
+            if value:
+                found[each.name] = each.read(each.name, value)
+    return found
 
 
 def _archive(variable: str, environ: Mapping[str, str]) -> str:

@@ -65,6 +65,7 @@ from streamkeeper.model.records.step_results import (
     step_done,
 )
 from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.runner_kinds.known_runners import runner_kind
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.settings.release_conf import MASTER, check_release_conf, own_threads, without_later_refusals
 from streamkeeper.operations.deploys.approval import back_up_state, check_drift
@@ -239,10 +240,10 @@ class DeployActs:
         state = self._journal.state()
         release = state.releases[state.instances[instance].release]
         content = release.content
-        kept_here = self._lies_here(state)
+        settings, kept_here = self._installation.settings, self._lies_here(state)
         # Remote executors, or a driver on another node, would write the state of such a version to their own disks.
         conf = {
-            **({MASTER: own_threads(content.conf)} if kept_here and self._installation.settings.master else {}),
+            **({MASTER: own_threads(content.conf)} if kept_here and settings.master else {}),
             **content.conf,
         }
         spec = LaunchSpec(
@@ -260,10 +261,8 @@ class DeployActs:
             installation=self._installation.id,
             gather=self._gather(state),
             python=choose_interpreter(self._installation.store, state, release),
-            archive=find_archive(self._installation.settings, content.environment.archive)
-            if MASTER not in conf
-            else "",
-            runner=LOCAL if kept_here else self._installation.settings.drivers,
+            archive="" if MASTER in conf else find_archive(settings, content.environment.archive),
+            runner=LOCAL if kept_here else settings.drivers,
         )
         secrets = resolve(find_references(content.params, content.conf), self._installation.resolvers)
         self._installation.runner.launch(spec, secrets)
@@ -271,7 +270,7 @@ class DeployActs:
     def _lies_here(self, state: JobState) -> bool:
         """Whether a driver may open a version in a local directory, although new checkpoints are stored elsewhere."""
         settings = self._installation.settings
-        if not settings.master and settings.drivers == LOCAL:
+        if not settings.master and not runner_kind(settings.drivers).on_nodes:
             return False
         versions = [version for query in state.versions.values() for version in query]
         places = [self._installation.checkpoint(state, version.query, version.version) for version in versions]

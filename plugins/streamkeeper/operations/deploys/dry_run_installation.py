@@ -18,6 +18,7 @@ from streamkeeper.model.names import check_name
 from streamkeeper.model.protocol.control import LOCAL
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.runner_kinds.known_runners import runner_kind
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import DriverObservation
 from streamkeeper.registry.journal import has_journal
@@ -55,7 +56,7 @@ def place_of(installation: Installation, name: str) -> Installation:
             f"the dry run {operation} runs on {host}, and this machine is {socket.gethostname()}",
             hint=f"continue the dry run on {host}",
         )
-    if installation.settings.drivers != LOCAL and not home.exists():
+    if runner_kind(installation.settings.drivers).on_nodes and not home.exists():
         installation.runner.check_place()
     make_folders(home)
     settings = replace(

@@ -10,7 +10,6 @@ from functools import cached_property
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.names import check_version
-from streamkeeper.model.protocol.control import KUBERNETES, LOCAL, YARN
 from streamkeeper.model.records.checkpoint_version import checkpoint_location
 from streamkeeper.model.records.installation_record import InstallationRecord
 from streamkeeper.model.records.job_state import JobState
@@ -18,9 +17,8 @@ from streamkeeper.model.settings.settings import Settings, read_settings
 from streamkeeper.registry.installations import claim_snapshots, open_installation, read_installation
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.known_jobs import KnownJobs
-from streamkeeper.runners.by_launch import LaunchedRunner
+from streamkeeper.runners.by_launch import runner_of_installation
 from streamkeeper.runners.contract import Runner
-from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
 from streamkeeper.system.secret_resolvers import built_in_resolvers
@@ -93,25 +91,13 @@ class Installation:
         *,
         resolve_master: Resolver | None = None,
     ) -> Installation:
-        """Return an installation with runners for local processes, YARN and Kubernetes.
+        """Return an installation with a runner for every kind of place.
 
         ``settings``, ``store``, ``resolvers`` and ``record``: as in the class; ``resolve_master``: as in
         ``from_environment``.
         """
-
-        def on_yarn() -> Runner:
-            from streamkeeper.runners.yarn_application import YarnRunner  # slow to load and often not needed
-
-            return YarnRunner(store, settings, os.environ, installation=record, resolve_master=resolve_master)
-
-        def on_kubernetes() -> Runner:
-            from streamkeeper.runners.kubernetes_pod import KubernetesRunner  # slow to load and often not needed
-
-            return KubernetesRunner(store, settings, os.environ, installation=record, resolve_master=resolve_master)
-
-        local = LocalProcessRunner(store, settings, installation=record, resolve_master=resolve_master)
-        makers = {LOCAL: lambda: local, YARN: on_yarn, KUBERNETES: on_kubernetes}
-        return cls(settings, store, LaunchedRunner(store, makers, settings.drivers), resolvers, record)
+        runner = runner_of_installation(store, settings, os.environ, installation=record, resolve_master=resolve_master)
+        return cls(settings, store, runner, resolvers, record)
 
     @property
     def id(self) -> str:

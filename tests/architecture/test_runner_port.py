@@ -1,0 +1,93 @@
+"""A kind of runner is named in its declaration and in its own modules: everyone else asks the declarations."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.runner_kinds.known_runners import RUNNERS, clusters, runner_kind
+from streamkeeper.runners.container import Container, load
+from streamkeeper.runners.contract import Runner
+
+PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "streamkeeper"
+OWN = ("runners/", "model/runner_kinds/")
+OF_RUNNERS_ALONE = {kind.name for kind in clusters()}
+"""Names that mean nothing but a kind of runner: ``local`` is also a master of Spark's."""
+OTHER_MEANINGS = {"model/settings/settings.py": "a master of Spark, which is refused"}
+
+
+def named_kinds(text: str) -> Iterator[str]:
+    """Every place in the text of a module that names a kind of runner, as ``line: source``."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Constant(value=str(value)) if value.lower().strip(" ()") in OF_RUNNERS_ALONE:
+                yield f"{node.lineno}: {value}"
+            case ast.Compare() if any(map(_is_runner, (node.left, *node.comparators))):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+            case ast.Match(subject=subject) if _is_runner(subject):
+                yield f"{node.lineno}: match {ast.unparse(subject)}"
+
+
+def _is_runner(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in ("runner", "drivers")
+
+
+def test_no_kind_of_runner_is_named_outside_its_modules() -> None:
+    """Not in a comparison, a table or a text; what else the word means is told above."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith(OWN) and name not in OTHER_MEANINGS:
+            found[name] = list(named_kinds(path.read_text()))
+    assert {name: told for name, told in found.items() if told} == {}
+
+
+@pytest.mark.parametrize("name", sorted(OTHER_MEANINGS))
+def test_every_other_meaning_is_still_there(name: str) -> None:
+    """An exception that nobody needs would hide the next one."""
+    assert list(named_kinds((PACKAGE / name).read_text()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'found = spec.runner == "yarn"',
+        "found = settings.drivers != LOCAL",
+        'found = settings.drivers in ("yarn", "kubernetes")',
+        'match spec.runner:\n    case "local":\n        pass',
+        'makers = {"kubernetes": None}',
+    ],
+)
+def test_each_way_to_name_a_kind_is_found(text: str) -> None:
+    """Negative controls: the search above finds them."""
+    assert list(named_kinds(text))
+
+
+def test_a_runner_on_this_machine_may_be_asked_for() -> None:
+    """An operation that needs this machine names it; it compares nothing."""
+    assert list(named_kinds("spec = LaunchSpec(runner=LOCAL)\nhere = runner_kind(spec.runner).on_nodes")) == []
+
+
+@pytest.mark.parametrize("name", RUNNERS)
+def test_a_declared_kind_has_its_code(name: str) -> None:
+    """Its runner and its container are loaded by their names; a container has a mark by which it is known."""
+    kind = RUNNERS[name]
+    assert issubclass(load(kind.runner), Runner)
+    assert bool(kind.container) == bool(kind.container_mark)
+    assert not kind.container or issubclass(load(kind.container), Container)
+    assert (kind.place is not None) == kind.on_nodes
+
+
+def test_records_of_places_have_names_of_their_own() -> None:
+    """The record of another kind would be read in its stead."""
+    files = [kind.place.FILE for kind in RUNNERS.values() if kind.place is not None]
+    assert sorted(files) == ["application.json", "pod.json"]
+
+
+def test_nothing_is_assumed_of_a_kind_that_is_not_declared() -> None:
+    """A launch may name a runner of a later version: its driver may be on any machine."""
+    assert runner_kind("emr-serverless").on_nodes
+    assert runner_kind("emr-serverless").place is None
