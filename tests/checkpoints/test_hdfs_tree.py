@@ -215,7 +215,10 @@ def test_a_place_where_checkpoints_cannot_be_is_told(
     monkeypatch.setenv("HADOOP_CONF_DIR", "")
     for url, told in (
         (f"hdfs://{web}/cp", f"{web} is not an RPC port .name the NameNode's"),
-        ("hdfs://127.0.0.1:9/cp", "no server answers at 127.0.0.1:9 .Connection refused"),
+        (
+            "hdfs://127.0.0.1:9/cp",
+            "http://127.0.0.1:9 does not answer .Connection refused. .name the NameNode.s RPC address",
+        ),
         (tree.url, "http://127.0.0.1:9870 does not answer .Connection refused.*dfs.namenode.http-address"),
     ):
         with pytest.raises(StoreUnavailable, match=told):

@@ -46,7 +46,7 @@ def test_a_client_certificate_of_the_configuration_is_sent(
             config["users"][0]["user"].pop("token", None)
     (tmp_path / "config").write_text(json.dumps(config))
     wanted = tuple(map(str, files.values())) if certified else None
-    assert KubernetesApi(variables)._session.cert == wanted
+    assert KubernetesApi(variables)._client._session.cert == wanted
 
 
 def test_nothing_is_asked_about_an_instance_without_a_pod(tmp_path: Path, cluster: ClusterServer) -> None:
@@ -115,6 +115,6 @@ def test_an_answer_that_is_no_pod_is_an_error_to_retry(tmp_path: Path, cluster: 
     """It is neither a pod nor the absence of one."""
     cluster.answers[f"GET {PODS}/sales-1"] = answer
     api = KubernetesApi(kubeconfig(tmp_path, cluster.url))
-    with pytest.raises(TemporaryError, match="^Kubernetes' answer cannot be read: "):
+    with pytest.raises(TemporaryError, match="^the answer of Kubernetes at .* cannot be read: "):
         api.find_pod("streaming", "sales-1")
     assert api.find_pod("streaming", "sales-2") is None

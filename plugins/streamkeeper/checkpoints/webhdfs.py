@@ -1,4 +1,4 @@
-"""WebHDFS: a NameNode's files over HTTP, with every failure reported in one line.
+"""WebHDFS: a NameNode's files over HTTP.
 
 The NameNode has names and sizes; a file's bytes are exchanged with a DataNode that it names.
 """
@@ -8,23 +8,19 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 import requests
-from requests.adapters import HTTPAdapter
 
 from streamkeeper.errors import CheckpointChanged, StoreUnavailable
 from streamkeeper.model.coding import decoder_of
-from streamkeeper.system import clock
+from streamkeeper.system.rest_client import Refusal, RestClient, Server
 
 _T = TypeVar("_T")
-_TIMEOUTS_S = (5.0, 30.0)
-_PAUSES_S = (0.2, 0.4)
-_CONNECTIONS = 16
 _RPC_SAYS = "Hadoop IPC port"
 """Text in the HTTP response of a NameNode's RPC port."""
 _FILE_ERRORS: dict[str, type[OSError]] = {
@@ -94,17 +90,13 @@ class WebHdfs:
 
     ``root``: the NameNode's RPC URL, for messages. Every call raises FileNotFoundError, FileExistsError or
     NotADirectoryError where the same call on a local disk would. Every call raises Refused if a server refuses it for
-    another reason, and StoreUnavailable if no server responds. The timeouts are 5 s for a connection and 30 s for
-    further bytes. Read-only requests are tried three times.
+    another reason, and StoreUnavailable if no server answers (``RestClient``).
     """
 
     def __init__(self, root: str, url: str, user: str) -> None:
         self.root, self.url = root, url
         self._user = user
-        self._session = requests.Session()
-        # Proxies and passwords in .netrc are not meant for a cluster.
-        self._session.trust_env = False
-        self._session.mount("http://", HTTPAdapter(pool_maxsize=_CONNECTIONS))
+        self._client = RestClient(self._server_at, reason_in=_reason_in, unavailable=StoreUnavailable)
 
     def status(self, path: str) -> FileStatus:
         """Return the status of a file or folder."""
@@ -116,15 +108,17 @@ class WebHdfs:
 
     def read(self, path: str) -> bytes:
         """Read a whole file."""
-        with self._told("read", path):
-            return self._ask("read", "GET", path, "OPEN").content
+        return self._ask("read", "GET", path, "OPEN").content
 
     def stream(self, path: str, size: int) -> Iterator[bytes]:
         """Yield a file's content, ``size`` bytes at a time, with a single request.
 
         A rename of the file does not interrupt the request. A deletion can, and then raises StoreUnavailable.
         """
-        with self._told("read", path), self._ask("read", "GET", path, "OPEN", stream=True) as answer:
+        with (
+            self._ask("read", "GET", path, "OPEN", stream=True) as answer,
+            self._client.answering(answer.url, self._doing("read", path)),
+        ):
             yield from answer.iter_content(size)
 
     def create(self, path: str, content: bytes | Iterable[bytes]) -> None:
@@ -134,16 +128,8 @@ class WebHdfs:
         temporary name and rename the file.
         """
         where = self._ask("create", "PUT", path, "CREATE", redirect=False, overwrite="false").headers["Location"]
-        broken: list[OSError] = []
-        body = content if isinstance(content, bytes) else _noting(content, broken)
-        with self._told("create", path):
-            try:
-                answer = self._session.put(where, data=body, timeout=_TIMEOUTS_S)
-            except requests.ConnectionError:
-                if broken:
-                    raise broken[0] from None
-                raise
-            self._checked("create", path, answer)
+        doing, judge = self._doing("create", path), partial(self._judge, path)
+        self._client.send("PUT", where, doing=doing, judge=judge, data=content)
 
     def rename(self, path: str, new: str) -> None:
         """Rename a file to an unused name; the NameNode lets exactly one writer succeed.
@@ -166,10 +152,10 @@ class WebHdfs:
         address = self.root.removeprefix("hdfs://")
         address = address if ":" in address else f"{address}:8020"
         try:
-            answer = self._session.get(f"http://{address}/", timeout=_TIMEOUTS_S, allow_redirects=False).text
-        except requests.RequestException as error:
-            why = f"no server answers at {address} ({_reason(error)})"
-            raise Refused(f"{self.root}: {why}", hint="name the NameNode's RPC address in the URL") from error
+            url = f"http://{address}/"
+            answer = self._client.send("GET", url, doing=f"{self.root}: ", redirect=False, any_status=True).text
+        except StoreUnavailable as error:
+            raise Refused(error.message, hint="name the NameNode's RPC address in the URL") from error
         if _RPC_SAYS not in answer:
             raise Refused(
                 f"{self.root}: {address} is not an RPC port",
@@ -199,34 +185,15 @@ class WebHdfs:
         ``shown_path``: the path in messages, if it differs from ``path``.
         ``params``: further parameters of the operation.
         """
-        request = partial(
-            self._session.request,
+        return self._client.send(
             method,
             f"{self.url}/webhdfs/v1{quote(path)}",
+            doing=self._doing(what, shown_path or path),
+            judge=partial(self._judge, shown_path or path),
             params={"op": operation, "user.name": self._user, **params},
-            timeout=_TIMEOUTS_S,
-            allow_redirects=redirect,
+            redirect=redirect,
             stream=stream,
         )
-        with self._told(what, shown_path or path):
-            for pause in _PAUSES_S if method == "GET" else ():
-                with suppress(requests.ConnectionError):
-                    return self._checked(what, path, request())
-                clock.sleep(pause)
-            return self._checked(what, shown_path or path, request())
-
-    def _checked(self, what: str, path: str, answer: requests.Response) -> requests.Response:
-        if answer.status_code < 400:
-            return answer
-        try:
-            failure = decoder_of(_Failure).decode(answer.content).remote_exception
-        except msgspec.MsgspecError:
-            failure = _Remote(f"HTTP {answer.status_code}", answer.reason or "")
-        if kind := _FILE_ERRORS.get(failure.exception):
-            raise kind(_NUMBERS[kind], os.strerror(_NUMBERS[kind]), f"{self.root}{path}")
-        why = " ".join(failure.message.split()) or failure.exception
-        hint = _HINTS.get(failure.exception, _HINTS["SecurityException"] if answer.status_code == 401 else "")
-        raise Refused(f"cannot {what} {self.root}{path}: {why}", hint=hint)
 
     def _decoded(self, answer: requests.Response, kind: type[_T], path: str) -> _T:
         try:
@@ -234,34 +201,31 @@ class WebHdfs:
         except msgspec.MsgspecError as error:
             raise Refused(f"cannot inspect {self.root}{path}: {self.url} is not WebHDFS", hint=_NOBODY) from error
 
-    @contextmanager
-    def _told(self, what: str, path: str) -> Iterator[None]:
-        try:
-            yield
-        except requests.RequestException as error:
-            asked = str(error.request.url) if error.request is not None else self.url
-            is_namenode = asked.startswith(self.url)
-            server = self.url if is_namenode else "/".join(asked.split("/")[:3])
-            raise StoreUnavailable(
-                f"cannot {what} {self.root}{path}: {server} does not answer ({_reason(error)})",
-                hint=_NOBODY if is_namenode else _NO_DATANODE,
-            ) from error
+    def _judge(self, path: str, refusal: Refusal) -> Exception:
+        """Return the error of a refusal, by the name of the exception that the server reports."""
+        failure = _failure_in(refusal.body)
+        exception = failure.exception if failure is not None else ""
+        if kind := _FILE_ERRORS.get(exception):
+            return kind(_NUMBERS[kind], os.strerror(_NUMBERS[kind]), f"{self.root}{path}")
+        hint = _HINTS.get(exception, _HINTS["SecurityException"] if refusal.status == HTTPStatus.UNAUTHORIZED else "")
+        return Refused(f"{refusal.doing}{refusal.reason}", hint=hint)
+
+    def _doing(self, what: str, path: str) -> str:
+        return f"cannot {what} {self.root}{path}: "
+
+    def _server_at(self, url: str) -> Server:
+        if url.startswith(f"{self.url}/"):
+            return Server(name=self.url, unanswered=_NOBODY)
+        return Server(name="/".join(url.split("/")[:3]), unanswered=_NO_DATANODE)
 
 
-def _noting(content: Iterable[bytes], broken: list[OSError]) -> Iterator[bytes]:
-    """Yield the content and note its own errors, which the client would mistake for connection errors."""
+def _reason_in(body: bytes) -> str:
+    failure = _failure_in(body)
+    return "" if failure is None else " ".join(failure.message.split()) or failure.exception
+
+
+def _failure_in(body: bytes) -> _Remote | None:
     try:
-        yield from content
-    except OSError as error:
-        broken.append(error)
-        raise
-
-
-def _reason(error: BaseException) -> str:
-    """Return the operating system's message, without the wrappers of other libraries."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        cause = cause.__cause__ or cause.__context__
-    return "timed out" if isinstance(error, requests.Timeout) else type(error).__name__
+        return decoder_of(_Failure).decode(body).remote_exception
+    except msgspec.MsgspecError:
+        return None

@@ -1,4 +1,7 @@
-"""The runner's access to Kubernetes' API: pods and Secrets of a namespace, with every failure reported in one line."""
+"""The runner's access to Kubernetes' API: pods and Secrets of a namespace.
+
+The configuration and its credentials are read by the Python client of Kubernetes; requests are not its (decision 37).
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import requests
 
-from streamkeeper.errors import InvalidInput, NotFound, PermanentError, TemporaryError, Unsupported
+from streamkeeper.errors import InvalidInput, NotFound, TemporaryError, Unsupported
 from streamkeeper.model.coding import decoder_of
+from streamkeeper.system.rest_client import Refusal, RestClient, Server
 
-T = TypeVar("T")
 _TIMEOUTS_S = (5.0, 15.0)
 _IN_A_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _OF_A_PERSON = "~/.kube/config"
@@ -139,9 +142,9 @@ class _Refusal(msgspec.Struct):
 class KubernetesApi:
     """The cluster that ``KUBECONFIG``, a pod's own service account or ``~/.kube/config`` names, in this order.
 
-    Threads may share it. Every call raises TemporaryError if the server does not answer, or a quota leaves no room;
-    PermanentError if the server refuses; InvalidInput if no cluster is configured. A connection may take 5 s, and a
-    wait for data 15 s. ``trying`` in a call: the API server checks the request without executing it.
+    Threads may share it. Every call raises the errors of ``RestClient``, TemporaryError if a quota leaves no room, and
+    InvalidInput if no cluster is configured. A connection may take 5 s, and a wait for data 15 s. ``trying`` in a call:
+    the API server checks the request without executing it.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -155,14 +158,14 @@ class KubernetesApi:
     def create_pod(self, namespace: str, pod: Mapping[str, Any], *, trying: bool = False) -> PodReport:
         """Create a pod; raises AlreadyThere, and PermanentError for a field that the API server does not know."""
         asked = {"fieldValidation": "Strict"} | _dry(trying)
-        return _decoded(self._ask("POST", f"{namespace}/pods", dict(pod), asked=asked), PodReport)
+        return self._client.decoded(self._ask("POST", f"{namespace}/pods", dict(pod), asked=asked), PodReport)
 
     def find_pod(self, namespace: str, name: str) -> PodReport | None:
         """Return the pod; None if there is no pod of that name, which does not prove that an earlier pod's processes
         have ended.
         """
         try:
-            return _decoded(self._ask("GET", f"{namespace}/pods/{name}"), PodReport)
+            return self._client.decoded(self._ask("GET", f"{namespace}/pods/{name}"), PodReport)
         except NotFound:
             return None
 
@@ -217,57 +220,33 @@ class KubernetesApi:
 
     def _ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, asked: Mapping[str, str] | None = None
-    ) -> bytes:
-        configuration, session = self._configuration, self._session
+    ) -> requests.Response:
+        url = f"{self.server}/api/v1/namespaces/{path}"
         headers = {"Accept": "application/json"}
         headers |= {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
-        url = f"{configuration.host}/api/v1/namespaces/{path}"
-        try:
+        with self._client.answering(url):
             # Renews a token that is about to expire.
-            for each in configuration.auth_settings().values():
+            for each in self._configuration.auth_settings().values():
                 headers[each["key"]] = each["value"]
-            answer = session.request(method, url, params=asked, json=body, headers=headers, timeout=_TIMEOUTS_S)
-        except (requests.RequestException, OSError) as error:
-            raise TemporaryError(f"{self._who} does not answer: {type(error).__name__}", hint=_HINT) from error
-        if answer.ok:
-            return answer.content
-        raise self._refused(answer.status_code, answer.text)
-
-    def _refused(self, status: int, text: str) -> Exception:
-        message = _first_line(text) or f"HTTP {status}"
-        why = f"{self._who} refuses: {message}"
-        match status:
-            case HTTPStatus.NOT_FOUND:
-                return NotFound(f"{self._who}: {message}")
-            case HTTPStatus.CONFLICT:
-                return AlreadyThere(message)
-            case HTTPStatus.FORBIDDEN if _NO_ROOM in message:
-                return TemporaryError(
-                    f"the namespace has no room: {why}", hint="raise the namespace's quota, or remove unused objects"
-                )
-            case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
-                return PermanentError(why, hint="grant the permissions in deploy/kubernetes/")
-            case _ if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                return TemporaryError(why, hint=_HINT)
-            case _:
-                return PermanentError(why, hint="correct the file that STREAMKEEPER_POD_TEMPLATE names")
-
-    @property
-    def _who(self) -> str:
-        return f"Kubernetes at {self.server}"
+        return self._client.send(method, url, judge=_judge, params=asked, json=body, headers=headers)
 
     @cached_property
-    def _session(self) -> requests.Session:
-        """A session with the configuration's certificates."""
-        configuration, session = self._configuration, requests.Session()
-        # Proxies and passwords in .netrc are not meant for a cluster.
-        session.trust_env = False
-        session.verify = configuration.ssl_ca_cert or configuration.verify_ssl if configuration.verify_ssl else False
-        if configuration.cert_file:
-            session.cert = (configuration.cert_file, configuration.key_file)
-        if configuration.proxy:
-            session.proxies = {"https": configuration.proxy}
-        return session
+    def _client(self) -> RestClient:
+        found = self._configuration
+        server = Server(
+            name=f"Kubernetes at {self.server}",
+            unanswered=_HINT,
+            denied="grant the permissions in deploy/kubernetes/",
+            wrong="correct the file that STREAMKEEPER_POD_TEMPLATE names",
+            timeouts_s=_TIMEOUTS_S,
+        )
+        return RestClient(
+            lambda _: server,
+            reason_in=_reason_in,
+            verify=(found.ssl_ca_cert or True) if found.verify_ssl else False,
+            certificate=(found.cert_file, found.key_file) if found.cert_file else None,
+            proxy=found.proxy or "",
+        )
 
     @cached_property
     def _configuration(self) -> Any:
@@ -287,8 +266,9 @@ class KubernetesApi:
             else:
                 config.load_kube_config(config_file=file, client_configuration=found, persist_config=False)
         except Exception as error:  # a file of any content: its parser's errors have no common class
+            reason = str(error).strip().partition("\n")[0]
             raise InvalidInput(
-                f"no Kubernetes cluster is configured: {file}: {_first_line(str(error))}",
+                f"no Kubernetes cluster is configured: {file}: {reason}",
                 hint="set KUBECONFIG to a file whose current context names the cluster",
             ) from error
         if found.tls_server_name:
@@ -302,18 +282,23 @@ def _dry(trying: bool) -> dict[str, str]:
     return {"dryRun": "All"} if trying else {}
 
 
-def _first_line(text: str) -> str:
-    """Return the first line of the message of a response or an error."""
-    with suppress(msgspec.MsgspecError):
-        text = decoder_of(_Refusal).decode(text).message
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")
-
-
-def _decoded(data: bytes, kind: type[T]) -> T:
+def _reason_in(body: bytes) -> str:
     try:
-        return decoder_of(kind).decode(data)
-    except msgspec.MsgspecError as error:
-        raise TemporaryError(f"Kubernetes' answer cannot be read: {error}", hint=_HINT) from error
+        return decoder_of(_Refusal).decode(body).message
+    except msgspec.MsgspecError:
+        return body.decode(errors="replace")
+
+
+def _judge(refusal: Refusal) -> Exception | None:
+    """Return the errors that Kubernetes' servers have beside those of other servers."""
+    if refusal.status == HTTPStatus.CONFLICT:
+        return AlreadyThere(refusal.reason)
+    if refusal.status == HTTPStatus.FORBIDDEN and _NO_ROOM in refusal.reason:
+        return TemporaryError(
+            f"the namespace has no room: {refusal.server.name} refuses: {refusal.reason}",
+            hint="raise the namespace's quota, or remove unused objects",
+        )
+    return None
 
 
 def secret_of(name: str, values: Mapping[str, str], key: str, owner: PodReport | None = None) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""The runner's access to YARN over REST, with every failure reported in one line."""
+"""The runner's access to YARN over REST: one cluster's ResourceManager, and the NodeManagers of its drivers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import requests
@@ -13,9 +13,8 @@ import requests
 from streamkeeper.errors import InvalidInput, NotFound, PermanentError, TemporaryError, Unsupported
 from streamkeeper.model.coding import decoder_of
 from streamkeeper.system.hadoop_conf import ANY_HOST, read_hadoop_conf
+from streamkeeper.system.rest_client import RestClient, Server
 
-_T = TypeVar("_T")
-_TIMEOUTS_S = (5.0, 30.0)
 _OF_A_NODE_S = (3.0, 5.0)
 """The limits are short, because a frozen node accepts connections, and every observation of a driver waits for it."""
 _MANAGER_HOST, _MANAGER_HTTP = "yarn.resourcemanager.hostname", "yarn.resourcemanager.webapp.address"
@@ -24,6 +23,8 @@ _OVER = frozenset({"FINISHED", "FAILED", "KILLED"})
 _HINT = (
     "check that YARN is running; its address is yarn.resourcemanager.webapp.address in HADOOP_CONF_DIR's yarn-site.xml"
 )
+_NODE_HINT = "check that the node is running, and that this machine can reach it by its registered name"
+_DENIED = "use a cluster with simple authentication, and a user in HADOOP_USER_NAME that may submit applications"
 
 
 class ApplicationReport(msgspec.Struct, frozen=True, rename="camel"):
@@ -105,17 +106,14 @@ class _Failure(msgspec.Struct, rename="pascal"):
 class ResourceManager:
     """One cluster's ResourceManager, at ``http://host:port``, as ``user``; threads may share it.
 
-    Every call raises TemporaryError if there is no response, an unreadable one or a server error (5xx), and
-    PermanentError if the request is refused. A connection may take 5 s, and a wait for data 30 s. For a request to a
-    NodeManager these limits are 3 s and 5 s.
+    Every call raises the errors of ``RestClient``. A connection may take 5 s, and a wait for data 30 s; for a request
+    to a NodeManager these limits are 3 s and 5 s.
     """
 
     def __init__(self, url: str, user: str) -> None:
         self.url = url
         self._user = user
-        self._session = requests.Session()
-        # Proxies and passwords in .netrc are not meant for a cluster.
-        self._session.trust_env = False
+        self._client = RestClient(self._server_at, reason_in=_reason_in)
 
     def must_answer(self) -> None:
         """Raise an error unless the ResourceManager answers."""
@@ -123,7 +121,7 @@ class ResourceManager:
 
     def new_application(self) -> str:
         """Return an unused application id. The ResourceManager records the application only when it is submitted."""
-        return _decoded(self._ask("POST", "apps/new-application", {}).content, _NewApplication).application_id
+        return self._client.decoded(self._ask("POST", "apps/new-application", {}), _NewApplication).application_id
 
     def submit(self, context: dict[str, Any]) -> None:
         """Submit an application; a repeated submission of the same id has no effect."""
@@ -142,7 +140,7 @@ class ResourceManager:
             answer = self._ask("GET", f"apps/{application}")
         except NotFound:
             return None
-        return _decoded(answer.content, _Report).app
+        return self._client.decoded(answer, _Report).app
 
     def now(self) -> float:
         """Return the time of the ResourceManager's clock in epoch seconds, cut to whole seconds."""
@@ -158,7 +156,7 @@ class ResourceManager:
             answer = self._ask("GET", f"apps/{application}/appattempts")
         except NotFound:
             return []
-        return _decoded(answer.content, _AttemptList).app_attempts.app_attempt
+        return self._client.decoded(answer, _AttemptList).app_attempts.app_attempt
 
     def end_container(self, container: str) -> None:
         """Make a container's NodeManager send SIGKILL to the container; a missing container is ignored."""
@@ -173,66 +171,36 @@ class ResourceManager:
 
     def look_at_container(self, attempt: Attempt) -> Container | None:
         """Return a container's state from its NodeManager; None if the NodeManager has no such container."""
-        node = f"NodeManager {attempt.node_http_address}"
         url = f"http://{attempt.node_http_address}/ws/v1/node/containers/{attempt.container_id}"
         try:
-            return _decoded(self._answer(node, "GET", url, timeouts_s=_OF_A_NODE_S).content, _Container).container
+            return self._client.decoded(self._send("GET", url), _Container).container
         except NotFound:
             return None
 
     def node_started_at(self, attempt: Attempt) -> int:
         """Return when the attempt's NodeManager started, in epoch milliseconds by the NodeManager's clock."""
         url = f"http://{attempt.node_http_address}/ws/v1/node/info"
-        answer = self._answer(f"NodeManager {attempt.node_http_address}", "GET", url, timeouts_s=_OF_A_NODE_S)
-        return _decoded(answer.content, _NodeInfo).node_info.nm_startup_time
+        return self._client.decoded(self._send("GET", url), _NodeInfo).node_info.nm_startup_time
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
-        return self._answer(f"ResourceManager {self.url}", method, f"{self.url}/ws/v1/cluster/{path}", body)
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> requests.Response:
+        return self._send(method, f"{self.url}/ws/v1/cluster/{path}", body)
 
-    def _answer(
-        self,
-        who: str,
-        method: str,
-        url: str,
-        body: dict[str, Any] | None = None,
-        timeouts_s: tuple[float, float] = _TIMEOUTS_S,
-    ) -> requests.Response:
-        """Send a request.
-
-        ``who``: the server's name in errors.
-        ``method``: the HTTP method.
-        ``url``: the address.
-        ``body``: the JSON body, if any.
-        ``timeouts_s``: the limits in seconds for connecting and for a wait for data.
-        """
-        asked = {"user.name": self._user}
+    def _send(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> requests.Response:
         headers = {"Accept": "application/json"}
-        try:
-            answer = self._session.request(method, url, params=asked, json=body, headers=headers, timeout=timeouts_s)
-        except requests.RequestException as error:
-            raise TemporaryError(f"{who} does not answer: {type(error).__name__}", hint=_HINT) from error
-        if answer.ok:
-            return answer
-        if answer.status_code == HTTPStatus.NOT_FOUND:
-            raise NotFound(f"{who} has no record of {url.rpartition('/')[2]}")
-        failed = TemporaryError if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR else PermanentError
-        raise failed(f"{who} refuses: {_told(answer)}")
+        return self._client.send(method, url, params={"user.name": self._user}, json=body, headers=headers)
+
+    def _server_at(self, url: str) -> Server:
+        if url.startswith(f"{self.url}/"):
+            return Server(name=f"ResourceManager {self.url}", unanswered=_HINT, denied=_DENIED)
+        address = urlsplit(url).netloc
+        return Server(name=f"NodeManager {address}", unanswered=_NODE_HINT, denied=_DENIED, timeouts_s=_OF_A_NODE_S)
 
 
-def _told(answer: requests.Response) -> str:
-    """Return the first line of the reason in a response."""
+def _reason_in(body: bytes) -> str:
     try:
-        message = _decoded(answer.content, _Failure).remote_exception.message
-    except TemporaryError:
-        message = ""
-    return next(iter(message.splitlines()), "") or f"HTTP {answer.status_code}"
-
-
-def _decoded(data: bytes, kind: type[_T]) -> _T:
-    try:
-        return decoder_of(kind).decode(data)
-    except msgspec.MsgspecError as error:
-        raise TemporaryError(f"YARN's answer cannot be read: {error}", hint=_HINT) from error
+        return decoder_of(_Failure).decode(body).remote_exception.message
+    except msgspec.MsgspecError:
+        return ""
 
 
 def manager_url(environ: Mapping[str, str]) -> str:
