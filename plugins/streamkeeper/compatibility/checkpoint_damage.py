@@ -33,7 +33,13 @@ _MEASURED = {
 
 
 NOTHING_TO_DO, _RESTORE = "nothing to do", "restore the checkpoint, or "
-_ASKED = "if someone removed or edited offsets by hand, these files are read twice"
+_ASKED = (
+    "Approve if nobody removed or edited offsets by hand. Otherwise restore the checkpoint, because these files would "
+    "be read twice"
+)
+_OF_RECOVER = "streamkeeper recover lists what each option loses or duplicates"
+_WITHOUT_RECOVER = frozenset({"newer-format", "not-a-checkpoint"})
+"""Not about lost or changed files."""
 _AMBIGUOUS = frozenset({"unplanned-source-entry"})
 """Left by a crash, or by removing the last batch from both logs, which duplicates it: an approval is required."""
 
@@ -60,9 +66,11 @@ def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
 def _hint(damage: Damage) -> str:
     """The hint. It covers this damage alone; the whole verdict may still require an approval."""
     if damage.shape in _AMBIGUOUS:
-        return f"{APPROVE}: {_ASKED}"
+        return f"{APPROVE}. {_ASKED}"
     if damage.hint.startswith(_RESTORE):
-        return f"{damage.hint}: streamkeeper recover lists what each option loses or duplicates"
+        return f"{damage.hint}: {_OF_RECOVER}"
+    if not damage.safe and damage.shape not in _WITHOUT_RECOVER:
+        return f"{damage.hint}. If you have no copy, {_OF_RECOVER}"
     return re.sub(f"^{NOTHING_TO_DO}", "no action is needed for this alone", damage.hint)
 
 

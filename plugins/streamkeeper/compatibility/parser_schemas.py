@@ -1,4 +1,6 @@
-"""Renders a change of the schema of a parser, such as ``from_json``: only the fields that differ. Pure."""
+"""Renders a change of the schema of a parser, such as ``from_json``, or of a static table: only the fields that
+differ. Pure.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from streamkeeper.compatibility.user_terms import type_term
 
 Path = tuple[str, ...]
 
-_SCHEMA = re.compile(r"\bschema=(?=\{)")
+_SCHEMA = re.compile(r"\b(?:s|dataS)chema=(?=\{)")
 _TYPE = re.compile(r":(?:[a-z_]+(?:\([\d,]+\))?|(?:array|map|struct)<[^\s]*>)(?=[\s,.)\]]|$)")
 """The type of a part of an expression."""
 _DECODER = json.JSONDecoder()

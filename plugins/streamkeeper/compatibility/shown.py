@@ -41,6 +41,8 @@ _PLURALS = {
     "stored column": "stored columns",
 }
 """What can be added or removed -> several of them."""
+_SIDE = re.compile(r"(?:left side|right side|branch \d+): ")
+"""The side of a join or union, which is no part of an author's expression."""
 _REMARKS = (OTHERWISE, OTHER_WINDOW)
 _PART = re.compile(r"(.*)( \((?:added|removed): `.*`\))", re.DOTALL)
 """An expression, and the part that only it or only the other one has."""
@@ -80,8 +82,8 @@ def expression_change(before: str, after: str, noun: str = "", named: Named = UN
 
 
 def _parsed(canonical: str, fields: str, named: Named) -> str:
-    """An expression over parsed text, and the fields of the parser's schema that differ."""
-    return f"`{expression(canonical, named.after)}`, whose input is parsed with another schema: {fields}"
+    """An expression over parsed text, or a static table, and the fields of its schema that differ."""
+    return f"{_quoted(expression(canonical, named.after))}, which is read with another schema: {fields}"
 
 
 def text_change(before: str, after: str, noun: str = "") -> str:
@@ -100,7 +102,9 @@ def _pair(before: str, after: str, noun: str = "", count: int = 1) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text in backticks, with a remark about it outside of them; empty for an empty text."""
+    """A text in backticks, with its side and a remark about it outside of them; empty for an empty text."""
+    if (side := _SIDE.match(text)) and len(text) > side.end():
+        return f"{side[0]}{_quoted(text[side.end() :])}"
     if found := _PART.fullmatch(text):
         return f"`{found[1]}`{found[2]}"
     for remark in _REMARKS:

@@ -278,7 +278,7 @@ def _python_inputs(where: str, before: Operator, after: Operator, named: Named) 
         hint = (
             f"{NO_ACTION} if the code reads no removed column; the rehearsal, which runs the code on the last batch, "
         )
-        hint += "would show that as an error"
+        hint += "would show such a read as an error"
         yield note("columns-of-stateful-code-changed", where, change(removed, added, "column of the input"), hint=hint)
 
 

@@ -41,7 +41,7 @@ def why_no_rebuild(
     ``sink``: capabilities of the new sink; ``cleaners``: values of ``cleanSource`` of the old and the new sources.
     """
     if not sink.shadows:
-        return f"its {new.sink.kind} output cannot be written without readers seeing it"
+        return f"its {new.sink.kind} output cannot be written without readers seeing it before it is complete"
     if parse_trigger(new.trigger).available_now:
         return "an availableNow query ends before it could take over (deploy it with an interval trigger)"
     if cleaners:
