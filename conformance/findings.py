@@ -35,7 +35,7 @@ from conformance.matrix.truth import Bench, request_of
 from harness.kafka_broker import KafkaBroker, has_jars
 from harness.places import ROOT
 from streamkeeper.compatibility.report import render_text
-from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Switch, Verdict
+from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Switch, Verdict
 
 RECORDS = (ROOT / "bench/results/fuzz.jsonl", ROOT / "bench/results/matrix.jsonl")
 
@@ -72,7 +72,8 @@ def main() -> int:
         requests.write_text("".join(json.dumps(each) + "\n" for each in asked))
         answers = list(stream_answers(requests))
     for number, (each, answer) in enumerate(zip(drawn, answers, strict=True), 1):
-        print(f"===== {number} of {len(drawn)}: {each.recorded.kind}", render_answer(answer), sep="\n", flush=True)
+        heading = f"===== {number} of {len(drawn)}: {kind_of(each.recorded, answer)}"
+        print(heading, render_answer(answer), sep="\n", flush=True)
     if chosen.jobs:
         for number, each in enumerate(drawn, 1):
             print(f"===== job {number}: {each.recorded.id} {each.recorded.provider}", *_changes(each.case), sep="\n")
@@ -135,6 +136,14 @@ def render_answer(answer: dict[str, Any]) -> str:
         for name, query in answer["queries"].items()
     }
     return render_text(Assessment(verdict=Verdict[answer["verdict"]], queries=queries))
+
+
+def kind_of(recorded: Recorded, answer: dict[str, Any]) -> str:
+    """The drawn kind of finding; if the answer has none of it any more, the kind of its strictest finding."""
+    found = [finding for query in answer.get("queries", {}).values() for finding in query["findings"]]
+    strictest = max(found, key=lambda each: list(Severity).index(Severity(each["severity"])), default=None)
+    kinds = [f"{finding['rule']} ({finding['severity']})" for finding in (strictest, *found) if finding]
+    return recorded.kind if recorded.kind in kinds or not kinds else kinds[0]
 
 
 def _changes(case: Case) -> Iterator[str]:

@@ -748,6 +748,15 @@ def test_a_redefined_column_recommends_a_rebuild_only_if_one_is_possible(trigger
     assert found["output-column-redefined"].hint.startswith(hint)
 
 
+def test_a_limit_is_shown_as_a_number() -> None:
+    """The text was ``3 int not null`` → ``6 int not null``."""
+    limits = [
+        with_state(msgspec.structs.replace(AGGREGATE, kind="limit", expressions=(f"{count} int not null",)))
+        for count in (3, 6)
+    ]
+    assert findings_of(*limits)["limit-changed"].evidence == "limit: `3` → `6`"
+
+
 def test_an_effect_has_one_condition() -> None:
     """The text was ``if the query did not fail, if the key values differ now, results would …``."""
     sentences = [text for table in (NOTES, OPAQUE, BREAKING) for rule, text in table.items() if "renamed" not in rule]

@@ -40,3 +40,12 @@ def test_an_answer_reads_as_the_command_prints_it() -> None:
         "           how to fix: h",
     ]
     assert render_answer({"error": "no checkpoint"}) == "no checkpoint"
+
+
+def test_the_heading_names_a_finding_that_the_report_has() -> None:
+    """A record may be of a rule that the check no longer gives about the pair."""
+    calm, strict = {"rule": "calm", "severity": "note"}, {"rule": "strict", "severity": "breaking"}
+    answer = {"queries": {"q": {"findings": [calm, strict]}}}
+    kinds = [findings.kind_of(Recorded("id", "v2", kind), answer) for kind in ("calm (note)", "gone (breaking)")]
+    assert kinds == ["calm (note)", "strict (breaking)"]
+    assert findings.kind_of(Recorded("id", "v2", "a (note)"), {"error": "no checkpoint"}) == "a (note)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.function_names import Named, names_of_both
@@ -138,8 +138,12 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a changed limit. The state counts the rows that passed, and the new limit continues from that count."""
     for where, before, after in operator_pairs(old, new):
         if before.kind == "limit" and before.expressions != after.expressions:
-            evidence = change(before.expressions, after.expressions)
+            evidence = change(*(_without_types(each.expressions) for each in (before, after)), "limit")
             yield note("limit-changed", where, evidence, "op_limit_changed")
+
+
+def _without_types(expressions: Sequence[str]) -> list[str]:
+    return [expression.partition(" ")[0] for expression in expressions]
 
 
 def _label(key: str) -> str:
