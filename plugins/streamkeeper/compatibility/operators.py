@@ -138,7 +138,7 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a changed limit. The state counts the rows that passed, and the new limit continues from that count."""
     for where, before, after in operator_pairs(old, new):
         if before.kind == "limit" and before.expressions != after.expressions:
-            evidence = change(*(_without_types(each.expressions) for each in (before, after)), "limit")
+            evidence = change(_without_types(before.expressions), _without_types(after.expressions), "limit")
             yield note("limit-changed", where, evidence, "op_limit_changed")
 
 
