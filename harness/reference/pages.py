@@ -1,4 +1,4 @@
-"""Which page is made by which function."""
+"""Which page, or generated module, is made by which function."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from harness.reference.health_rules import render_health_rules
 from harness.reference.job_api import render_job_api
 from harness.reference.metric_list import render_metrics
 from harness.reference.settings import render_settings
+from harness.reference.task_arguments import render_task_arguments
 
 FOLDER = ROOT / "docs"
+TASK_ARGUMENTS = "../plugins/streamkeeper/orchestration/task_arguments.py"
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "internals/decisions.md": render_decision_list,
@@ -23,5 +25,6 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/job-api.md": render_job_api,
     "reference/metrics.md": render_metrics,
     "reference/settings.md": render_settings,
+    TASK_ARGUMENTS: render_task_arguments,
 }
 """File below docs -> its text."""

@@ -24,7 +24,7 @@ from streamkeeper.operations.deploys.stopping import stop_job
 from streamkeeper.operations.fleet.watching import Watch, run_pass
 from streamkeeper.operations.jobs.carriers import note_carrier, this_process
 from streamkeeper.operations.jobs.targets import query_target
-from streamkeeper.operations.recovery.recovering import Asked, open_recovery
+from streamkeeper.operations.recovery.recovering import RecoveryRequest, open_recovery
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Policy
 
@@ -175,17 +175,19 @@ def recover(operation: str, action: RecoveryAction) -> Act:
     """Recover the job; a person accepts that rows are written again, but no loss. A rebuild whose input is deleted
     meanwhile never catches up, and ends at its deadline.
     """
-    asked = Asked(
-        job=JOB,
+    asked = RecoveryRequest(
+        request=DeployRequest(
+            job=JOB,
+            reason="simulated",
+            requested_by="ada",
+            catch_up_s=CATCH_UP_S,
+            approve_s=APPROVE_S,
+            probation_batches=1,
+        ),
         action=action,
         queries=() if action is RecoveryAction.RESTART else (QUERY,),
-        reason="simulated",
-        requested_by="ada",
         accepted_by="eve",
         accept_replay=True,
-        catch_up_s=CATCH_UP_S,
-        approve_s=APPROVE_S,
-        probation_batches=1,
     )
 
     def act(installation: Installation) -> Any:

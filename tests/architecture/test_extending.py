@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import pytest
 import typer
-from msgspec import Meta
+from typer.testing import CliRunner
 
 from streamkeeper.checkpoints.log_codec import STATELESS_COMMIT
 from streamkeeper.checkpoints.reach import compare, position
@@ -18,7 +18,6 @@ from streamkeeper.checkpoints.seeding import seed_beginning, seed_start
 from streamkeeper.checkpoints.source_starts import read_start
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli import options
-from streamkeeper.cli.main import app
 from streamkeeper.compatibility import assess
 from streamkeeper.compatibility.rule import breaking
 from streamkeeper.errors import InvalidInput, Unsupported
@@ -29,7 +28,7 @@ from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
 from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.asked_fields import LONGEST_S, SECONDS, Ask, Verb
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.runner_kinds.known_runners import RUNNERS
 from streamkeeper.model.runner_kinds.runner_kind import Place, RunnerKind, RunnerVariable
@@ -231,26 +230,26 @@ def test_a_rule_is_a_function_in_a_list(monkeypatch: pytest.MonkeyPatch) -> None
 
 class WiderRequest(DeployRequest, frozen=True, kw_only=True):
     hold_s: Annotated[
-        float, Meta(title="Hold (s)", description="After this, `it` goes on", extra={"exclusiveMinimum": 0})
+        float, Ask(title="Hold (s)", help="After this, `it` goes on", unit=SECONDS, verbs=(Verb.DEPLOY,))
     ] = 7.0
 
 
-def hold(hold_s: Annotated[float, options.asked("hold_s")] = 7.0) -> None:
-    """A command that takes the new field."""
-
-
-def test_a_field_of_a_request_is_an_option_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its words, its bounds and its flag are the declaration's; one that both commands lack is found."""
-    commands: Any = typer.main.get_command(app)
-    taken = {each.name for name in ("deploy", "rollback") for each in commands.commands[name].params}
-    assert set(asked_fields(DeployRequest)) - taken == set()
-    assert set(asked_fields(WiderRequest)) - taken == {"hold_s"}
+def test_a_field_of_a_request_is_an_option_by_its_declaration_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is written for the command, which gets the request with the value."""
     monkeypatch.setattr(options, "DeployRequest", WiderRequest)
+    found: list[Any] = []
+
+    @options.takes_request(Verb.DEPLOY)
+    def deploy(request: DeployRequest) -> None:
+        found.append(request)
+
     one = typer.Typer()
-    one.command()(hold)
-    held: Any = typer.main.get_command(one)
-    option = held.params[0]
-    assert (option.opts, option.help, option.min) == (["--hold-s"], "After this, it goes on", 1)
+    one.command()(deploy)
+    command: Any = typer.main.get_command(one)
+    option = next(each for each in command.params if each.name == "hold_s")
+    assert (option.opts, option.help, option.default) == (["--hold-s"], "After this, it goes on", 7.0)
+    assert CliRunner().invoke(one, ["sales", "--hold-s", "3"]).exit_code == 0
+    assert found == [WiderRequest(job="sales", hold_s=3.0, inherit_params=True, inherit_conf=True)]
 
 
 @pytest.mark.airflow
@@ -259,7 +258,8 @@ def test_a_field_of_a_request_is_in_the_form_by_its_declaration_alone(monkeypatc
     from streamkeeper.model.requests import trigger_forms
     from streamkeeper.orchestration import form
 
-    monkeypatch.setattr(trigger_forms, "_ASKED", asked_fields(WiderRequest))
+    monkeypatch.setattr(trigger_forms, "DeployRequest", WiderRequest)
     field = form.deploy_form(Path("no-such-folder"))["hold_s"]
     words = {"title": "Hold (s)", "description_md": "After this, `it` goes on"}
-    assert (field.value, field.schema) == (7.0, {"type": "number", "exclusiveMinimum": 0, **words})
+    limits = {"exclusiveMinimum": 0, "allOf": [{"maximum": LONGEST_S}]}
+    assert (field.value, field.schema) == (7.0, {"type": "number", **limits, **words})

@@ -18,8 +18,9 @@ from streamkeeper.model.records.journal import Assessed, OperationFinished, Outc
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.deploy import Deploy, Progress, ProgressKind
-from streamkeeper.operations.recovery.recovering import Asked, open_recovery
+from streamkeeper.operations.recovery.recovering import RecoveryRequest, open_recovery
 from streamkeeper.registry.objects import put_object
 from tests.checkpoints.damaging import lose
 from tests.operations.recovery.test_recovering import registered
@@ -158,7 +159,8 @@ def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) 
     """The record of the operation, in one line."""
     job.take()
     lose(job.directory, "missing")
-    asked = Asked(job=JOB, action=RecoveryAction.RESTORE, reason="disk", requested_by="ada")
+    request = DeployRequest(job=JOB, reason="disk", requested_by="ada")
+    asked = RecoveryRequest(request=request, action=RecoveryAction.RESTORE)
     open_recovery(job.installation, "op2", asked)
     told = CliRunner().invoke(app, ["history", JOB]).output
     assert "op2 started: restore (checkpoint-lost) of r0001, warm handover, by ada, reason: disk" in told

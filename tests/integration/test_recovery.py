@@ -29,7 +29,7 @@ from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
-from streamkeeper.operations.recovery.recovering import Asked, open_recovery
+from streamkeeper.operations.recovery.recovering import RecoveryRequest, open_recovery
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Life
 from streamkeeper.stores.local import LocalStore
@@ -143,9 +143,10 @@ class House:
     def look(self) -> Diagnosis:
         return diagnose_job(self.installation, JOB)
 
-    def recover(self, operation: str, action: RecoveryAction, **more: object) -> str:
+    def recover(self, operation: str, action: RecoveryAction, *, approve_s: float = 24 * 3600.0, **more: object) -> str:
         """Carry it out; its sentence."""
-        asked = Asked(job=JOB, action=action, reason="drill", requested_by="ada", **HASTE, **more)
+        request = DeployRequest(job=JOB, reason="drill", requested_by="ada", approve_s=approve_s, **HASTE)
+        asked = RecoveryRequest(request=request, action=action, **more)
         done = open_recovery(self.installation, f"{operation}-{self.files}", asked).run()
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
         return done.sentence

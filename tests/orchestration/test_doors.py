@@ -26,15 +26,12 @@ ONLY_TYPED = {
 """By command: what a terminal is for, and what the form has under another name."""
 ONLY_IN_THE_FORM = {
     "deploy": {"inherit"},
-    "recover": {"standby_s", "approve_s", "catch_up_s"},
     "prune": {"job", "grace_s"},
 }
 SAID_OTHERWISE = {
-    "deploy": {"job", "params", "conf", "expect_different", "on_open"},
-    "rollback": {"job", "on_open"},
-    "stop": {"job"},
-    "start": {"job"},
-    "recover": {"job", "action", "query", "snapshot"},
+    "deploy": {"params", "conf", "expect_different", "on_open"},
+    "rollback": {"on_open"},
+    "recover": {"action", "query", "snapshot"},
     "prune": {"keep"},
 }
 """What is written in another way in each door: JSON or ``KEY=VALUE``, a list or an option that is repeated."""

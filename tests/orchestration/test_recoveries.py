@@ -13,11 +13,12 @@ from harness.checkpoint_files import QUERY_ID
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.records.journal import StartOffsetsKnown
 from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.operations.fleet.watching import Watch, run_pass
 from streamkeeper.operations.jobs.overview import job_overview
 from streamkeeper.operations.jobs.overview_facts import overview_facts
-from streamkeeper.operations.recovery.recovering import Asked
+from streamkeeper.operations.recovery.recovering import RecoveryRequest
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.installed import install
@@ -292,12 +293,13 @@ def test_every_field_of_the_form_reaches_what_is_asked(tmp_path: Path) -> None:
     from streamkeeper.orchestration.form import recover_form
     from streamkeeper.orchestration.recoveries import read_asked
 
-    def fill(**values: Any) -> Asked:
+    def fill(**values: Any) -> RecoveryRequest:
         form = ParamsDict(recover_form(tmp_path))
         form.update(values)
         return read_asked(dict(form.validate()), requested_by="ada")
 
-    assert fill(job="sales") == Asked(job="sales", action=RecoveryAction.DIAGNOSE, requested_by="ada")
+    usual = DeployRequest(job="sales", requested_by="ada")
+    assert fill(job="sales") == RecoveryRequest(request=usual, action=RecoveryAction.DIAGNOSE)
     deadlines = {"drain_s": 1, "standby_s": 2, "first_commit_s": 3, "approve_s": 4, "catch_up_s": 5, "probation_s": 6}
     filled = fill(
         job="sales",
@@ -308,7 +310,7 @@ def test_every_field_of_the_form_reaches_what_is_asked(tmp_path: Path) -> None:
         probation_batches=7,
         **deadlines,
     )
-    assert filled == Asked(
-        job="sales", action=RecoveryAction.RESTORE, queries=("totals",), snapshots={"totals": "s0007"},
-        reason="because", requested_by="ada", probation_batches=7, **deadlines,
-    )  # fmt: skip
+    request = DeployRequest(job="sales", reason="because", requested_by="ada", probation_batches=7, **deadlines)
+    assert filled == RecoveryRequest(
+        request=request, action=RecoveryAction.RESTORE, queries=("totals",), snapshots={"totals": "s0007"}
+    )

@@ -15,17 +15,18 @@ from msgspec.structs import replace
 from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, Report, reporting
-from streamkeeper.cli.common_options import Job, load_installation, read_conf, read_params
+from streamkeeper.cli.common_options import load_installation
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.operation_end import report_end
-from streamkeeper.cli.options import asked
+from streamkeeper.cli.options import takes_request
 from streamkeeper.cli.terminal import echo
 from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.errors import InvalidInput, OperationOpen, OperationRefused
 from streamkeeper.lifecycle.approval import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.request import ROLLBACK, DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.asked_fields import Verb
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.admission import find_same, open_deploy
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.deploys.dry_run_installation import leaves_nothing, place_to_try_out
@@ -37,18 +38,6 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.job_versions import released_version
 from streamkeeper.system import clock
 
-Release = Annotated[str | None, asked("release", metavar="r0007")]
-Older = Annotated[str | None, asked("release", metavar="r0003", help=ROLLBACK["release"])]
-Kept = Annotated[str | None, asked("params", metavar="JSON")]
-Confs = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--conf",
-        metavar="KEY=VALUE",
-        help="A Spark conf of the job. The given confs replace all confs of the current release. If none is given, the"
-        " confs of the current release are kept. Repeatable",
-    ),
-]
 NoInherit = Annotated[
     bool,
     typer.Option(
@@ -56,27 +45,6 @@ NoInherit = Annotated[
         help="Use only the params and confs given with --params and --conf, and none of the current release",
     ),
 ]
-How = Annotated[Strategy, asked("strategy")]
-Warmth = Annotated[Handover, asked("handover")]
-Reason = Annotated[str, asked("reason")]
-DryRun = Annotated[bool, asked("dry_run")]
-DryRollback = Annotated[bool, asked("dry_run", help=ROLLBACK["dry_run"])]
-StateLoss = Annotated[bool, asked("accept_state_loss")]
-OutputLoss = Annotated[bool, asked("accept_output_loss")]
-Risk = Annotated[bool, asked("accept_risk")]
-Loss = Annotated[bool, asked("accept_loss")]
-Revive = Annotated[bool, asked("revive")]
-Compare = Annotated[bool, asked("compare")]
-Missing = Annotated[float, asked("most_missing")]
-Differing = Annotated[float, asked("most_differing")]
-Expected = Annotated[list[str] | None, asked("expect_different", metavar="COLUMN")]
-DrainS = Annotated[float, asked("drain_s")]
-StandbyS = Annotated[float, asked("standby_s")]
-FirstCommitS = Annotated[float, asked("first_commit_s")]
-ApproveS = Annotated[float, asked("approve_s")]
-CatchUpS = Annotated[float, asked("catch_up_s")]
-Batches = Annotated[int, asked("probation_batches")]
-ProbationS = Annotated[float, asked("probation_s")]
 Open = Annotated[
     OnOpen,
     typer.Option(
@@ -86,70 +54,23 @@ Open = Annotated[
     ),
 ]
 
-_USUAL = DeployRequest(job="any")
 _TURN_POLL_S = 2.0
 _STEP_WIDTH = max(len(step.label) for step in Step)
 
 
+@takes_request(Verb.DEPLOY)
 def deploy(
-    job: Job,
+    request: DeployRequest,
     *,
-    release: Release = None,
-    params: Kept = None,
-    conf: Confs = None,
     no_inherit: NoInherit = False,
-    strategy: How = _USUAL.strategy,
-    handover: Warmth = _USUAL.handover,
-    reason: Reason = "",
-    dry_run: DryRun = False,
-    accept_state_loss: StateLoss = False,
-    accept_output_loss: OutputLoss = False,
-    accept_risk: Risk = False,
-    revive: Revive = False,
-    compare: Compare = _USUAL.compare,
-    most_missing: Missing = _USUAL.most_missing,
-    most_differing: Differing = _USUAL.most_differing,
-    expect_different: Expected = None,
-    drain_s: DrainS = _USUAL.drain_s,
-    standby_s: StandbyS = _USUAL.standby_s,
-    first_commit_s: FirstCommitS = _USUAL.first_commit_s,
-    approve_s: ApproveS = _USUAL.approve_s,
-    catch_up_s: CatchUpS = _USUAL.catch_up_s,
-    probation_batches: Batches = _USUAL.probation_batches,
-    probation_s: ProbationS = _USUAL.probation_s,
     on_open: Open = OnOpen.REFUSE,
     diff: Diff = False,
     diff_to: DiffTo = "",
     json: JsonResult = False,
 ) -> None:
     """Deploy the code in the jobs root, or a pushed release. The same command continues an interrupted deploy."""
-    request = DeployRequest(
-        job=job,
-        release=release,
-        params=read_params("{}" if params is None else params),
-        conf=read_conf(conf),
-        inherit_params=release is None and not no_inherit and params is None,
-        inherit_conf=release is None and not no_inherit and not conf,
-        strategy=strategy,
-        handover=handover,
-        dry_run=dry_run,
-        reason=reason,
-        drain_s=drain_s,
-        standby_s=standby_s,
-        first_commit_s=first_commit_s,
-        accept_state_loss=accept_state_loss,
-        accept_output_loss=accept_output_loss,
-        accept_risk=accept_risk,
-        revive=revive,
-        approve_s=approve_s,
-        catch_up_s=catch_up_s,
-        compare=compare,
-        most_missing=most_missing,
-        most_differing=most_differing,
-        expect_different=tuple(expect_different or ()),
-        probation_batches=probation_batches,
-        probation_s=probation_s,
-    )
+    if no_inherit or request.release is not None:
+        request = replace(request, inherit_params=False, inherit_conf=False)
     _carry_out("deploy", request, on_open, as_json=json, diff=diff, diff_to=diff_to)
 
 
@@ -168,40 +89,10 @@ def _page_of(*, diff: bool, diff_to: str, dry_run: bool, as_json: bool) -> Path 
     return page
 
 
-def rollback(
-    job: Job,
-    *,
-    release: Older = None,
-    reason: Reason,
-    handover: Warmth = _USUAL.handover,
-    dry_run: DryRollback = False,
-    accept_risk: Risk = False,
-    accept_loss: Loss = False,
-    drain_s: DrainS = _USUAL.drain_s,
-    standby_s: StandbyS = _USUAL.standby_s,
-    first_commit_s: FirstCommitS = _USUAL.first_commit_s,
-    probation_batches: Batches = _USUAL.probation_batches,
-    probation_s: ProbationS = _USUAL.probation_s,
-    on_open: Open = OnOpen.REFUSE,
-    json: JsonResult = False,
-) -> None:
+@takes_request(Verb.ROLLBACK)
+def rollback(request: DeployRequest, *, on_open: Open = OnOpen.REFUSE, json: JsonResult = False) -> None:
     """Make an older release of a job current again. With --dry-run, only print what would be read and written again."""
-    request = DeployRequest(
-        job=job,
-        release=release,
-        rollback=True,
-        handover=handover,
-        dry_run=dry_run,
-        reason=reason,
-        drain_s=drain_s,
-        standby_s=standby_s,
-        first_commit_s=first_commit_s,
-        accept_risk=accept_risk,
-        accept_loss=accept_loss,
-        probation_batches=probation_batches,
-        probation_s=probation_s,
-    )
-    _carry_out("rollback", request, on_open, as_json=json)
+    _carry_out("rollback", replace(request, rollback=True), on_open, as_json=json)
 
 
 def _carry_out(

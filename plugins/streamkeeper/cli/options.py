@@ -1,38 +1,114 @@
-"""Command line options made from the fields of a request, with names, help and bounds."""
+"""Command line options made from the fields of a request, with names, defaults and help."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Annotated, Any, get_args
 
+import msgspec
 import typer
 
-from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.cli.common_options import read_conf, read_params
+from streamkeeper.model.requests.asked_fields import AskedField, Verb, asked_fields
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.model.requests.request_limits import check_length
+from streamkeeper.model.requests.request_limits import check_length, check_request
+
+Command = Callable[..., None]
+
+
+def takes_request(verb: Verb) -> Callable[[Command], Command]:
+    """Replace the parameter ``request`` of a command by one option for each field that ``verb`` takes, and by ``JOB``.
+
+    The command is called with the DeployRequest that the options describe; its other parameters stay as they are.
+    Params and confs that are not given are inherited.
+    """
+
+    def decorate(command: Command) -> Command:
+        fields = asked_fields(DeployRequest, verb)
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            request = _request(fields, {name: given.pop(name) for name in fields})
+            # Before the command creates an installation, or diagnoses for minutes.
+            check_request(request)
+            command(request=request, **given)
+
+        # job, then the options in the order of the command's signature.
+        asked = [_parameter(each, verb) for each in fields.values()]
+        found: list[inspect.Parameter] = []
+        for each in inspect.signature(command, eval_str=True).parameters.values():
+            found += asked[1:] if each.name == "request" else [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+        run.__signature__ = inspect.Signature([asked[0], *found])  # type: ignore[attr-defined]
+        run.__annotations__ = {}
+        return run
+
+    return decorate
 
 
 def asked(name: str, **other: Any) -> Any:
-    """Return the command line option for the field ``name`` of a request.
+    """Return the option for one field of a request, for a command that makes no request.
 
     ``other``: arguments for ``typer.Option``, which replace those derived from the field.
     """
-    field = asked_fields(DeployRequest)[name]
-    flags = [] if field.default is True else [f"--{name.replace('_', '-')}"]
-    description = f"{field.description}. Repeatable" if isinstance(field.default, tuple) else field.description
-    held = {"callback": _held_to_length(name)} if "maxLength" in field.extra else {}
-    shown = {"help": description, **_bounds(field.extra), **held, **other}
-    return typer.Option(*flags, **{**shown, "help": shown["help"].replace("`", "")})
+    return _option(asked_fields(DeployRequest)[name], **other)
 
 
-def _bounds(extra: dict[str, Any]) -> dict[str, Any]:
-    """Return the bounds for typer. It has no exclusive bounds, so "above 0" becomes "at least 1".
+def _parameter(field: AskedField, verb: Verb) -> inspect.Parameter:
+    kind, default = _typed(field)
+    if field.default is msgspec.NODEFAULT:
+        shown = typer.Argument(metavar=field.ask.metavar, help=_plain(field.help(verb)))
+    else:
+        shown = _option(field, help=_help(field, verb))
+    if field.default is msgspec.NODEFAULT or verb in field.ask.required:
+        default = inspect.Parameter.empty
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown]
+    )
 
-    The upper bound of seconds is checked with the request.
-    """
-    if "exclusiveMinimum" in extra:
-        return {"min": extra["exclusiveMinimum"] + 1}
-    return {"min": extra.get("minimum"), "max": extra.get("maximum")}
+
+def _option(field: AskedField, **other: Any) -> Any:
+    flags = [] if field.default is True else [f"--{field.name.replace('_', '-')}"]
+    held = {"callback": _held_to_length(field.name)} if "maxLength" in field.schema else {}
+    shown = {"help": field.ask.help, "metavar": field.ask.metavar or None, **held, **other}
+    return typer.Option(*flags, **{**shown, "help": _plain(shown["help"])})
+
+
+def _typed(field: AskedField) -> tuple[Any, Any]:
+    """Return the type and the default of the option: JSON for params, and repeated options for confs and lists."""
+    match field.default:
+        case {}:
+            return (list[str] if get_args(field.kind)[1] is str else str) | None, None
+        case tuple():
+            return list[str] | None, None
+        case _:
+            return field.kind, field.default
+
+
+def _request(fields: Mapping[str, AskedField], given: Mapping[str, Any]) -> DeployRequest:
+    """Return the request; raises InvalidInput for params or confs that cannot be read."""
+    inherits: dict[str, Any] = {f"inherit_{name}": not given[name] for name in ("params", "conf") if name in fields}
+    return DeployRequest(**{name: _read(field, given[name]) for name, field in fields.items()}, **inherits)
+
+
+def _read(field: AskedField, value: Any) -> Any:
+    match field.default:
+        case {}:
+            return read_conf(value) if get_args(field.kind)[1] is str else read_params("{}" if value is None else value)
+        case tuple():
+            return tuple(value or ())
+        case _:
+            return value
+
+
+def _help(field: AskedField, verb: Verb) -> str:
+    repeated = get_args(_typed(field)[0]) and get_args(_typed(field)[0])[0] == list[str]
+    return f"{field.help(verb)}. Repeatable" if repeated else field.help(verb)
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
 
 
 def _held_to_length(name: str) -> Callable[[typer.CallbackParam, str], str]:

@@ -5,35 +5,29 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import CommandResult, Report
-from streamkeeper.cli.common_options import Job, Json, load_installation, load_read_only
-from streamkeeper.cli.deploying import (
-    Batches,
-    DrainS,
-    FirstCommitS,
-    ProbationS,
-    Reason,
-    finish,
-    new_operation,
-)
+from streamkeeper.cli.common_options import Json, load_installation, load_read_only
+from streamkeeper.cli.deploying import finish, new_operation
 from streamkeeper.cli.operation_end import render_plan
-from streamkeeper.cli.options import asked as asked_option
+from streamkeeper.cli.options import takes_request
 from streamkeeper.cli.terminal import Console, echo_json
 from streamkeeper.errors import InvalidInput, StoreUnavailable
 from streamkeeper.lifecycle.steps import PlannedStep, plan_assessed
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.transitions import QueryTransition, Transition
+from streamkeeper.model.requests.asked_fields import Verb
 from streamkeeper.model.requests.recovery import Cause, Diagnosis, RecoveryAction
-from streamkeeper.model.requests.request import RECOVERY
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.requests.trigger_forms import ACTIONS
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.recovery.diagnoses import render_diagnosis
 from streamkeeper.operations.recovery.diagnosing import diagnose_without_store
 from streamkeeper.operations.recovery.recovering import (
-    Asked,
+    RecoveryRequest,
     diagnose_for,
     must_be_possible,
     open_recovery,
@@ -59,7 +53,6 @@ Snapshots = Annotated[
         " snapshot that the diagnosis names. Repeatable",
     ),
 ]
-DryRun = Annotated[bool, asked_option("dry_run", help=RECOVERY["dry_run"])]
 Replay = Annotated[
     bool,
     typer.Option(
@@ -71,53 +64,40 @@ Loss = Annotated[
     bool, typer.Option("--accept-loss", help="Accept the data loss that the diagnosis announces for the action")
 ]
 
-_USUAL = Asked(job="any", action=RecoveryAction.DIAGNOSE)
 
-
+@takes_request(Verb.RECOVER)
 def recover(
-    job: Job,
     *,
     action: Action = RecoveryAction.DIAGNOSE,
     query: Queries = None,
     snapshot: Snapshots = None,
-    reason: Reason = "",
-    dry_run: DryRun = False,
+    request: DeployRequest,
     accept_replay: Replay = False,
     accept_loss: Loss = False,
-    drain_s: DrainS = _USUAL.drain_s,
-    first_commit_s: FirstCommitS = _USUAL.first_commit_s,
-    probation_batches: Batches = _USUAL.probation_batches,
-    probation_s: ProbationS = _USUAL.probation_s,
     json: Json = False,
 ) -> None:
     """Diagnose a job, or recover it with --action. A diagnosis changes nothing, and its exit code is 1 if something is
     wrong. The same command continues an interrupted recovery."""
     by = caller()
-    if (accept_loss or accept_replay) and not reason:
+    if (accept_loss or accept_replay) and not request.reason:
         raise InvalidInput("--accept-loss and --accept-replay require a reason", hint="add `--reason TEXT`")
-    asked = Asked(
-        job=job,
+    asked = RecoveryRequest(
+        request=replace(request, requested_by=by),
         action=action,
         queries=tuple(query or ()),
         snapshots=_read_snapshots(snapshot),
-        reason=reason,
-        requested_by=by,
         accepted_by=by if accept_loss or accept_replay else "",
         accept_loss=accept_loss,
         accept_replay=accept_replay,
-        drain_s=drain_s,
-        first_commit_s=first_commit_s,
-        probation_batches=probation_batches,
-        probation_s=probation_s,
     )
     try:
-        installation = load_read_only() if action is RecoveryAction.DIAGNOSE or dry_run else load_installation()
+        installation = load_read_only() if action is RecoveryAction.DIAGNOSE or request.dry_run else load_installation()
         found = diagnose_for(installation, asked)
     except StoreUnavailable as error:
         # An unavailable store is a cause that a diagnosis can report; every other action needs the store.
         if action is not RecoveryAction.DIAGNOSE:
             raise
-        found = diagnose_without_store(job, error)
+        found = diagnose_without_store(request.job, error)
     if json:
         echo_json(to_json(found))
     else:
@@ -126,26 +106,26 @@ def recover(
         if found.cause is not Cause.NOTHING_WRONG:
             raise typer.Exit(1)
         return
-    if dry_run:
+    if request.dry_run:
         must_be_possible(found, action)
         if not json:
             _show_plan(installation, asked, found)
         return
     # With --json, stdout has the diagnosis, and the progress goes to stderr.
     running = open_recovery(installation, new_operation(), asked, diagnosis=found)
-    finish(_report(job, as_json=json), installation, running)
+    finish(_report(request.job, as_json=json), installation, running)
 
 
 def _report(job: str, *, as_json: bool) -> Report:
     return Report(CommandResult(command="recover", job=job), as_json=as_json)
 
 
-def _show_plan(installation: Installation, asked: Asked, found: Diagnosis) -> None:
+def _show_plan(installation: Installation, asked: RecoveryRequest, found: Diagnosis) -> None:
     serving = installation.journal(asked.job, "reader").state().serving_release
     Console().print_table(render_plan(plan_recovery(serving, asked, found)))
 
 
-def plan_recovery(serving: str, asked: Asked, found: Diagnosis) -> tuple[PlannedStep, ...]:
+def plan_recovery(serving: str, asked: RecoveryRequest, found: Diagnosis) -> tuple[PlannedStep, ...]:
     """Return the steps that the requested action would take. ``serving``: the current release; ``asked``: the requested
     action and its options; ``found``: the diagnosis of the job.
     """

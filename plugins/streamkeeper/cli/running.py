@@ -11,13 +11,16 @@ import typer
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import INTERRUPTED, JsonResult, reporting
 from streamkeeper.cli.common_options import Job, load_installation, load_read_only
-from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
+from streamkeeper.cli.deploying import finish, new_operation
+from streamkeeper.cli.options import asked, takes_request
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import NotFound
+from streamkeeper.model.requests.asked_fields import Verb
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.deaths import state_death
 from streamkeeper.operations.deploys.deploy import OnOpen
 from streamkeeper.operations.deploys.starting import open_start
-from streamkeeper.operations.deploys.stopping import DRAIN_S, stop_job
+from streamkeeper.operations.deploys.stopping import stop_job
 from streamkeeper.operations.jobs.driver_logs import find_log, shown_lines
 from streamkeeper.operations.jobs.forgetting import forget_job
 from streamkeeper.operations.jobs.installation import Installation
@@ -25,21 +28,25 @@ from streamkeeper.registry.control import Control
 from streamkeeper.runners.log_reading import Follower, last_lines
 from streamkeeper.system import clock
 
+Reason = Annotated[str, asked("reason")]
+
 _FOLLOW_S = 0.5
 _EXIT_LOOK_S = 2.0
 
 
-def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResult = False) -> None:
+@takes_request(Verb.STOP)
+def stop(request: DeployRequest, *, json: JsonResult = False) -> None:
     """Stop the driver of a job between two batches. The job stays stopped until a person starts or deploys it."""
+    job = request.job
     with reporting("stop", job=job, as_json=json) as report:
         try:
             ended = stop_job(
                 load_installation(),
                 job,
                 requested_by=caller(),
-                reason=reason,
+                reason=request.reason,
                 operation=new_operation(),
-                drain_s=drain_s,
+                drain_s=request.drain_s,
                 log=report.line,
             )
         except KeyboardInterrupt:
@@ -54,12 +61,19 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S, json: JsonResul
         report.end(sentence, already=ended.already, instance=ended.instance)
 
 
-def start(job: Job, *, reason: Reason = "", json: JsonResult = False) -> None:
+@takes_request(Verb.START)
+def start(request: DeployRequest, *, json: JsonResult = False) -> None:
     """Start the current release of a job that has no running driver. The release resumes from its checkpoints."""
+    job = request.job
     with reporting("start", job=job, as_json=json) as report:
         installation = load_installation()
         running = open_start(
-            installation, job, requested_by=caller(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
+            installation,
+            job,
+            requested_by=caller(),
+            reason=request.reason,
+            operation=new_operation(),
+            on_open=OnOpen.CONTINUE,
         )
         if running is None:
             report.end(f"job {job} is running already")

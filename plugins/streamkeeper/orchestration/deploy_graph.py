@@ -6,7 +6,7 @@ The tasks of a graph belong to the task group or DAG in which they are created. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import Asset, TaskGroup, TriggerRule, chain, task_group
@@ -34,6 +34,7 @@ from streamkeeper.orchestration.recoveries import (
     RecoverOperator,
 )
 from streamkeeper.orchestration.retrying import default_args
+from streamkeeper.orchestration.task_arguments import DeployArguments, RollbackArguments
 from streamkeeper.orchestration.tasks import OpeningTask
 
 GO_ON = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
@@ -46,15 +47,14 @@ def deploy_streaming_job(
     reason: str,
     group_id: str = "",
     outlets: Iterable[Asset] = (),
-    **request: Any,
+    **request: Unpack[DeployArguments],
 ) -> TaskGroup:
     """Create a task group in a user's DAG that deploys a job. The group fails if the deploy fails.
 
     ``job``: the job's name; ``reason``: recorded in its journal.
     ``group_id``: the group's id, by default ``deploy_<job>``.
     ``outlets``: assets that a successful deploy updates; every deploy updates ``streamkeeper://operations``.
-    ``request``: further fields of the form *Deploy a streaming job*, such as ``release``, ``params``, ``conf``,
-    ``strategy``, ``handover``, ``dry_run``, ``on_open`` and the deadlines, with the form's defaults.
+    ``request``: the other fields of the form *Deploy a streaming job*, with the form's defaults.
 
     ``job``, ``reason`` and the values of ``request`` may be templates. All of them except ``job`` may also be XComArgs.
     Raises InvalidInput for an unknown field.
@@ -65,7 +65,9 @@ def deploy_streaming_job(
     return group
 
 
-def roll_back_streaming_job(job: str, *, reason: str, group_id: str = "", **request: Any) -> TaskGroup:
+def roll_back_streaming_job(
+    job: str, *, reason: str, group_id: str = "", **request: Unpack[RollbackArguments]
+) -> TaskGroup:
     """Create a task group in a user's DAG that rolls a job back to ``release``, by default the previous release.
 
     The arguments are those of ``deploy_streaming_job``, with the form *Roll back a streaming job*. The group's default

@@ -14,11 +14,10 @@ from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.recovery import RecoveryAction
-from streamkeeper.model.requests.trigger_forms import DEADLINE_FIELDS
 from streamkeeper.model.watch.health import Severity
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.branching import BranchOperator
-from streamkeeper.orchestration.form import recover_form
+from streamkeeper.orchestration.form import read_request, recover_form
 from streamkeeper.orchestration.notifiers import tell_all
 from streamkeeper.orchestration.operators import FinishOperator, begin, update_asset
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
@@ -28,22 +27,19 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from streamkeeper.operations.deploys.deploy import Deploy
-    from streamkeeper.operations.recovery.recovering import Asked
+    from streamkeeper.operations.recovery.recovering import RecoveryRequest
 
 
-def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> Asked:
+def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> RecoveryRequest:
     """Return the request of a filled-in form; ``more``: further fields of the request."""
-    from streamkeeper.operations.recovery.recovering import Asked
+    from streamkeeper.operations.recovery.recovering import RecoveryRequest
 
     query, snapshot = params.get("query") or "", params.get("snapshot") or ""
-    return Asked(
-        job=params["job"],
+    return RecoveryRequest(
+        request=read_request(params, requested_by=requested_by),
         action=RecoveryAction(params["action"]),
         queries=(query,) if query else (),
         snapshots={query: snapshot} if query and snapshot else {},
-        reason=params.get("reason") or "",
-        requested_by=requested_by,
-        **{name: params[name] for name in DEADLINE_FIELDS if name in params},
         **more,
     )
 

@@ -237,7 +237,7 @@ def _settings(request: DeployRequest) -> Iterator[tuple[str, str]]:
     for name, field in asked_fields(DeployRequest).items():
         value = getattr(request, name)
         if name not in _SHOWN_ELSEWHERE and value != getattr(usual, name):
-            yield field.title, _told(value)
+            yield field.ask.title, _told(value)
 
 
 def _told(value: object) -> str:

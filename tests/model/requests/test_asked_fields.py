@@ -11,34 +11,27 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.requests.asked_fields import AskedField, asked_fields
-from streamkeeper.model.requests.request import ROLLBACK, DeployRequest
+from streamkeeper.model.requests.asked_fields import SHARE, Ask, AskedField, Verb, asked_fields
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.requests.request_limits import check_request
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
-    name: Annotated[str, Meta(title="Name")]
-    tags: Annotated[dict[str, str], Meta(title="Tags", description="Any", extra={"section": "More"})] = {}
+    name: Annotated[str, Ask(title="Name", help="", verbs=tuple(Verb))]
+    tags: Annotated[dict[str, str], Ask(title="Tags", help="Any", help_for={Verb.STOP: "None"}, section="More")] = {}
     kept: Annotated[int, Meta(ge=0)] = 1
-    last: Annotated[int | None, Meta(title="Last")] = None
+    last: Annotated[float, Ask(title="Last", help="", unit=SHARE, extra={"maximum": 0.5})] = 0.0
 
 
-def test_a_field_with_a_title_is_asked_for() -> None:
-    """In the order of the declaration, with its bare type, its words and its default."""
-    more = {"description": "", "extra": {}}
-    assert list(asked_fields(Asked).values()) == [
-        AskedField(name="name", kind=str, default=msgspec.NODEFAULT, title="Name", **more),
-        AskedField(
-            name="tags",
-            kind=dict[str, str],
-            default={},
-            title="Tags",
-            description="Any",
-            extra={"section": "More"},
-        ),
-        AskedField(name="last", kind=int | None, default=None, title="Last", **more),
-    ]
+def test_a_field_with_an_ask_is_asked_for() -> None:
+    """In the order of the declaration, with its bare type, its default and its limits."""
+    name, tags, last = asked_fields(Asked).values()
+    assert (name.name, name.kind, name.default) == ("name", str, msgspec.NODEFAULT)
+    assert (tags.name, tags.kind, tags.default) == ("tags", dict[str, str], {})
+    assert (tags.help(Verb.DEPLOY), tags.help(Verb.STOP)) == ("Any", "None")
+    assert (last.name, last.kind, last.schema) == ("last", float, {"minimum": 0, "maximum": 0.5})
+    assert list(asked_fields(Asked, Verb.STOP)) == ["name"]
 
 
 def test_who_asks_and_what_is_filled_in_is_nobodys_to_fill_in() -> None:
@@ -49,13 +42,13 @@ def test_who_asks_and_what_is_filled_in_is_nobodys_to_fill_in() -> None:
 
 
 def test_every_field_that_is_asked_for_has_words() -> None:
-    """A title alone does not say what a value means; each choice has its own word; a rollback renames known fields."""
+    """A title does not say what a value means; each choice has its word; other words are for a verb that has the field."""
     fields = asked_fields(DeployRequest)
-    assert [field.name for field in fields.values() if not field.description] == []
+    assert [field.name for field in fields.values() if not field.ask.help] == []
     for field in fields.values():
         if isinstance(field.default, Enum):
-            assert list(field.extra["values_display"]) == [each.value for each in type(field.default)]
-    assert set(ROLLBACK) <= set(fields)
+            assert list(field.schema["values_display"]) == [each.value for each in type(field.default)]
+    assert [field.name for field in fields.values() if not set(field.ask.help_for) <= set(field.ask.verbs)] == []
 
 
 @pytest.mark.parametrize(
@@ -65,10 +58,15 @@ def test_every_field_that_is_asked_for_has_words() -> None:
 )
 def test_declared_bounds_are_those_that_are_checked(field: AskedField) -> None:
     """What a form's schema refuses, the request refuses as well, for whoever comes past the form."""
-    least = field.extra.get("minimum", field.extra.get("exclusiveMinimum"))
-    for good in (least + 0.5, field.extra["maximum"]):
+    least = field.schema.get("minimum", field.schema.get("exclusiveMinimum"))
+    for good in (least + 0.5, field.schema["maximum"]):
         check_request(replace(DeployRequest(job="orders"), **{field.name: good}))
-    for bad in (least - 0.5, field.extra["maximum"] + 0.5, *([least] if "exclusiveMinimum" in field.extra else [])):
+    for bad in (
+        float("nan"),
+        least - 0.5,
+        field.schema["maximum"] + 0.5,
+        *([least] if "exclusiveMinimum" in field.schema else []),
+    ):
         with pytest.raises(InvalidInput, match=field.name):
             check_request(replace(DeployRequest(job="orders"), **{field.name: bad}))
 

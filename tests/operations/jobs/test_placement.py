@@ -26,7 +26,7 @@ from streamkeeper.operations.jobs.placement import check_placement
 from streamkeeper.operations.jobs.registered import recorded_findings
 from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
-from streamkeeper.operations.recovery.recovering import Asked, open_recovery
+from streamkeeper.operations.recovery.recovering import RecoveryRequest, open_recovery
 from streamkeeper.runners.machine import this_machine
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -52,7 +52,9 @@ def start(job: Registered) -> Deploy | None:
 
 
 def restart(job: Registered) -> Deploy:
-    return open_recovery(job.installation, "op2", Asked(job=JOB, action=RecoveryAction.RESTART))
+    return open_recovery(
+        job.installation, "op2", RecoveryRequest(request=DeployRequest(job=JOB), action=RecoveryAction.RESTART)
+    )
 
 
 VERBS: dict[str, Callable[[Registered], object]] = {

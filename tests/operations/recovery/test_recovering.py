@@ -26,15 +26,15 @@ from streamkeeper.model.records.journal import (
 )
 from streamkeeper.model.records.snapshot import DrillResult
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.model.requests.asked_fields import asked_fields
+from streamkeeper.model.requests.asked_fields import Verb, asked_fields
 from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, RecoveryAction
-from streamkeeper.model.requests.request import DEADLINES, DeployRequest
+from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.assessing import assess_candidate
 from streamkeeper.operations.deploys.replanning import must_not_hold
 from streamkeeper.operations.recovery import diagnosing
 from streamkeeper.operations.recovery.diagnoses import render_diagnosis
 from streamkeeper.operations.recovery.diagnosing import diagnose_job, look_at_job
-from streamkeeper.operations.recovery.recovering import Asked, diagnose_for, open_recovery, recovery_request
+from streamkeeper.operations.recovery.recovering import RecoveryRequest, diagnose_for, open_recovery, recovery_request
 from streamkeeper.operations.recovery.restoring import restore_version
 from streamkeeper.registry.control import Control
 from tests.checkpoints.damaging import LOSSES, lose
@@ -58,18 +58,20 @@ def job(tmp_path: Path) -> Registered:
     return registered(tmp_path)
 
 
-def asked(action: RecoveryAction = RESTORE, **more: Any) -> Asked:
-    return Asked(job=JOB, action=action, reason="it was damaged", requested_by="ada", **more)
+def asked(action: RecoveryAction = RESTORE, **more: Any) -> RecoveryRequest:
+    request = DeployRequest(job=JOB, reason="it was damaged", requested_by="ada")
+    return RecoveryRequest(request=request, action=action, **more)
 
 
 def test_a_recovery_has_the_deadlines_of_a_deploy() -> None:
-    """Its form takes them from the deploy's request: each is here, with the same default, and reaches the deploy."""
-    deadlines = [name for name, field in asked_fields(DeployRequest).items() if field.extra.get("section") == DEADLINES]
-    usual = DeployRequest(job=JOB)
-    assert {name: getattr(asked(), name) for name in deadlines} == {name: getattr(usual, name) for name in deadlines}
+    """Each that its form and its command have reaches the deploy."""
+    deadlines = [each.name for each in asked_fields(DeployRequest, Verb.RECOVER).values() if each.ask.unit]
+    assert len(deadlines) == 7
     found = Diagnosis(job=JOB, cause=Cause.NOTHING_WRONG, sentence="", options=(Option(action=RESTART),))
     wanted = {name: number for number, name in enumerate(deadlines, 1)}
-    request = recovery_request("r0001", asked(RESTART, **wanted), found)
+    request = recovery_request(
+        "r0001", RecoveryRequest(request=DeployRequest(job=JOB, **wanted), action=RESTART), found
+    )
     assert {name: getattr(request, name) for name in deadlines} == wanted
 
 
@@ -189,7 +191,7 @@ def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -
     ("sink", "holds", "told"), [("foreach", 7, "may have seen it"), ("table", 8, "contains batch 8")]
 )
 def test_an_output_that_may_hold_the_batch_refuses_it(tmp_path: Path, sink: str, holds: int, told: str) -> None:
-    """Asked of the output itself, when it is opened and once more when no driver is left."""
+    """RecoveryRequest of the output itself, when it is opened and once more when no driver is left."""
     job = registered(tmp_path, sink=sink)
     cut_plan(job)
     job.write_table(holds)
@@ -433,7 +435,8 @@ def test_a_lost_output_is_the_cause_and_a_restart_without_it_is_accepted_by_a_pe
     restart = asked(action=RESTART)
     with pytest.raises(OperationRefused, match="effects of restart on sales: .*LOSES the rows that the output"):
         open_recovery(job.installation, "op2", restart)
-    accepted = structs.replace(restart, accepted_by="ada", accept_loss=True, reason="the disk is gone")
+    why = structs.replace(restart.request, reason="the disk is gone")
+    accepted = structs.replace(restart, request=why, accepted_by="ada", accept_loss=True)
     request = open_recovery(job.installation, "op2", accepted).state.operations["op2"].request
     assert request.accept_output_loss
     assert not recovery_request("r0001", restart, found).accept_output_loss

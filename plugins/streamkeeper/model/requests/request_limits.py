@@ -9,7 +9,7 @@ import msgspec
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.names import shorten
 from streamkeeper.model.requests.asked_fields import asked_fields
-from streamkeeper.model.requests.request import LONGEST_S, DeployRequest
+from streamkeeper.model.requests.request import DeployRequest
 
 MOST_BYTES = 1024 * 1024
 """The most bytes of a request, because every reader of the journal reads it for as long as the job exists."""
@@ -20,16 +20,13 @@ def check_request(request: DeployRequest) -> None:
 
     The error for a value names its field, param or conf.
     """
-    for name in request.__struct_fields__:
+    for name, field in asked_fields(DeployRequest).items():
         value = getattr(request, name)
-        if name.endswith("_s"):
-            check_seconds(name, value)
-        elif isinstance(value, float) and not 0 <= value <= 1:
-            raise InvalidInput(f"{name}={value:g} is not a share", hint="give a number between 0 and 1")
-        elif isinstance(value, int) and value < 0:
-            raise InvalidInput(f"{name}={value} is below 0", hint="give 0 or more")
+        if field.ask.unit is not None:
+            check_number(name, value)
         elif isinstance(value, str):
             check_text(name, value)
+    check_text("requested_by", request.requested_by)
     for name, value in {**request.params, **request.conf}.items():
         check_text("a param's or conf's name", name)
         if isinstance(value, float) and not math.isfinite(value):
@@ -45,12 +42,14 @@ def check_request(request: DeployRequest) -> None:
         )
 
 
-def check_seconds(name: str, value: float) -> None:
-    """Raise InvalidInput for a duration that is not a number, not above zero, or longer than a year."""
-    if not 0 < value <= LONGEST_S:
-        raise InvalidInput(
-            f"{name}={value:g} is not a deadline", hint=f"give seconds, above 0 and up to {LONGEST_S:.0f}"
-        )
+def check_number(name: str, value: float) -> None:
+    """Raise InvalidInput for a number beyond the limits of its field, or that is not a number."""
+    field = asked_fields(DeployRequest)[name]
+    unit, limits = field.ask.unit, field.schema
+    assert unit is not None
+    least, above = limits.get("minimum", -math.inf), limits.get("exclusiveMinimum", -math.inf)
+    if not (least <= value <= limits.get("maximum", math.inf) and value > above):
+        raise InvalidInput(f"{name}={value:g} {unit.wrong}", hint=unit.hint)
 
 
 def check_length(name: str, value: str, *, required: bool = False) -> None:
@@ -59,7 +58,7 @@ def check_length(name: str, value: str, *, required: bool = False) -> None:
     An empty text counts as not given, and is refused only if ``required`` is set. Do not call this for Streamkeeper's
     own texts, such as the reason of a restart: the limits do not apply to them.
     """
-    least, most = (asked_fields(DeployRequest)[name].extra[bound] for bound in ("minLength", "maxLength"))
+    least, most = (asked_fields(DeployRequest)[name].schema[bound] for bound in ("minLength", "maxLength"))
     if (value or required) and not least <= len(value) <= most:
         raise InvalidInput(f"{name} has {len(value):,} characters", hint=f"write {least} to {most:,} characters")
 

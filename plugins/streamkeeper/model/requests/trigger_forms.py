@@ -13,18 +13,13 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model.requests.asked_fields import AskedField, asked_fields
+from streamkeeper.model.requests.asked_fields import AskedField, Verb, asked_fields
 from streamkeeper.model.requests.recovery import RecoveryAction
-from streamkeeper.model.requests.request import DEADLINES, RECOVERY, ROLLBACK, DeployRequest
+from streamkeeper.model.requests.request import DEADLINES, SWITCHING, DeployRequest
 
 Field = dict[str, Any]
 Form = dict[str, Field]
 
-_ASKED = asked_fields(DeployRequest)
-_SECRET = "Refer to a secret as `secret://airflow/CONN_ID/password`"
-DEADLINE_FIELDS = tuple(name for name, field in _ASKED.items() if field.extra.get("section") == DEADLINES)
-"""The deadlines of a deploy, which a recovery has too."""
-ONLY_OF_A_ROLLBACK = ("accept_loss",)
 ACTIONS = (
     "What to do about the problem. `diagnose` reports the cause and the possible actions, and changes nothing;"
     " `restart` runs the current release from its checkpoints; `restore` continues damaged queries from snapshots;"
@@ -41,65 +36,42 @@ def deploy_fields(jobs: Sequence[str] = ()) -> Form:
 
     Airflow starts no run for input that a field's schema refuses.
     """
-    names = [name for name in _ASKED if name not in ONLY_OF_A_ROLLBACK]
-    own_values = names.index("conf") + 1
-    form = {**_fields(*names[:own_values]), INHERIT: _inherit(), **_fields(*names[own_values:])}
-    return {
-        **form,
-        "job": _job(
-            jobs,
-            "Name of the job to deploy: the name of its file in the jobs root without `.py`, or the job"
-            " of a pushed release",
-        ),
-        "params": _field("params", description=f"{_ASKED['params'].description}. {_SECRET}"),
-        "reason": _reason(),
-        "on_open": _on_open("deploy"),
-    }
+    asked = _fields(Verb.DEPLOY, jobs)
+    own_values = list(asked).index("conf") + 1
+    before, after = list(asked.items())[:own_values], list(asked.items())[own_values:]
+    return {**dict(before), INHERIT: _inherit(), **dict(after), "on_open": _on_open("deploy")}
 
 
 def rollback_fields(jobs: Sequence[str] = ()) -> Form:
     """Return the form fields of the DAG ``streaming_rollback``; ``jobs``: the names of jobs to suggest."""
-    return {
-        "job": _job(jobs, "Name of the job to roll back to an older release"),
-        "release": _field("release", description=ROLLBACK["release"]),
-        "reason": _reason(),
-        "handover": _field("handover"),
-        "dry_run": _field("dry_run", description=ROLLBACK["dry_run"]),
-        "accept_risk": _field("accept_risk", section=None),
-        "accept_loss": _field("accept_loss", section=None),
-        **_fields("drain_s", "standby_s", "first_commit_s", "probation_batches", "probation_s"),
-        "on_open": _on_open("roll back"),
-    }
+    asked = _fields(Verb.ROLLBACK, jobs)
+    # A rollback has too few of these fields to hide them.
+    shown = {name: _without(field, "section", SWITCHING) for name, field in asked.items()}
+    return {**shown, "on_open": _on_open("roll back")}
 
 
 def stop_fields(jobs: Sequence[str] = ()) -> Form:
     """Return the form fields of the DAG ``streaming_stop``; ``jobs``: the names of jobs to suggest."""
-    return {
-        "job": _job(jobs, "Name of the job to stop. The job stays stopped until a person starts or deploys it"),
-        "reason": _reason(),
-        **_fields("drain_s"),
-    }
+    return _fields(Verb.STOP, jobs)
 
 
 def start_fields(jobs: Sequence[str] = ()) -> Form:
     """Return the form fields of the DAG ``streaming_start``; ``jobs``: the names of jobs to suggest."""
-    return {
-        "job": _job(jobs, "Name of the job to start again. Its last release resumes from its checkpoints"),
-        "reason": _reason(),
-    }
+    return _fields(Verb.START, jobs)
 
 
 def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
     """Return the form fields of the DAG ``streaming_state_dead``; ``jobs``: the names of jobs to suggest."""
+    job, reason = (asked_fields(DeployRequest)[name] for name in ("job", "reason"))
     return {
-        "job": _job(jobs, "Name of the job whose driver was lost with its machine"),
+        "job": _field(job, "Name of the job whose driver was lost with its machine", examples=list(jobs)),
         "instance": {
             "type": "string",
             "pattern": "^[A-Za-z0-9][A-Za-z0-9_.-]{0,199}$",
             "title": "Driver",
             "description": "Id of the driver that has terminated, as shown on the job's page",
         },
-        "reason": _reason(),
+        "reason": _reason(reason, required=True),
         "accept": {
             "default": False,
             "type": "boolean",
@@ -112,8 +84,9 @@ def state_dead_fields(jobs: Sequence[str] = ()) -> Form:
 
 def recover_fields(jobs: Sequence[str] = ()) -> Form:
     """Return the form fields of the DAG ``streaming_recover``; ``jobs``: the names of jobs to suggest."""
+    asked = _fields(Verb.RECOVER, jobs)
     return {
-        "job": _job(jobs, "Name of the job to diagnose or recover"),
+        "job": asked.pop("job"),
         "action": {
             "default": RecoveryAction.DIAGNOSE.value,
             "type": "string",
@@ -143,9 +116,7 @@ def recover_fields(jobs: Sequence[str] = ()) -> Form:
             "description_md": "Snapshot to restore the named query from, like `s0007`. If empty, the one that the"
             " diagnosis names",
         },
-        "dry_run": _field("dry_run", description=RECOVERY["dry_run"]),
-        "reason": _reason(required=False),
-        **_fields(*DEADLINE_FIELDS),
+        **asked,
     }
 
 
@@ -165,18 +136,29 @@ def clamped(field: Field) -> Field:
     return {**field, **(field.get("allOf") or [{}])[0], **field.get("then", {})}
 
 
-def _fields(*names: str) -> Form:
-    return {name: _field(name) for name in names}
+def _fields(verb: Verb, jobs: Sequence[str]) -> Form:
+    """Return the fields that a verb takes, as the request declares them. ``jobs``: the names of jobs to suggest."""
+    fields = asked_fields(DeployRequest, verb)
+    form = {name: _field(field, field.help(verb)) for name, field in fields.items()}
+    # A diagnosis changes nothing, so it needs no reason.
+    form["reason"] = _reason(fields["reason"], required=verb is not Verb.RECOVER)
+    return {**form, "job": {**form["job"], "examples": list(jobs)}}
 
 
-def _field(name: str, **other: Any) -> Field:
-    """The field as the request declares it, with the parts in ``other`` replaced, or left out if they are None."""
-    field = _ASKED[name]
-    description = f"{field.description}. One per line" if isinstance(field.default, tuple) else field.description
-    shown = {**_json_type(field), **unclamped(field.extra), "title": field.title, "description": description, **other}
+def _field(field: AskedField, description: str, **other: Any) -> Field:
+    """Return the field as the request declares it, with the parts in ``other`` added."""
+    note = field.ask.form_note
+    shown = {
+        **_json_type(field),
+        **unclamped(field.schema),
+        "title": field.ask.title,
+        "description": f"{description}. {note}" if note else description,
+        **({"section": field.ask.section} if field.ask.section else {}),
+        **other,
+    }
     if "`" in shown["description"]:
         shown["description_md"] = shown.pop("description")
-    return {key: value for key, value in shown.items() if value is not None or key == "default"}
+    return shown
 
 
 def _json_type(field: AskedField) -> Field:
@@ -191,17 +173,16 @@ def _json_type(field: AskedField) -> Field:
     return {"default": list(field.default) if isinstance(field.default, tuple) else field.default, **schema}
 
 
-def _job(jobs: Sequence[str], description: str) -> Field:
-    return _field("job", examples=list(jobs), description=description)
-
-
-def _reason(*, required: bool = True) -> Field:
-    """The field for the reason, which a request in Airflow needs unless it changes nothing (``required=False``)."""
-    field = _ASKED["reason"]
-    shown = {"type": "string", "title": field.title, "description": field.description}
+def _reason(field: AskedField, *, required: bool) -> Field:
+    """The field for the reason, which may be left out only if not ``required``."""
+    shown = {"type": "string", "title": field.ask.title, "description": field.ask.help}
     if required:
-        return {**shown, **unclamped(field.extra)}
-    return {"default": "", **shown, "if": {"minLength": 1}, "then": field.extra}
+        return {**shown, **unclamped(field.schema)}
+    return {"default": "", **shown, "if": {"minLength": 1}, "then": field.schema}
+
+
+def _without(field: Field, key: str, value: object) -> Field:
+    return {name: each for name, each in field.items() if (name, each) != (key, value)}
 
 
 def _inherit() -> Field:

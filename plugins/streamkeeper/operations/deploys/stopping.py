@@ -19,7 +19,7 @@ from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal import DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.model.requests.request_limits import check_seconds
+from streamkeeper.model.requests.request_limits import check_number
 from streamkeeper.operations.deploys.deaths import make_unclaimable, release_resources
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import DriverObservation, on_record
@@ -29,7 +29,7 @@ from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 
 POLL_S = 0.1
-DRAIN_S = DeployRequest(job="any").drain_s
+_USUAL = DeployRequest(job="any")
 
 
 class StopEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def stop_job(
     requested_by: str,
     reason: str,
     operation: str,
-    drain_s: float = DRAIN_S,
+    drain_s: float = _USUAL.drain_s,
     log: Callable[[str], None] | None = None,
 ) -> StopEnd:
     """Stop a job until a person starts it again. Idempotent; an interrupted stop is continued.
@@ -65,7 +65,7 @@ def stop_job(
     journal = installation.journal(job, f"stop:{operation}")
     before = on_record(installation, journal.state())
     check_instance(operation)
-    check_seconds("drain_s", drain_s)
+    check_number("drain_s", drain_s)
     crash_point("stop.record.before")
     state = _record_wish(journal, DesiredChanged(
         serve=False, requested_by=requested_by, reason=reason, operation=operation

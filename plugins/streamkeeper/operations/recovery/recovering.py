@@ -21,24 +21,18 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.placement import must_see_drivers
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
 
-_DEFAULTS = DeployRequest(job="any")
 
+class RecoveryRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The request of a recovery."""
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of a recovery. Durations are in seconds and mean the same as in a deploy."""
-
-    job: str
-    """The job."""
+    request: DeployRequest
+    """The job, the reason, the requester and the deadlines of the deploy that carries out the recovery."""
     action: RecoveryAction
     """The requested action."""
     queries: tuple[str, ...] = ()
     """Queries to recover in place of the damaged ones, also healthy ones."""
     snapshots: dict[str, str] = {}
     """Query -> the snapshot to use."""
-    reason: str = ""
-    """The reason of the request."""
-    requested_by: str = ""
-    """Who requests it."""
     accepted_by: str = ""
     """Who accepts the announced loss or duplicates; empty if no person has."""
     accepted_by_id: str = ""
@@ -49,23 +43,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """Whether that person accepts the announced duplicates."""
     announced: tuple[str, ...] = ()
     """The effects that were shown to that person earlier; empty if they are shown now."""
-    drain_s: float = _DEFAULTS.drain_s
-    """How long the driver may take to drain before it is killed."""
-    standby_s: float = _DEFAULTS.standby_s
-    """How long the candidate may take to reach standby before it is given up."""
-    first_commit_s: float = _DEFAULTS.first_commit_s
-    """How long the first commit may take."""
-    approve_s: float = _DEFAULTS.approve_s
-    """How long a question stays open before it counts as declined."""
-    catch_up_s: float = _DEFAULTS.catch_up_s
-    """How long a rebuild may take to catch up."""
-    probation_batches: int = _DEFAULTS.probation_batches
-    """Further triggers that every query has to complete without an error."""
-    probation_s: float = _DEFAULTS.probation_s
-    """How long the probation may take."""
+
+    @property
+    def job(self) -> str:
+        """The job."""
+        return self.request.job
 
 
-def diagnose_for(installation: Installation, asked: Asked) -> Diagnosis:
+def diagnose_for(installation: Installation, asked: RecoveryRequest) -> Diagnosis:
     """Diagnose the job for a request; raises NotFound, InvalidInput."""
     check_name("job", asked.job)
     if asked.snapshots and asked.action is not RecoveryAction.RESTORE:
@@ -74,7 +59,7 @@ def diagnose_for(installation: Installation, asked: Asked) -> Diagnosis:
 
 
 def open_recovery(
-    installation: Installation, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None
+    installation: Installation, operation: str, asked: RecoveryRequest, *, diagnosis: Diagnosis | None = None
 ) -> Deploy:
     """Start the recovery and return its operation.
 
@@ -101,7 +86,7 @@ def open_recovery(
             f"a person must accept the effects of {asked.action.value} on {asked.job}: {'; '.join(costly(option))}",
             hint=f"to accept them, add `{' '.join(missing)} --reason …`",
         )
-    right = right_to_answer(installation.settings, state, asked.requested_by)
+    right = right_to_answer(installation.settings, state, asked.request.requested_by)
     if option.asks and (objection := right.objection(asked.accepted_by, asked.accepted_by_id)):
         raise OperationRefused(
             f"{asked.action.value} of {asked.job} loses or duplicates rows, and no authorized person has accepted this:"
@@ -127,7 +112,7 @@ def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
     return option
 
 
-def not_accepted(option: Option, asked: Asked) -> list[str]:
+def not_accepted(option: Option, asked: RecoveryRequest) -> list[str]:
     """Return the command-line options, such as ``--accept-loss``, that the request lacks to accept all effects."""
     accepts = bool(asked.accepted_by)
     loses, doubles = any(price.lost for price in option.prices), any(price.doubles for price in option.prices)
@@ -146,7 +131,7 @@ def costly(option: Option) -> list[str]:
 
 
 def recovery_request(
-    release: str, asked: Asked, found: Diagnosis, *, copies: Mapping[str, str] | None = None
+    release: str, asked: RecoveryRequest, found: Diagnosis, *, copies: Mapping[str, str] | None = None
 ) -> DeployRequest:
     """Return the request of the deploy that carries out an announced recovery. A dry run prints that deploy's steps.
 
@@ -157,21 +142,14 @@ def recovery_request(
     replans = asked.action is RecoveryAction.REPLAN
     loses = option.asks and asked.accept_loss and found.cause is Cause.OUTPUT_LOST
     rebuilt = tuple(price.query for price in option.prices) if asked.action is RecoveryAction.REBUILD else ()
-    return DeployRequest(
-        job=asked.job,
+    return msgspec.structs.replace(
+        asked.request,
         release=release,
         strategy=Strategy.REBUILD if rebuilt else Strategy.RESUME,
         handover=Handover.WARM,
-        reason=asked.reason or f"recover: {found.sentence}",
-        requested_by=asked.requested_by,
+        dry_run=False,
+        reason=asked.request.reason or f"recover: {found.sentence}",
         accept_output_loss=loses and asked.action is RecoveryAction.RESTART,
-        drain_s=asked.drain_s,
-        standby_s=asked.standby_s,
-        first_commit_s=asked.first_commit_s,
-        approve_s=asked.approve_s,
-        catch_up_s=asked.catch_up_s,
-        probation_batches=asked.probation_batches,
-        probation_s=asked.probation_s,
         recover=Recovery(
             action=RecoveryAction.RESTORE if replans else asked.action,
             cause=found.cause.value,
