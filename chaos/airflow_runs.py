@@ -45,6 +45,7 @@ from streamkeeper.errors import InvalidInput, TemporaryError
 from streamkeeper.model.records.journal import About
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step, label_of
+from streamkeeper.model.requests.request import Rollback
 from streamkeeper.operations.deploys.approval import asked_about
 
 RUN_S = 1200.0
@@ -310,7 +311,7 @@ class AirflowStage(SwitchStage):
 
     @staticmethod
     def _dag_of(ask: Ask, opened: OperationState | None) -> str:
-        rollback = ask.rollback if opened is None else opened.request.rollback
+        rollback = ask.rollback if opened is None else isinstance(opened.request.kind, Rollback)
         return ROLLBACK_DAG if rollback else DAG
 
     def _told(self, ask: Callable[[AirflowApi], T | None], until: float) -> T | None:

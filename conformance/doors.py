@@ -30,7 +30,7 @@ from streamkeeper.model.coding import from_json
 from streamkeeper.model.manifests.finding import Assessment
 from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.registry.objects import read_object
 
@@ -133,7 +133,7 @@ def ask_every_door(bed: Bed, cases: Mapping[str, Case]) -> Doors:
         "dry-run": replace(pushed, dry_run=True),
         "cold": replace(pushed, handover=Handover.COLD),
         "warm": replace(pushed, handover=Handover.WARM),
-        "rollback": replace(pushed, rollback=True, params={}, release="r0002"),
+        "rollback": replace(pushed, params={}, release="r0002").of_kind(Rollback()),
     }
     for door, request in requests.items():
         assessment = assess_with(bed, f"door-{door}", request)

@@ -20,6 +20,8 @@ from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.request import Deployment, Rollback, StartCurrent
 
 LADDERS = Path(lifecycle.__file__).parent
 DECIDING = (make_decision, give_up)
@@ -72,12 +74,14 @@ def every_pair() -> set[str]:
     return {f"{kind} + {request}" for kind, request in product(kinds, requests)}
 
 
+_KINDS = {Deployment: "deploy", Rollback: "rollback", StartCurrent: "start", Recovery: "recover"}
+
+
 def kind_of(operation: OperationState | None) -> str:
     """The request that has opened an operation."""
     if operation is None:
         return NOTHING
-    asked = operation.request
-    return "recover" if asked.recover else "rollback" if asked.rollback else "start" if asked.start else "deploy"
+    return _KINDS[type(operation.request.kind)]
 
 
 def ends_of(operations: Iterable[OperationState]) -> set[str]:

@@ -18,7 +18,7 @@ from harness.simulation.world import World
 from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.model.protocol.control import LOCAL
 from streamkeeper.model.requests.recovery import RecoveryAction
-from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import Deployment, DeployRequest, Handover, RequestKind, Rollback, Strategy
 from streamkeeper.operations.deploys.approval import asked_about
 from streamkeeper.operations.deploys.deploy import OnOpen
 from streamkeeper.operations.fleet.watching import ELSEWHERE_S
@@ -86,10 +86,10 @@ class Schedule:
         self._open("op", move, release=given["release"], catch_up_s=CATCH_UP_S, handover=handover, strategy=strategy)
 
     def _rollback(self, move: Move) -> None:
-        self._open("back", move, rollback=True)
+        self._open("back", move, Rollback())
 
-    def _open(self, prefix: str, move: Move, **fields: Any) -> None:
-        """Open the operation of a deploy or a rollback; ``fields``: what the request asks for in addition."""
+    def _open(self, prefix: str, move: Move, kind: RequestKind | None = None, **fields: Any) -> None:
+        """Open the operation of a deploy or a request of another kind. ``fields``: what it asks for in addition."""
         request = DeployRequest(
             job=JOB,
             reason="simulated",
@@ -98,7 +98,7 @@ class Schedule:
             approve_s=APPROVE_S,
             accept_risk=move.request["accept_risk"],
             **fields,
-        )
+        ).of_kind(kind or Deployment())
         act = callers.deploy(f"{prefix}{len(self._callers)}", request, on_open=OnOpen(move.request["on_open"]))
         self._request(act, machine=move.machine)
 

@@ -14,7 +14,7 @@ from streamkeeper.cli.command_results import CommandResult, Report
 from streamkeeper.cli.main import app
 from streamkeeper.model.records.journal import OperationFinished, Outcome
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, Progress
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
@@ -223,7 +223,9 @@ def test_a_rollback_is_a_request_that_goes_back(requests: list[DeployRequest]) -
         == 0
     )
     assert run("rollback", "orders").exit_code == 2
-    assert [(each.rollback, each.release, each.accept_risk and each.accept_loss) for each in requests] == [
+    assert [
+        (isinstance(each.kind, Rollback), each.release, each.accept_risk and each.accept_loss) for each in requests
+    ] == [
         (True, None, False),
         (True, "r0003", True),
     ]
@@ -235,4 +237,4 @@ def test_a_rollback_of_a_job_that_served_one_release_only_is_refused(job: Regist
     assert result.exit_code == 2
     assert f"job {JOB}: no release was current before r0001" in result.stderr
     operations = job.installation.journal(JOB, "test").state().operations.values()
-    assert not [each for each in operations if each.request.rollback]
+    assert not [each for each in operations if isinstance(each.request.kind, Rollback)]

@@ -179,8 +179,8 @@ def recover_by_button(walker: Walker, installation: InstalledAirflow) -> None:
     walker.send("Recover")
     ended = walker.until_over(walker.operation())
     assert ended.outcome is Outcome.SUCCEEDED
-    assert ended.request.recover is not None
-    assert ended.request.recover.action is RecoveryAction.RESTART
+    assert ended.request.recovery is not None
+    assert ended.request.recovery.action is RecoveryAction.RESTART
 
 
 def test_a_lost_answer_makes_no_second_run(walker: Walker, served: AirflowApi) -> None:

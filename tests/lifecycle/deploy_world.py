@@ -80,7 +80,7 @@ from streamkeeper.model.records.step_results import (
     step_done,
 )
 from streamkeeper.model.records.transitions import QueryTransition, Reached, Transition
-from streamkeeper.model.requests.request import DeployRequest, Handover
+from streamkeeper.model.requests.request import Deployment, DeployRequest, Handover, RequestKind
 
 OP = "op"
 
@@ -178,6 +178,7 @@ class World:
         back: Transition | None = Transition.RESUME,
         answer: bool | None = True,
         request: dict[str, Any] | None = None,
+        kind: RequestKind | None = None,
     ) -> None:
         self.state = JobState(job="j")
         self.verdict, self.reverse = verdict, reverse
@@ -195,6 +196,7 @@ class World:
         if serving:
             self._serve_first()
         wanted = DeployRequest(job="j", handover=handover, dry_run=dry_run, **(request or {}))
+        wanted = wanted.of_kind(kind or Deployment())
         self.record(OperationStarted(operation=OP, request=wanted, steps=()))
 
     def _serve_first(self) -> None:

@@ -17,7 +17,7 @@ from streamkeeper.lifecycle.right_to_answer import (
 from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import Deployment, DeployRequest
 from streamkeeper.model.settings.settings import Settings
 
 USUAL = Settings(store="s", checkpoints="c", jobs="j", home="h")
@@ -152,11 +152,11 @@ def test_with_four_eyes_nobody_accepts_beforehand_what_they_ask_for() -> None:
 def test_the_loss_of_an_output_is_accepted_by_another_person_than_who_asks_for_the_recovery() -> None:
     """Four eyes or a list: the second person is judged; a deploy that accepts it beforehand has no second person."""
     recover = Recovery(action=RecoveryAction.RESTART, cause="x", accepted_by="bob")
-    request = DeployRequest(job="sales", requested_by="ada", recover=recover, accept_output_loss=True)
+    request = DeployRequest(job="sales", requested_by="ada", accept_output_loss=True).of_kind(recover)
     must_have_right(settings(four_eyes=True), job(), request)
     must_have_right(settings("bob"), job(), request)
     with pytest.raises(OperationRefused, match="^accept_output_loss"):
-        must_have_right(settings("bob"), job(), msgspec.structs.replace(request, recover=None))
+        must_have_right(settings("bob"), job(), request.of_kind(Deployment()))
 
 
 def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
@@ -164,7 +164,7 @@ def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
 
     def recovery(accepted_by: str) -> DeployRequest:
         recover = Recovery(action=RecoveryAction.RESTORE, cause="x", accepted_by=accepted_by)
-        return DeployRequest(job="sales", requested_by="carol", recover=recover)
+        return DeployRequest(job="sales", requested_by="carol").of_kind(recover)
 
     must_have_right(settings("ada"), job(), recovery("ada"))
     must_have_right(settings("ada"), job(), recovery(""))

@@ -13,7 +13,7 @@ from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition
-from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import Deployment, DeployRequest, Handover, Rollback, Strategy
 from tests.compatibility.manifests import AGGREGATE, STATEFUL, with_source
 
 
@@ -31,8 +31,8 @@ def facts(*findings: Finding, verdict: Verdict = Verdict.SWITCH, sink: str = "fi
     return QueryFacts(**{**defaults, **more})
 
 
-def choose(at: QueryFacts, **request):
-    ways, refusal = choose_transitions(DeployRequest(job="j", **request), {"q": at})
+def choose(at: QueryFacts, *, kind=Deployment(), **request):  # noqa: B008
+    ways, refusal = choose_transitions(DeployRequest(job="j", **request).of_kind(kind), {"q": at})
     return ways.get("q"), refusal
 
 
@@ -54,7 +54,7 @@ def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
 def test_a_rollback_starts_no_query_that_may_be_a_renamed_one():
     """A rollback has no step in which a person approves; the deploy of the same release has one."""
     asked = finding("query-may-be-renamed", Severity.OPAQUE, "query sums")
-    way, refusal = choose(facts(asked, verdict=Verdict.BACKUP, current="", next="v0001"), rollback=True)
+    way, refusal = choose(facts(asked, verdict=Verdict.BACKUP, current="", next="v0001"), kind=Rollback())
     assert way is None
     assert refusal.endswith("deploy this release instead of rolling back to it, and a person decides")
 
@@ -211,7 +211,7 @@ def test_a_query_that_continues_in_another_topic_waits_for_a_person():
 
 def test_a_rollback_goes_forward_where_the_old_release_takes_the_state():
     """Nothing is written again then."""
-    way, _ = choose(facts(verdict=Verdict.RESUME, kept="v0000"), rollback=True)
+    way, _ = choose(facts(verdict=Verdict.RESUME, kept="v0000"), kind=Rollback())
     assert way.way is Transition.RESUME
 
 
@@ -219,8 +219,11 @@ def test_a_rollback_returns_to_the_version_that_was_kept_else_to_a_snapshot():
     """The version needs no restore and goes back to its own last commit."""
     boundary = Boundary(snapshot="s0004", batch=7)
     kept = facts(finding("x"), kept="v0001", current="v0002", next="v0003", boundary=boundary)
-    assert (choose(kept, rollback=True)[0].way, choose(kept, rollback=True)[0].version) == (Transition.RETURN, "v0001")
-    way, _ = choose(msgspec.structs.replace(kept, kept=""), rollback=True)
+    assert (choose(kept, kind=Rollback())[0].way, choose(kept, kind=Rollback())[0].version) == (
+        Transition.RETURN,
+        "v0001",
+    )
+    way, _ = choose(msgspec.structs.replace(kept, kept=""), kind=Rollback())
     assert (way.way, way.version, way.snapshot, way.batch) == (Transition.RESTORE, "v0003", "s0004", 7)
 
 
@@ -232,36 +235,36 @@ def test_a_rollback_that_loses_rows_is_refused_until_that_is_accepted(kept):
     """To the version as to the snapshot. Negative control: with nothing gone it goes back unasked."""
     boundary = Boundary(snapshot="s0004", batch=7, loses=GONE)
     at = facts(finding("x"), kept=kept, kept_loses=GONE, current="v0002", next="v0003", boundary=boundary)
-    way, refusal = choose(at, rollback=True)
+    way, refusal = choose(at, kind=Rollback())
     place = kept or "batch 7"
     assert way is None
     assert refusal == f"query q: going back to {place} {GONE}; put the files back, or accept the loss with accept_loss"
-    assert choose(at, rollback=True, accept_risk=True)[0] is None
+    assert choose(at, kind=Rollback(), accept_risk=True)[0] is None
     wanted = Transition.RETURN if kept else Transition.RESTORE
-    assert choose(at, rollback=True, accept_loss=True)[0].way is wanted
+    assert choose(at, kind=Rollback(), accept_loss=True)[0].way is wanted
     there = msgspec.structs.replace(at, kept_loses="", boundary=Boundary(snapshot="s0004", batch=7))
-    assert choose(there, rollback=True)[0].way is wanted
+    assert choose(there, kind=Rollback())[0].way is wanted
 
 
 def test_a_rollback_prefers_what_loses_nothing():
     """A later snapshot to the version that was kept, and to both the last commit."""
     boundary = Boundary(snapshot="s0004", batch=7)
     at = facts(finding("x"), kept="v0001", kept_loses=GONE, current="v0002", next="v0003", boundary=boundary)
-    assert choose(at, rollback=True)[0].way is Transition.RESTORE
+    assert choose(at, kind=Rollback())[0].way is Transition.RESTORE
     takes = msgspec.structs.replace(at, judged=QueryAssessment(verdict=Verdict.RESUME, findings=()))
-    assert choose(takes, rollback=True)[0].way is Transition.RESUME
+    assert choose(takes, kind=Rollback())[0].way is Transition.RESUME
 
 
 def test_a_rollback_that_a_function_would_see_twice_needs_a_word():
     """At least once is what such an output promises; more often on purpose is for a person to accept."""
     at = facts(finding("x"), kept="v0001", current="v0002", sink="foreach")
-    assert "second time" in choose(at, rollback=True)[1]
-    assert choose(at, rollback=True, accept_risk=True)[0].way is Transition.RETURN
+    assert "second time" in choose(at, kind=Rollback())[1]
+    assert choose(at, kind=Rollback(), accept_risk=True)[0].way is Transition.RETURN
 
 
 def test_a_rollback_with_nothing_to_go_back_to_is_refused():
     """Neither a version nor a snapshot: the cause is told, and what is missing."""
-    way, refusal = choose(facts(finding("x")), rollback=True)
+    way, refusal = choose(facts(finding("x")), kind=Rollback())
     assert way is None
     assert "neither" in refusal
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.model.records.journal import OperationStarted
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.operations.jobs.carriers import is_abandoned
 from streamkeeper.operations.jobs.overview import JobStatus, job_overview
 from streamkeeper.runners.driver_log import DriverLog
@@ -93,7 +93,7 @@ def test_a_start_records_the_wish_before_its_operation(job: Registered, monkeypa
     state = job.installation.journal(JOB, "test").state()
     assert state.stopped is None
     assert state.open_operation is not None
-    assert (state.open_operation.request.start, state.open_operation.request.release) == (True, "r0001")
+    assert (state.open_operation.request.kind, state.open_operation.request.release) == (StartCurrent(), "r0001")
     operation = state.open_operation.operation
     assert is_abandoned(job.installation.store, JOB, operation, lambda dag, run: (dag, run) == ("a_dag", "manual__1"))
     assert not is_abandoned(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from tests.orchestration.running import Instance, context_of
 
 pytestmark = pytest.mark.airflow
@@ -112,7 +112,7 @@ def test_the_form_has_every_field_of_the_request(tmp_path: Path) -> None:
     """What can be asked for can be asked for in Airflow; who asks, and what else than a deploy it is, is not."""
     from streamkeeper.orchestration.form import deploy_form
 
-    others = {"requested_by", "rollback", "accept_loss", "recover", "start"}
+    others = {"requested_by", "stored_rollback", "stored_start", "stored_recovery", "accept_loss"}
     inherited = {"inherit_params", "inherit_conf", "inherited_from", "not_inherited"}
     asked = {*DeployRequest.__struct_fields__, "inherit", "on_open"} - others - inherited
     assert set(deploy_form(tmp_path)) == asked
@@ -134,15 +134,14 @@ def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
     from streamkeeper.orchestration.form import read_request, rollback_form
 
     filled = _fill(tmp_path, {**GOOD, "release": "r0003", "accept_risk": True, "accept_loss": True}, rollback_form)
-    assert read_request(filled, requested_by="ada", rollback=True) == DeployRequest(
+    assert read_request(filled, requested_by="ada", kind=Rollback()) == DeployRequest(
         job="sales_totals",
         release="r0003",
         reason="first deploy",
         requested_by="ada",
-        rollback=True,
         accept_risk=True,
         accept_loss=True,
-    )
+    ).of_kind(Rollback())
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,9 @@ def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered)
     said(run, "Approve")
     start(run)
     request = job.installation.journal(JOB, "test").state().operations[OPERATION].request
-    assert request.recover is not None
-    assert (request.recover.accepted_by, request.reason) == ("ada", "kept for a year")
-    assert request.recover.announced == tuple(run.pushed["announced"])
+    assert request.recovery is not None
+    assert (request.recovery.accepted_by, request.reason) == ("ada", "kept for a year")
+    assert request.recovery.announced == tuple(run.pushed["announced"])
     assert run.pushed["operation"] == OPERATION
 
 
@@ -180,7 +180,7 @@ def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest
             said(run, "Approve", user)
         assert OPERATION not in job.installation.journal(JOB, "test").state().operations
     said(run, "Approve", {"id": "2", "name": "bob"})
-    recover = job.installation.journal(JOB, "test").state().operations[OPERATION].request.recover
+    recover = job.installation.journal(JOB, "test").state().operations[OPERATION].request.recovery
     assert recover is not None
     assert recover.accepted_by == "bob"
 

@@ -11,7 +11,7 @@ from streamkeeper.model.protocol.comparison import OutputComparison
 from streamkeeper.model.records.journal import About, ApprovalAnswered, Outcome
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
-from streamkeeper.model.requests.request import Strategy
+from streamkeeper.model.requests.request import Rollback, StartCurrent, Strategy
 from streamkeeper.operations.jobs.operation_record import read_operation
 from streamkeeper.pages.operation_view import OperationView, view_operation
 from tests.lifecycle.deploy_world import OP
@@ -137,10 +137,10 @@ def test_a_question_about_an_output_says_why(tmp_path: Path) -> None:
 def test_a_recovery_says_what_it_was_to_do_and_who_took_that() -> None:
     """Its kind is its action."""
     recovery = Recovery(action=RecoveryAction.RESTORE, announced=("loses 3 rows",), accepted_by="ada")
-    told = view(Played(request={"recover": recovery, "reason": "a disk broke"}))
+    told = view(Played(request={"reason": "a disk broke"}, kind=recovery))
     assert (told.kind, told.announced) == ("restore", ("loses 3 rows",))
     assert [(each.by, each.reason) for each in told.answers] == [("ada", "a disk broke")]
-    assert [view(Played(request=each)).kind for each in ({"rollback": True}, {"start": True})] == ["rollback", "start"]
+    assert [view(Played(kind=each)).kind for each in (Rollback(), StartCurrent())] == ["rollback", "start"]
 
 
 def test_a_report_that_is_gone_is_told_in_its_place(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from streamkeeper.model.records.journal import (
 )
 from streamkeeper.model.records.snapshot import DrillResult
 from streamkeeper.model.records.transitions import QueryTransition, Transition
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.model.watch.fleet import JobMemory, JobRow
 from streamkeeper.model.watch.health import Severity, Symptom
 from streamkeeper.model.watch.incident import JobIncidents, OpenIncident
@@ -113,7 +113,8 @@ class WholeJob(Registered):
             parent="v0001", parent_batch=8, serves=False, operation=OPERATION,
         )  # fmt: skip
         digest = put_object(self.installation.store, JOB, "manifests", to_json(manifest), ".json")
-        first = DeployRequest(job=JOB, release="r0001", start=True, reason="all done", requested_by="cli:bob")
+        first = DeployRequest(job=JOB, release="r0001", reason="all done", requested_by="cli:bob")
+        first = first.of_kind(StartCurrent())
         for record in (
             DesiredChanged(serve=False, requested_by="cli:bob", reason=self.text, operation="stop1"),
             DesiredChanged(serve=True, requested_by="cli:bob", reason="all done", operation="op1"),

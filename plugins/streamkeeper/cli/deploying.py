@@ -26,7 +26,8 @@ from streamkeeper.lifecycle.approval import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.asked_fields import Verb
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.request import DeployRequest, Rollback, StartCurrent
 from streamkeeper.operations.deploys.admission import find_same, open_deploy
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.deploys.dry_run_installation import leaves_nothing, place_to_try_out
@@ -92,7 +93,7 @@ def _page_of(*, diff: bool, diff_to: str, dry_run: bool, as_json: bool) -> Path 
 @takes_request(Verb.ROLLBACK)
 def rollback(request: DeployRequest, *, on_open: Open = OnOpen.REFUSE, json: JsonResult = False) -> None:
     """Make an older release of a job current again. With --dry-run, only print what would be read and written again."""
-    _carry_out("rollback", replace(request, rollback=True), on_open, as_json=json)
+    _carry_out("rollback", request.of_kind(Rollback()), on_open, as_json=json)
 
 
 def _carry_out(
@@ -235,14 +236,17 @@ def follow_operation(report: Report, running: Deploy, *, stays: bool = True) -> 
 
 def _left_open(running: Deploy) -> str:
     request, job = running.state.operations[running.operation].request, running.job
-    verb = f"{'rollback' if request.rollback else 'deploy'} {job} --on-open"
-    resume = f"{verb} continue"
-    if request.start:
-        resume = f"start {job}"
-    elif request.recover is not None:
-        resume = f"recover {job} --action {request.recover.asked_for.value}"
+    back = isinstance(request.kind, Rollback)
+    verb = f"{'rollback' if back else 'deploy'} {job} --on-open"
+    match request.kind:
+        case StartCurrent():
+            resume = f"start {job}"
+        case Recovery() as recovery:
+            resume = f"recover {job} --action {recovery.asked_for.value}"
+        case _:
+            resume = f"{verb} continue"
     is_open = f"interrupted: operation {running.operation} of job {job} stays open"
-    then = "then roll back" if request.rollback else "then deploy"
+    then = "then roll back" if back else "then deploy"
     abort = f"To end it and {then}, run `streamkeeper {verb} abort`"
     return f"{is_open}. To continue it, run `streamkeeper {resume}`. {abort}"
 

@@ -65,7 +65,7 @@ def _rendered(assessment: Assessment, operation: OperationState) -> str:
 
     The verdict of a recovery is about the files that the recovery leaves behind.
     """
-    if operation.request.recover is not None and not operation.refusal:
+    if operation.request.recovery is not None and not operation.refusal:
         return f"recovery: {operation.verdict_sentence}\n"
     return f"verdict: {render_text(assessment, decision=operation.verdict_sentence, transitions=operation.transitions)}"
 

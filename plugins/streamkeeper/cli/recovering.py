@@ -130,7 +130,7 @@ def plan_recovery(serving: str, asked: RecoveryRequest, found: Diagnosis) -> tup
     action and its options; ``found``: the diagnosis of the job.
     """
     request = recovery_request(serving, asked, found)
-    recover = request.recover
+    recover = request.recovery
     assert recover is not None
     transitions = {query: QueryTransition(way=Transition.RESTORE) for query in (*recover.snapshots, *recover.replans)}
     transitions |= {query: QueryTransition(way=Transition.REBUILD) for query in recover.rebuilt}

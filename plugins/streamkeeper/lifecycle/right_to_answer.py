@@ -95,7 +95,7 @@ def must_have_right(settings: Settings, state: JobState, request: DeployRequest)
             f"{', '.join(accepted)} may not be set: {objection}",
             hint="omit these options. If an approval is required, the operation asks a person",
         )
-    recover = request.recover
+    recover = request.recovery
     if recover is None or not recover.accepted_by:
         return
     if objection := right_to_answer(settings, state, by).objection(recover.accepted_by):
@@ -139,7 +139,7 @@ def _said_beforehand(request: DeployRequest) -> Iterator[str]:
     if request.accept_state_loss:
         yield "accept_state_loss"
     # The person who accepted a recovery's loss is judged separately from the recovery's requester.
-    if request.accept_output_loss and not (request.recover and request.recover.accepted_by):
+    if request.accept_output_loss and not (request.recovery and request.recovery.accepted_by):
         yield "accept_output_loss"
     if not request.compare:
         yield "compare=false"

@@ -15,7 +15,8 @@ from streamkeeper.model.records.journal import DesiredChanged
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.model.requests.request import DeployRequest, Handover
+from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, StartCurrent
 
 KILL_S = 30.0
 """Seconds that the processes of a killed tree may take to disappear."""
@@ -286,7 +287,7 @@ def _planned(row: StepRow, request: DeployRequest, words: Mapping[str, str], *, 
 def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None) -> dict[str, str]:
     """Return the parts of the table's texts that depend on the deploy."""
     compare = f"compare it with {serving}" if serving else "no comparison: there is no checkpoint yet"
-    if request.recover is not None:
+    if request.recovery is not None:
         compare = "check it against its checkpoints"
     if serving == UNKNOWN_RELEASE:
         compare = "check the existing checkpoint; the code that wrote it is not recorded, so a person must approve"
@@ -314,12 +315,11 @@ _END_AND_FAIL = "end it and fail"
 
 
 def _tell_source(request: DeployRequest) -> str:
-    if request.recover is not None:
-        return f"take the current release, {request.release}"
-    if request.start:
-        return f"take the current release, {request.release}"
-    if request.rollback and not request.release:
-        return "take the release before the current one"
+    match request.kind:
+        case Recovery() | StartCurrent():
+            return f"take the current release, {request.release}"
+        case Rollback() if not request.release:
+            return "take the release before the current one"
     source = f"take the pushed release {request.release}" if request.release else "bundle the code, register a release"
     return source + told_inherited(request)
 

@@ -17,7 +17,7 @@ from streamkeeper.model.manifests.manifest import Manifest, Source, is_stateful
 from streamkeeper.model.manifests.switching import why_no_handoff, why_no_rebuild
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.recovery import Recovery
-from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import cleaner_of
 
@@ -82,8 +82,8 @@ def choose_transitions(
     for name, query_facts in sorted(facts.items()):
         found = (
             _choose(request, query_facts)
-            if request.recover is None
-            else _recover(request, request.recover, name, query_facts)
+            if request.recovery is None
+            else _recover(request, request.recovery, name, query_facts)
         )
         if isinstance(found, str):
             return transitions, f"query {name}: {found}"
@@ -93,7 +93,7 @@ def choose_transitions(
 
 def _choose(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
     if facts.judged.verdict is Verdict.REFUSE and not (
-        request.rollback and _only_of_the_present(facts.judged.findings)
+        isinstance(request.kind, Rollback) and _only_of_the_present(facts.judged.findings)
     ):
         if request.strategy is Strategy.REBUILD and _only_the_output_is_lost(facts.judged.findings):
             way = _against_rebuild(request, facts) or _rebuild(request, facts)
@@ -103,10 +103,10 @@ def _choose(request: DeployRequest, facts: QueryFacts) -> QueryTransition | str:
         if facts.deployed is None and facts.judged.verdict is Verdict.SWITCH:
             return f"it cannot start: {_causes(facts.judged.findings, Severity.BREAKING)}"
         renamed = _may_be_renamed(facts.judged.findings)
-        if renamed and request.rollback:
+        if renamed and isinstance(request.kind, Rollback):
             return f"it may be a renamed query, which a rollback does not ask about: {_WITH_APPROVAL}"
         return QueryTransition(way=Transition.START, version=facts.next, opaque=renamed)
-    if request.rollback:
+    if isinstance(request.kind, Rollback):
         return _roll_back(request, facts)
     match request.strategy:
         case Strategy.RESUME:

@@ -13,9 +13,10 @@ from airflow.sdk import Param
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.requests import trigger_forms
 from streamkeeper.model.requests.asked_fields import asked_fields
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import Deployment, DeployRequest, RequestKind
 from streamkeeper.model.requests.trigger_forms import INHERIT, Form
 
+_DEPLOYMENT = Deployment()
 _MOST_EXAMPLES = 50
 
 
@@ -58,21 +59,20 @@ def recover_form(jobs: Path) -> dict[str, Param]:
     return _params(trigger_forms.recover_fields(list_job_examples(jobs)))
 
 
-def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool = False) -> DeployRequest:
-    """Read the request from a filled-in form; raises InvalidInput, naming the field."""
+def read_request(params: Mapping[str, Any], *, requested_by: str, kind: RequestKind = _DEPLOYMENT) -> DeployRequest:
+    """Read a request of a kind from a filled-in form; raises InvalidInput, naming the field."""
     known = {name: params[name] for name in asked_fields(DeployRequest) if name in params}
     release = params.get("release") or None
-    inherits = bool(params.get(INHERIT)) and release is None and not rollback
+    inherits = bool(params.get(INHERIT)) and release is None and isinstance(kind, Deployment)
     values = {
         **known,
         "release": release,
         "requested_by": requested_by,
-        "rollback": rollback,
         "inherit_params": inherits and not params.get("params"),
         "inherit_conf": inherits and not params.get("conf"),
     }
     try:
-        return msgspec.convert(values, DeployRequest)
+        return msgspec.convert(values, DeployRequest).of_kind(kind)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"the form is wrong: {error}") from error
 

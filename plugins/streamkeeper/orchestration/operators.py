@@ -17,6 +17,7 @@ from airflow.sdk import Asset
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused, StreamkeeperError
 from streamkeeper.lifecycle.steps import path, plan_assessed
 from streamkeeper.model.records.step import Step
+from streamkeeper.model.requests.request import Deployment, RequestKind, Rollback
 from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import deploy_form, read_request, rollback_form
 from streamkeeper.orchestration.people import triggered_by
@@ -47,19 +48,18 @@ class BundleOperator(OpeningTask):
     """Starts the operation and creates its release, or finds both if they exist already."""
 
     form = staticmethod(deploy_form)
-    rollback = False
+    kind: RequestKind = Deployment()
     step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
-        """Return a sentence about the progress. Raises OperationOpen if another operation is open, and the errors of
-        ``open_deploy``. After these errors nothing is recorded."""
+        """Return a sentence about the progress. Raises the errors of ``open_deploy``; nothing is recorded then."""
         from streamkeeper.operations.deploys.admission import open_deploy
         from streamkeeper.operations.deploys.deploy import OnOpen
         from streamkeeper.operations.deploys.dry_run_installation import leaves_nothing, place_name, place_of
         from streamkeeper.operations.jobs.forgetting import told_forgotten
 
         asked, operation, installation = self.asked(context), self.own_operation(context), load_installation()
-        request = read_request(asked, requested_by=triggered_by(context), rollback=self.rollback)
+        request = read_request(asked, requested_by=triggered_by(context), kind=self.kind)
         on_open = OnOpen(asked["on_open"])
         if nowhere := leaves_nothing(installation, request):
             installation = place_of(installation, operation)
@@ -77,7 +77,7 @@ class RollBackOperator(BundleOperator):
     """Starts a rollback to an older release, in the same way as ``BundleOperator`` starts a deploy."""
 
     form = staticmethod(rollback_form)
-    rollback = True
+    kind = Rollback()
 
 
 class StepOperator(OperationTask):

@@ -210,7 +210,7 @@ def _view(record: OperationRecord) -> OperationView:
         asked_by=request.requested_by or "unknown",
         reason=request.reason or "no reason given",
         settings=tuple(_settings(request)),
-        announced=request.recover.announced if request.recover is not None else (),
+        announced=request.recovery.announced if request.recovery is not None else (),
         moments=moments,
         steps=step_lines(record, moments),
         step=current_step(operation).label if operation.outcome is None else "",
@@ -306,7 +306,7 @@ _ABOUT = {About.STATE: "continuing from the state", About.OUTPUT: "the rebuilt o
 def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
     """Yield the answers that count, and a person's advance acceptance of a recovery's loss or duplication."""
     operation = record.operation
-    recover = operation.request.recover
+    recover = operation.request.recovery
     if recover is not None and recover.accepted_by:
         yield AnswerLine(
             about="loss or duplication by the recovery",

@@ -167,7 +167,7 @@ def test_a_restore_waits_for_a_person_and_brings_it_back(installation: Installed
     assert "LOSES possibly some of it" in broken.question(RECOVER, run.run_id, "accept")
     run.answer("accept", "Approve", reason="nothing deletes sales files")
     assert run.wait() == "success", run.told()
-    recover = installation.state.operations[run.operation].request.recover
+    recover = installation.state.operations[run.operation].request.recovery
     assert recover is not None
     assert recover.accepted_by not in ("", "airflow")
     assert installation.state.current != before

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import pytest
@@ -11,8 +12,10 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
+from streamkeeper.model.coding import to_json
 from streamkeeper.model.requests.asked_fields import SHARE, Ask, AskedField, Verb, asked_fields
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.request import Deployment, DeployRequest, RequestKind, Rollback, StartCurrent
 from streamkeeper.model.requests.request_limits import check_request
 
 
@@ -37,12 +40,13 @@ def test_a_field_with_an_ask_is_asked_for() -> None:
 def test_who_asks_and_what_is_filled_in_is_nobodys_to_fill_in() -> None:
     """A form that offered one of these would let a person say who has asked, or what was announced."""
     inherited = {"inherit_params", "inherit_conf", "inherited_from", "not_inherited"}
-    others = {"requested_by", "rollback", "start", "recover", *inherited}
+    kind = {"stored_rollback", "stored_start", "stored_recovery"}
+    others = {"requested_by", *kind, *inherited}
     assert set(DeployRequest.__struct_fields__) - set(asked_fields(DeployRequest)) == others
 
 
 def test_every_field_that_is_asked_for_has_words() -> None:
-    """A title does not say what a value means; each choice has its word; other words are for a verb that has the field."""
+    """A title does not say what a value means; each choice has its word; other words are for verbs that have it."""
     fields = asked_fields(DeployRequest)
     assert [field.name for field in fields.values() if not field.ask.help] == []
     for field in fields.values():
@@ -74,3 +78,31 @@ def test_declared_bounds_are_those_that_are_checked(field: AskedField) -> None:
 def test_bounds_are_not_held_against_what_is_on_record() -> None:
     """A journal that an earlier version wrote is read, whatever may be asked for today."""
     assert msgspec.convert({"job": "orders", "drain_s": 0.0, "most_missing": 2.0}, DeployRequest).drain_s == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored"),
+    [
+        (Deployment(), {"rollback": False, "start": False, "recover": None}),
+        (Rollback(), {"rollback": True, "start": False, "recover": None}),
+        (StartCurrent(), {"rollback": False, "start": True, "recover": None}),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_a_kind_is_stored_as_ever(kind: RequestKind, stored: dict[str, Any]) -> None:
+    """Under the keys of earlier versions, all of them and no other: they read it, and it is read from them."""
+    keys = {"rollback", "start", "recover"}
+    encoded = json.loads(to_json(DeployRequest(job="orders").of_kind(kind)))
+    assert {key: value for key, value in encoded.items() if key in keys} == stored
+    assert not {"kind", "stored_rollback", "stored_start", "stored_recovery"} & encoded.keys()
+    assert msgspec.convert({"job": "orders", **stored}, DeployRequest).kind == kind
+
+
+def test_a_recovery_is_stored_as_ever() -> None:
+    """As the announcement itself; and one kind replaces another."""
+    recovery = Recovery(action=RecoveryAction.RESTART, cause="driver-failed")
+    request = DeployRequest(job="orders").of_kind(Rollback()).of_kind(recovery)
+    encoded = json.loads(to_json(request))
+    assert (encoded["rollback"], encoded["start"], encoded["recover"]["action"]) == (False, False, "restart")
+    assert msgspec.convert(encoded, DeployRequest) == request
+    assert (request.kind, request.recovery, request.of_kind(Deployment()).recovery) == (recovery, recovery, None)

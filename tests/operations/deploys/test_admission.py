@@ -19,7 +19,7 @@ from streamkeeper.model.records.journal import (
     ReleaseRegistered,
     StepDone,
 )
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import Deployment, DeployRequest, Rollback
 from streamkeeper.operations.deploys.admission import find_same, open_deploy
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
 from streamkeeper.operations.deploys.releases import push_release
@@ -59,7 +59,8 @@ def serving(job: Registered, params: dict[str, Any], conf: dict[str, str]) -> No
 
 def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployRequest:
     """What is on record of a deploy that is opened with these."""
-    opened = open_deploy(place.installation, operation, DeployRequest(**{"job": JOB, **fields}))
+    kind = fields.pop("kind", Deployment())
+    opened = open_deploy(place.installation, operation, DeployRequest(**{"job": JOB, **fields}).of_kind(kind))
     return opened.state.operations[operation].request
 
 
@@ -77,7 +78,7 @@ def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployReq
         ({"params": {"input": "/in"}, "conf": {"spark.master": "yarn"}}, InvalidInput, "spark.master=yarn cannot be"),
         ({"release": "r0009"}, NotFound, "has no release r0009"),
         ({"release": "latest"}, InvalidInput, "'latest' is not a release"),
-        ({"rollback": True}, NotFound, "orders is not known"),
+        ({"kind": Rollback()}, NotFound, "orders is not known"),
         ({"params": {"input": "/in"}, "conf": {"spark.driver.memory": "plenty"}}, InvalidInput, "plenty is not a size"),
         ({"revive": True}, OperationRefused, r"orders was not forgotten \(deploy it without --revive\)"),
     ],
@@ -98,8 +99,9 @@ def test_what_is_refused_leaves_nothing(
             sorted(Path(job.installation.settings.home).rglob("*")),
         )
     if fields.get("release") != "latest":
-        name = fields.get("job", "orders")
-        Deploy.open(job.installation, "op2", DeployRequest(**{"job": name, **fields}))
+        name, kind_ = fields.get("job", "orders"), fields.get("kind", Deployment())
+        others = {field: value for field, value in fields.items() if field != "kind"}
+        Deploy.open(job.installation, "op2", DeployRequest(**{"job": name, **others}).of_kind(kind_))
         assert [*job.installation.store.list(f"registry/{name}/")]
 
 
@@ -114,9 +116,13 @@ def test_a_machine_without_java_is_told_before_anything_is_on_record(
     serving(job, {"input": "/in"}, {})
     Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0002"))
     monkeypatch.setattr(RestingRunner, "check_place", nowhere)
-    for fields in ({"params": {"input": "/in"}}, {"release": "r0002"}, {"rollback": True, "release": "r0001"}):
+    for request in (
+        DeployRequest(job=JOB, params={"input": "/in"}),
+        DeployRequest(job=JOB, release="r0002"),
+        DeployRequest(job=JOB, release="r0001").of_kind(Rollback()),
+    ):
         with pytest.raises(PermanentError, match="Java is missing"):
-            open_deploy(job.installation, "op2", DeployRequest(job=JOB, **fields), on_open=OnOpen.ABORT)  # type: ignore[arg-type]
+            open_deploy(job.installation, "op2", request, on_open=OnOpen.ABORT)
     state = job.installation.journal(JOB, "test").state()
     assert state.open_operation is not None
     assert (state.open_operation.operation, state.open_operation.abort) == ("before", "")
@@ -257,7 +263,7 @@ def test_a_rollback_to_nowhere_leaves_nothing(job: Registered, release: str | No
     serving(job, {"input": "/in"}, {})
     before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(PermanentError, match=told):
-        open_deploy(job.installation, "back", DeployRequest(job=JOB, release=release, rollback=True))
+        open_deploy(job.installation, "back", DeployRequest(job=JOB, release=release).of_kind(Rollback()))
     assert job.installation.journal(JOB, "test").state().number == before
 
 

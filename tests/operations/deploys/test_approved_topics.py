@@ -15,7 +15,7 @@ from streamkeeper.model.protocol.control import CommandKind
 from streamkeeper.model.records.journal import ApprovalAnswered, Assessed, InstanceAppointed, ReleasePromoted, StepDone
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import Deployment, DeployRequest, Rollback
 from streamkeeper.operations.deploys import assessing
 from streamkeeper.operations.deploys.approval import check_drift
 from streamkeeper.operations.deploys.assessing import assess_candidate, find_transitions
@@ -95,7 +95,7 @@ def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job
     job.record(ReleasePromoted(operation="op", release="r0001", instance="op-candidate"))
     job.record(job.version("v0002"))
     job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
-    request = DeployRequest(job=JOB, release="r0001", rollback=True)
+    request = DeployRequest(job=JOB, release="r0001").of_kind(Rollback())
     for now in (OLD, {}):
         way, _ = back(job, request, now)
         assert way is not None
@@ -111,7 +111,7 @@ def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job
 def test_a_rollback_does_not_restore_a_snapshot_of_an_earlier_topic(job: Registered) -> None:
     """Negative control: the topic is still the same."""
     snapshot = job.take()
-    request = DeployRequest(job=JOB, release="r0001", rollback=True)
+    request = DeployRequest(job=JOB, release="r0001").of_kind(Rollback())
     way, _ = back(job, request, OLD)
     assert way is not None
     assert (way.way, way.snapshot) == (Transition.RESTORE, snapshot)
@@ -123,7 +123,7 @@ def test_a_rollback_does_not_restore_a_snapshot_of_an_earlier_topic(job: Registe
 def test_a_recovery_restores_only_into_topics_that_a_person_is_asked_about(job: Registered) -> None:
     """The check names the topic that was created again since the newest claim. An earlier one it does not name."""
     recover = Recovery(action=RecoveryAction.RESTORE, snapshots={QUERY: job.take()}, accepted_by="ada")
-    request = DeployRequest(job=JOB, release="r0001", recover=recover)
+    request = DeployRequest(job=JOB, release="r0001").of_kind(recover)
     way, _ = back(job, request, NEW)
     assert way is not None
     assert way.way is Transition.RESTORE
@@ -144,12 +144,12 @@ def test_a_rollback_that_leaves_the_topic_asks_nobody(job: Registered) -> None:
     """It returns to a version that has read the present topic. A handoff of the same change asks."""
     judged = QueryAssessment(verdict=Verdict.BACKUP, findings=(AGAIN,))
     forward = Assessment(verdict=Verdict.BACKUP, queries={QUERY: judged})
-    for way, rollback, asks in (
-        (Transition.RETURN, True, False),
-        (Transition.HANDOFF, False, True),
-        (Transition.RESTORE, False, True),
+    for way, kind, asks in (
+        (Transition.RETURN, Rollback(), False),
+        (Transition.HANDOFF, Deployment(), True),
+        (Transition.RESTORE, Deployment(), True),
     ):
-        request = DeployRequest(job=JOB, release="r0001", rollback=rollback)
+        request = DeployRequest(job=JOB, release="r0001").of_kind(kind)
         asked = NEW if assessing._has_other_topics(forward, QUERY) else None
         assert assessing._with_losses(QueryTransition(way=way), None, asked, request).other_topics is asks
 

@@ -24,7 +24,7 @@ from streamkeeper.model.records.journal import (
     StartOffsetsKnown,
     StepDone,
 )
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.model.watch.fleet import FleetIndex
 from streamkeeper.model.watch.incident import (
     IncidentCleared,
@@ -499,8 +499,9 @@ def test_a_start_that_the_watch_of_another_machine_began_is_its_own(house: House
     The negative control: what cannot be seen anywhere is given up.
     """
     house.job.record(InstanceEnded(operation="op", instance="op-candidate", proof="gone", exit="failed"))
+    start = DeployRequest(job=JOB, release="r0001").of_kind(StartCurrent())
     for record in (
-        OperationStarted(operation="again-1", request=DeployRequest(job=JOB, release="r0001", start=True), steps=()),
+        OperationStarted(operation="again-1", request=start, steps=()),
         StepDone(operation="again-1", step="bundle", result={"release": "r0001"}),
         InstancePlanned(operation="again-1", instance="again-1-candidate", release="r0001", role=Role.CANDIDATE),
     ):

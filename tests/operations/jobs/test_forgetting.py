@@ -21,7 +21,7 @@ from streamkeeper.model.records.journal import (
     Record,
     ReleasePromoted,
 )
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import Deployment, DeployRequest, RequestKind, Rollback
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.deploys.starting import open_start
 from streamkeeper.operations.fleet.fleet_metrics import look_at_fleet
@@ -134,8 +134,9 @@ def test_a_forgotten_jobs_queries_are_backed_up_by_name_only(job: Registered) ->
     assert query_target(job.installation, JOB, QUERY).location == str(job.directory)
 
 
-def deploy(job: Registered, **fields: Any) -> object:
-    return Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001", **fields))
+def deploy(job: Registered, kind: RequestKind | None = None, **fields: Any) -> object:
+    request = DeployRequest(job=JOB, release="r0001", **fields)
+    return Deploy.open(job.installation, "op2", request.of_kind(kind or Deployment()))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def deploy(job: Registered, **fields: Any) -> object:
     [
         deploy,
         lambda job: deploy(job, dry_run=True),
-        lambda job: deploy(job, rollback=True),
+        lambda job: deploy(job, Rollback()),
         lambda job: open_start(job.installation, JOB, requested_by="ada", reason="", operation="op2"),
     ],
     ids=["deploy", "dry run", "rollback", "start"],

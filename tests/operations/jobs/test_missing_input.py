@@ -32,7 +32,7 @@ from streamkeeper.model.records.journal import (
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
-from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from streamkeeper.operations.deploys import assessing
 from streamkeeper.operations.deploys.assessing import assess_candidate
 from streamkeeper.operations.deploys.deploy import Deploy
@@ -191,7 +191,8 @@ def rebuilt(job: Registered, inputs: Path) -> None:
 
 def roll_back(job: Registered, operation: str, **request: Any) -> Assessed:
     """The assessment of a rollback to a release that does not take the state of v0002."""
-    wanted = DeployRequest(job=JOB, release="r0001", rollback=True, reason="sums", requested_by="ada", **request)
+    wanted = DeployRequest(job=JOB, release="r0001", reason="sums", requested_by="ada", **request)
+    wanted = wanted.of_kind(Rollback())
     Deploy.open(job.installation, operation, wanted)
     breaking = Finding(rule="state-keys-changed", severity=Severity.BREAKING, where="operator", evidence="a -> b")
     job.gather(operation, breaking, against="r0002")
@@ -355,7 +356,7 @@ def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
         must_still_be_there(job.installation, state, operation)
     for losses, refused in (((QUERY,), False), (("another",), True), ((), True)):
         recover = Recovery(action=RecoveryAction.RESTORE, losses=losses)
-        asked = replace(operation, request=replace(operation.request, recover=recover))
+        asked = replace(operation, request=operation.request.of_kind(recover))
         with pytest.raises(OperationRefused) if refused else nullcontext():
             must_still_be_there(job.installation, state, asked)
     must_still_be_there(

@@ -27,7 +27,7 @@ from streamkeeper.model.records.journal import (
     StartOffsetsKnown,
 )
 from streamkeeper.model.requests.recovery import Cause
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import DeployRequest, Rollback
 from streamkeeper.model.watch.fleet import FleetIndex
 from streamkeeper.model.watch.health import Severity
 from streamkeeper.operations.backups.pruning import plan_prune
@@ -81,7 +81,7 @@ def dry_run(job: Registered) -> None:
 
 
 def roll_back(job: Registered) -> None:
-    Deploy.open(job.installation, "op3", DeployRequest(job=JOB, release="r0001", rollback=True))
+    Deploy.open(job.installation, "op3", DeployRequest(job=JOB, release="r0001").of_kind(Rollback()))
 
 
 def restore(job: Registered) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.journal import InstanceEnded, InstancePlanned, OperationStarted, Role, StepDone
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.recovery import RecoveryAction
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import Deployment, DeployRequest, RequestKind, Rollback
 from streamkeeper.operations.backups.backup import back_up, lateness_of
 from streamkeeper.operations.backups.pruning import plan_prune, tell_run
 from streamkeeper.operations.deploys import starting
@@ -43,8 +44,9 @@ def job(tmp_path: Path) -> Registered:
     return job
 
 
-def deploy(job: Registered, **request: object) -> Deploy:
-    return open_deploy(job.installation, "op2", DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
+def deploy(job: Registered, kind: RequestKind | None = None, **fields: Any) -> Deploy:
+    request = DeployRequest(job=JOB, **fields)
+    return open_deploy(job.installation, "op2", request.of_kind(kind or Deployment()))
 
 
 def start(job: Registered) -> Deploy | None:
@@ -52,9 +54,8 @@ def start(job: Registered) -> Deploy | None:
 
 
 def restart(job: Registered) -> Deploy:
-    return open_recovery(
-        job.installation, "op2", RecoveryRequest(request=DeployRequest(job=JOB), action=RecoveryAction.RESTART)
-    )
+    asked = RecoveryRequest(request=DeployRequest(job=JOB), action=RecoveryAction.RESTART)
+    return open_recovery(job.installation, "op2", asked)
 
 
 VERBS: dict[str, Callable[[Registered], object]] = {
@@ -63,7 +64,7 @@ VERBS: dict[str, Callable[[Registered], object]] = {
         job.installation, "op2", DeployRequest(job=JOB), on_open=OnOpen.ABORT
     ),
     "a release": lambda job: deploy(job, release="r0001"),
-    "a rollback": lambda job: deploy(job, rollback=True),
+    "a rollback": lambda job: deploy(job, Rollback()),
     "a dry run": lambda job: deploy(job, dry_run=True),
     "a start": start,
     "a recovery": restart,

@@ -17,7 +17,7 @@ from streamkeeper.model.records.journal import (
     StepDone,
 )
 from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import Deployment, DeployRequest, RequestKind, Rollback, StartCurrent
 from streamkeeper.operations.jobs import timelines
 from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
 from streamkeeper.operations.jobs.timelines import Timeline, TimelineRow, read_timeline
@@ -37,9 +37,12 @@ def newest(job: Registered) -> TimelineRow:
     return timeline(job).rows[0]
 
 
-def operate(job: Registered, name: str, outcome: Outcome | None = Outcome.REFUSED, **request: object) -> None:
+def operate(
+    job: Registered, name: str, outcome: Outcome | None = Outcome.REFUSED, kind: RequestKind | None = None
+) -> None:
     """An operation, over unless it has no outcome."""
-    job.record(OperationStarted(operation=name, request=DeployRequest(job=JOB, **request), steps=()))  # type: ignore[arg-type]
+    request = DeployRequest(job=JOB).of_kind(kind or Deployment())
+    job.record(OperationStarted(operation=name, request=request, steps=()))
     if outcome is not None:
         job.record(OperationFinished(operation=name, outcome=outcome, sentence=f"{name} is over"))
 
@@ -63,24 +66,24 @@ def test_an_operation_says_who_wanted_what_why_and_what_became_of_it(job: Regist
 
 
 @pytest.mark.parametrize(
-    ("request_", "kind"),
+    ("kind", "told"),
     [
-        ({}, "deploy"),
-        ({"rollback": True}, "rollback"),
-        ({"start": True}, "start"),
-        ({"recover": Recovery(action=RecoveryAction.RESTORE, cause="checkpoint-lost")}, "restore"),
+        (Deployment(), "deploy"),
+        (Rollback(), "rollback"),
+        (StartCurrent(), "start"),
+        (Recovery(action=RecoveryAction.RESTORE, cause="checkpoint-lost"), "restore"),
     ],
 )
-def test_an_operation_is_of_a_kind(job: Registered, request_: dict[str, object], kind: str) -> None:
+def test_an_operation_is_of_a_kind(job: Registered, kind: RequestKind, told: str) -> None:
     """As whoever asked would call it."""
-    operate(job, "op2", **request_)
-    assert newest(job).kind == kind
+    operate(job, "op2", kind=kind)
+    assert newest(job).kind == told
 
 
 def test_what_was_done_without_an_operation_is_told_too(job: Registered) -> None:
     """A stop, a start that came to nothing, a push and a forgetting; a start's own record is its operation's."""
     job.record(DesiredChanged(serve=False, requested_by="cli:ada", reason="it rains", operation="stop-1"))
-    operate(job, "op2", start=True)
+    operate(job, "op2", kind=StartCurrent())
     job.record(DesiredChanged(serve=True, requested_by="cli:ada", reason="", operation="op2"))
     pushed = job.installation.journal(JOB, "test").state().releases["r0001"]
     job.record(ReleaseRegistered(release=pushed.__class__(job=JOB, number=5, content=pushed.content)))

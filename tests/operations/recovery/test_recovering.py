@@ -28,7 +28,7 @@ from streamkeeper.model.records.snapshot import DrillResult
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.asked_fields import Verb, asked_fields
 from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, RecoveryAction
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.operations.deploys.assessing import assess_candidate
 from streamkeeper.operations.deploys.replanning import must_not_hold
 from streamkeeper.operations.recovery import diagnosing
@@ -104,7 +104,7 @@ def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: 
         open_recovery(job.installation, "op2", asked())
     assert "op2" not in job.installation.journal(JOB, "test").state().operations
     started = open_recovery(job.installation, "op2", asked(accepted_by="ada", accept_loss=True))
-    recover = started.state.operations["op2"].request.recover
+    recover = started.state.operations["op2"].request.recovery
     assert recover is not None
     assert (recover.accepted_by, recover.snapshots) == ("ada", {QUERY: "s0001"})
     assert "LOSES possibly" in recover.announced[0]
@@ -166,7 +166,7 @@ def test_an_open_batch_is_planned_again_in_a_copy_of_its_last_commit(job: Regist
     assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, REPLAN)
     opened = open_recovery(job.installation, "op2", asked(REPLAN))
     assert open_recovery(job.installation, "op3", asked(REPLAN)).operation == "op2"
-    recover = opened.state.operations["op2"].request.recover
+    recover = opened.state.operations["op2"].request.recovery
     assert recover is not None
     assert (recover.asked_for, recover.action, recover.replans) == (REPLAN, RESTORE, {QUERY: 8})
     assert recover.announced == (found.options[0].prices[0].sentence,)
@@ -370,7 +370,8 @@ def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cau
 def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -> None:
     """Its driver was killed and knows nothing of it; once another release serves, nobody says so any more."""
     told = "query totals: source-no-longer-holds-offsets (events partition 0: offsets 5 to 9 are gone)"
-    request = DeployRequest(job=JOB, release=job.installation.journal(JOB, "t").state().serving_release, start=True)
+    request = DeployRequest(job=JOB, release=job.installation.journal(JOB, "t").state().serving_release)
+    request = request.of_kind(StartCurrent())
     job.record(OperationStarted(operation="again-1", request=request, steps=()))
     job.record(OperationFinished(operation="again-1", outcome=Outcome.REFUSED, sentence=told))
     found = diagnose_job(job.installation, JOB)

@@ -37,12 +37,27 @@ class Handover(Enum):
     COLD = "cold"
 
 
+class Deployment(msgspec.Struct, frozen=True):
+    """Deploy a pushed release, or the job's code."""
+
+
+class Rollback(msgspec.Struct, frozen=True):
+    """Make ``release`` current again, or the previous release if ``release`` is None."""
+
+
+class StartCurrent(msgspec.Struct, frozen=True):
+    """Start the current release where it stopped, because no driver runs."""
+
+
+RequestKind = Deployment | Rollback | StartCurrent | Recovery
+"""What is requested. A recovery runs the current release again, with announced transitions."""
+
+
 class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request; durations are in seconds. The fields with an ``Ask`` carry their own descriptions. The others are:
 
-    ``rollback``: whether to make ``release`` current again, or the previous release if ``release`` is None.
-    ``start``: whether to start the current release where it stopped, because no driver runs.
-    ``recover``: the announced recovery; None for any other operation.
+    ``stored_rollback``, ``stored_start``, ``stored_recovery``: the kind of the request, as records have always stored
+    it; read ``kind``, and make a request of another kind with ``of_kind``.
     ``inherit_params``, ``inherit_conf``: whether to use the params, or the confs, of the current release.
     ``inherited_from``: the release that inherited values were copied from; empty before they are copied.
     ``not_inherited``: params of ``inherited_from`` that the code no longer declares.
@@ -334,10 +349,33 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 6 * 3600.0
     requested_by: str = ""
-    rollback: bool = False
-    start: bool = False
-    recover: Recovery | None = None
+    stored_rollback: bool = msgspec.field(default=False, name="rollback")
+    stored_start: bool = msgspec.field(default=False, name="start")
+    stored_recovery: Recovery | None = msgspec.field(default=None, name="recover")
     inherit_params: bool = False
     inherit_conf: bool = False
     inherited_from: str = ""
     not_inherited: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> RequestKind:
+        """What is requested."""
+        if self.stored_recovery is not None:
+            return self.stored_recovery
+        if self.stored_start:
+            return StartCurrent()
+        return Rollback() if self.stored_rollback else Deployment()
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """The announced recovery; None for any other kind."""
+        return self.stored_recovery
+
+    def of_kind(self, kind: RequestKind) -> DeployRequest:
+        """Return the request with another kind."""
+        return msgspec.structs.replace(
+            self,
+            stored_rollback=isinstance(kind, Rollback),
+            stored_start=isinstance(kind, StartCurrent),
+            stored_recovery=kind if isinstance(kind, Recovery) else None,
+        )

@@ -16,7 +16,7 @@ from streamkeeper.model.manifests.params import validate_params
 from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.names import check_name, release_number
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.requests.request import DeployRequest, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Rollback, Strategy
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.settings.release_conf import check_release_conf
 from streamkeeper.operations.deploys.deaths import must_not_be_shared
@@ -72,7 +72,7 @@ def find_same(installation: Installation, request: DeployRequest) -> str:
     if as_asked(found.request) != as_asked(request):
         return ""
     name = found.release
-    by_name = request.release is not None or request.rollback
+    by_name = request.release is not None or isinstance(request.kind, Rollback)
     if not by_name and name in state.releases:
         now = build_bundle(Path(installation.settings.jobs), request.job).sha256
         if now != state.releases[name].content.bundle:
@@ -105,7 +105,7 @@ def admit(installation: Installation, state: JobState, request: DeployRequest) -
         release_number(request.release)
     if request.revive and state.forgotten is None:
         raise OperationRefused(f"job {request.job} was not forgotten", hint="deploy it without --revive")
-    if request.rollback:
+    if isinstance(request.kind, Rollback):
         _check_rollback(read_job(installation, request.job), request)
         installation.runner.check_place(conf=_conf_of(state, request.release))
         return request

@@ -25,7 +25,7 @@ from streamkeeper.model.records.journal import Assessed
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.records.transitions import QueryTransition, Transition
-from streamkeeper.model.requests.request import DeployRequest, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Rollback, Strategy
 from streamkeeper.model.settings.release_conf import check_described_confs
 from streamkeeper.operations.deploys.blast_radius import told_replay
 from streamkeeper.operations.deploys.catching_up import estimate
@@ -73,7 +73,7 @@ def assess_candidate(installation: Installation, state: JobState, operation: Ope
     }
     if unknown := sorted(query for query, way in transitions.items() if way.other_topics and not way.approved_topics):
         refusal = refusal or f"query {unknown[0]}: the brokers did not report the ids of its topics (deploy again)"
-    if not refusal and operation.request.rollback and not serving:
+    if not refusal and isinstance(operation.request.kind, Rollback) and not serving:
         refusal = "there is no current release to roll back"
     return Assessed(
         operation=operation.operation,
@@ -102,7 +102,7 @@ def _with_losses(
     ``topics``: topic -> its id, if a topic was created again since the current version read it; else None. A rollback
     that leaves this version needs no approval: it is refused if the older position is in another topic.
     """
-    if topics is None or (request.rollback and way.way.replays):
+    if topics is None or (isinstance(request.kind, Rollback) and way.way.replays):
         return msgspec.structs.replace(way, output_lacks=output_lacks)
     return msgspec.structs.replace(way, output_lacks=output_lacks, other_topics=True, approved_topics=topics)
 
@@ -224,9 +224,9 @@ def _facts(
     )
     if current is None:
         return facts
-    if request.rollback:
+    if isinstance(request.kind, Rollback):
         return _ways_to_go_back(installation, state, release, query, facts, topics)
-    recover = request.recover
+    recover = request.recovery
     if recover is not None and query in recover.snapshots:
         # A person approves the topics that were created again since the current version read them, and no other ones.
         asked = recreated(state.offset_topics(query, current.version), topics)
@@ -316,9 +316,9 @@ def _as_boundary(state: JobState, query: str, snapshot: Snapshot, topics: Mappin
 def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
     """Return the first word of the sentence: the verdict. For a recovery, and for a rollback that proceeds despite a
     REFUSE, return its name instead, because the verdict is about files that it leaves behind."""
-    if request.recover is not None and not refusal:
-        return request.recover.asked_for.name
-    if request.rollback and not refusal and forward.verdict is Verdict.REFUSE:
+    if request.recovery is not None and not refusal:
+        return request.recovery.asked_for.name
+    if isinstance(request.kind, Rollback) and not refusal and forward.verdict is Verdict.REFUSE:
         return "ROLLBACK"
     return forward.verdict.name
 

@@ -65,6 +65,7 @@ from streamkeeper.model.records.step_results import (
     step_done,
 )
 from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.request import Rollback
 from streamkeeper.model.runner_kinds.known_runners import runner_kind
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.settings.release_conf import MASTER, check_release_conf, own_threads, without_later_refusals
@@ -201,7 +202,8 @@ class DeployActs:
     def _register(self) -> None:
         request = self._current().request
         self._check_checkpoint_root()
-        wanted = request.release or (release_before(self._journal.state()) if request.rollback else None)
+        back = isinstance(request.kind, Rollback)
+        wanted = request.release or (release_before(self._journal.state()) if back else None)
         if wanted is None:
             params, confs = dict(request.params), dict(request.conf)
             name = push_release(self._installation, self._job, params=params, conf=confs).name
@@ -341,7 +343,7 @@ class DeployActs:
 
         Damaged checkpoints that a recovery leaves behind are omitted, so that no snapshot of them is taken.
         """
-        found, recover = live_checkpoints(self._installation, self._journal.state()), self._current().request.recover
+        found, recover = live_checkpoints(self._installation, self._journal.state()), self._current().request.recovery
         left = {*recover.snapshots, *recover.rebuilt} if recover is not None else set()
         found = {query: directory for query, directory in found.items() if query not in left}
         batches = {query: last_committed(tree_at(directory)) for query, directory in found.items()}
@@ -355,8 +357,8 @@ class DeployActs:
         operation = self._current()
         made: dict[str, str] = {}
         if step is Step.RESTORE:
-            if operation.request.recover is not None:
-                must_not_hold(self._installation, self._journal.state(), operation.request.recover.replans)
+            if operation.request.recovery is not None:
+                must_not_hold(self._installation, self._journal.state(), operation.request.recovery.replans)
             for query, way in operation.transitions.items():
                 if way.way is Transition.RESTORE:
                     snapshot = self._versions.snapshot_named(query, way.snapshot)

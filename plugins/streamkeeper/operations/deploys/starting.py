@@ -14,7 +14,7 @@ from streamkeeper.model.protocol.control import CommandKind
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal import DesiredChanged, Record
-from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request import DeployRequest, Handover, StartCurrent, Strategy
 from streamkeeper.operations.deploys.deaths import must_not_be_shared
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
 from streamkeeper.operations.jobs.forgetting import must_not_be_forgotten
@@ -55,7 +55,7 @@ def open_start(
     if operation in state.operations:
         return Deploy.load(installation, job, operation)
     other = state.open_operation
-    if other is not None and other.request.start and on_open is OnOpen.CONTINUE:
+    if other is not None and isinstance(other.request.kind, StartCurrent) and on_open is OnOpen.CONTINUE:
         return Deploy.load(installation, job, other.operation)
     _must_be_possible(state, unless_stopped=unless_stopped)
     check_placement(installation, state)
@@ -77,8 +77,7 @@ def open_start(
         first_commit_s=FIRST_COMMIT_S,
         # The release is not new and has passed its probation.
         probation_batches=0,
-        start=True,
-    )
+    ).of_kind(StartCurrent())
 
     def allowed(now: JobState) -> None:
         _must_be_possible(now, unless_stopped=True)

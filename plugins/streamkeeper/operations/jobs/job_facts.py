@@ -18,6 +18,8 @@ from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.stated_deaths import is_stated, unproven_owner
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.redaction import redact
+from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.request import Rollback, StartCurrent
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.secret_references import find_references, split_reference
 from streamkeeper.model.watch.facts import JobFacts, OperationFacts
@@ -142,11 +144,11 @@ def _facts_of(installation: Installation, job: str, operation: OperationState) -
     asked = (step is Step.APPROVE and operation.approval is None) or (step is Step.REVIEW and operation.review is None)
     return OperationFacts(
         operation=operation.operation,
-        kind="rollback" if operation.request.rollback else "deploy",
+        kind="rollback" if isinstance(operation.request.kind, Rollback) else "deploy",
         step=step.tag,
         began_at=_moment_of(installation, job, operation.started),
         waits_for_person=asked,
-        mends=operation.request.start or operation.request.recover is not None,
+        mends=isinstance(operation.request.kind, StartCurrent | Recovery),
     )
 
 

@@ -185,7 +185,7 @@ def must_still_be_there(installation: Installation, state: JobState, operation: 
     The job reads on until its driver has ended, and its cleaner, or a person, may delete what it has read. Call this
     only after all drivers have ended. A loss that a person has accepted is not refused.
     """
-    recover = operation.request.recover
+    recover = operation.request.recovery
     accepted = recover.losses if recover is not None else ()
     back = {
         query: way

@@ -31,7 +31,8 @@ from streamkeeper.model.records.journal import (
 )
 from streamkeeper.model.records.rebuilt import JobRebuilt
 from streamkeeper.model.records.step import label_of
-from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.request import Deployment, DeployRequest, Rollback, StartCurrent
 
 
 def render_record(record: Record) -> str:
@@ -134,13 +135,20 @@ def _render_release(record: ReleaseRegistered | ReleaseDescribed | ReleasePromot
 
 def render_request(request: DeployRequest) -> str:
     """Return a request in one line."""
-    before = "the previous release" if request.rollback else "the code under the jobs root"
-    verb = "start" if request.start else "roll back to" if request.rollback else "deploy"
-    if request.recover is not None:
-        verb = f"{request.recover.asked_for.value} ({request.recover.cause}) of"
+    match request.kind:
+        case Deployment():
+            verb, before = "deploy", "the code under the jobs root"
+        case Rollback():
+            verb, before = "roll back to", "the previous release"
+        case StartCurrent():
+            verb, before = "start", "the current release"
+        case Recovery() as recovery:
+            verb, before = f"{recovery.asked_for.value} ({recovery.cause}) of", "the current release"
+        case kind:
+            assert_never(kind)
     parts = [f"{verb} {request.release or before}{told_inherited(request)}", f"{request.handover.value} handover"]
-    if request.recover is not None and request.recover.accepted_by:
-        parts.append(f"data loss or duplicates accepted by {request.recover.accepted_by}")
+    if request.recovery is not None and request.recovery.accepted_by:
+        parts.append(f"data loss or duplicates accepted by {request.recovery.accepted_by}")
     if request.revive:
         parts.append("although it was forgotten")
     if request.dry_run:
@@ -154,6 +162,14 @@ def render_request(request: DeployRequest) -> str:
 
 def kind_of(request: DeployRequest) -> str:
     """Return the kind of a request: ``deploy``, ``rollback``, ``start``, or the action of a recovery."""
-    if request.recover is not None:
-        return request.recover.asked_for.value
-    return "start" if request.start else "rollback" if request.rollback else "deploy"
+    match request.kind:
+        case Deployment():
+            return "deploy"
+        case Rollback():
+            return "rollback"
+        case StartCurrent():
+            return "start"
+        case Recovery() as recovery:
+            return recovery.asked_for.value
+        case kind:
+            assert_never(kind)

@@ -74,7 +74,7 @@ def open_recovery(
     opened = state.open_operation
     if operation in state.operations:
         return Deploy.load(installation, asked.job, operation)
-    if opened is not None and opened.request.recover is not None and opened.request.recover.asked_for is asked.action:
+    if opened is not None and opened.request.recovery is not None and opened.request.recovery.asked_for is asked.action:
         return Deploy.load(installation, asked.job, opened.operation)
     # A checkpoint on another disk does not prevent a recovery: a snapshot can be restored here.
     must_see_drivers(installation, state)
@@ -142,7 +142,7 @@ def recovery_request(
     replans = asked.action is RecoveryAction.REPLAN
     loses = option.asks and asked.accept_loss and found.cause is Cause.OUTPUT_LOST
     rebuilt = tuple(price.query for price in option.prices) if asked.action is RecoveryAction.REBUILD else ()
-    return msgspec.structs.replace(
+    request = msgspec.structs.replace(
         asked.request,
         release=release,
         strategy=Strategy.REBUILD if rebuilt else Strategy.RESUME,
@@ -150,14 +150,15 @@ def recovery_request(
         dry_run=False,
         reason=asked.request.reason or f"recover: {found.sentence}",
         accept_output_loss=loses and asked.action is RecoveryAction.RESTART,
-        recover=Recovery(
-            action=RecoveryAction.RESTORE if replans else asked.action,
-            cause=found.cause.value,
-            snapshots=dict(copies or {}) if replans else option.snapshots,
-            replans=option.replans if replans else {},
-            rebuilt=rebuilt,
-            announced=announcements(option),
-            accepted_by=asked.accepted_by if option.asks else "",
-            losses=tuple(price.query for price in option.prices if price.lost),
-        ),
     )
+    recovery = Recovery(
+        action=RecoveryAction.RESTORE if replans else asked.action,
+        cause=found.cause.value,
+        snapshots=dict(copies or {}) if replans else option.snapshots,
+        replans=option.replans if replans else {},
+        rebuilt=rebuilt,
+        announced=announcements(option),
+        accepted_by=asked.accepted_by if option.asks else "",
+        losses=tuple(price.query for price in option.prices if price.lost),
+    )
+    return request.of_kind(recovery)
