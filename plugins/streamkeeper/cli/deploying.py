@@ -101,10 +101,6 @@ def _carry_out(
 ) -> None:
     """Carry out a request in the name of the caller. The differences are printed before the operation's result."""
     page = _page_of(diff=diff, diff_to=diff_to, dry_run=request.dry_run, as_json=as_json)
-    if request.dry_run and on_open is not OnOpen.REFUSE:
-        raise InvalidInput(
-            f"--dry-run changes nothing, but --on-open {on_open.value} does", hint="leave out one of the two options"
-        )
 
     def show_difference(running: Deploy) -> None:
         _show_difference(report, running, shown=diff, file=page)

@@ -20,6 +20,7 @@ from streamkeeper.model.records.journal import (
     StepDone,
 )
 from streamkeeper.model.requests.request import Deployment, DeployRequest, Rollback
+from streamkeeper.operations.deploys import admission
 from streamkeeper.operations.deploys.admission import find_same, open_deploy
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
 from streamkeeper.operations.deploys.releases import push_release
@@ -195,14 +196,15 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
     """Its params and conf are not those that were looked at; negative control: nothing was inherited."""
     serving(job, {"input": "/in"}, {})
     of_release = {"release": replace(job.installation.journal(JOB, "t").state().releases["r0002"], number=3)}
-    began = Deploy.open
+    admit = admission.admit
 
-    def overtaken(*given: Any, **named: Any) -> Deploy:
+    def overtaken(*given: Any) -> DeployRequest:
+        admitted = admit(*given)
         job.record(ReleaseRegistered(**of_release))
         job.record(ReleasePromoted(operation="op", release="r0003", instance="op-candidate"))
-        return began(*given, **named)
+        return admitted
 
-    monkeypatch.setattr(Deploy, "open", overtaken)
+    monkeypatch.setattr(admission, "admit", overtaken)
     told = (
         "r0003 became the current release after this deploy was requested, so the deploy would not inherit the params"
         " and confs of r0003"

@@ -84,9 +84,9 @@ def test_an_operations_id_that_comes_with_another_request_is_refused(job: Regist
     asked = DeployRequest(job=JOB, release="r0001", reason="first", requested_by="ada")
     Deploy.open(job.installation, "op2", asked)
     assert Deploy.open(job.installation, "op2", replace(asked, requested_by="bob")).operation == "op2"
-    other = replace(asked, dry_run=True, params={"a": 1})
+    other = replace(asked, dry_run=True, drain_s=7.0)
     with pytest.raises(
-        OperationRefused, match=r"differs in dry_run, params\. That operation is open .*on_open=continue"
+        OperationRefused, match=r"differs in drain_s, dry_run\. That operation is open .*on_open=continue"
     ):
         Deploy.open(job.installation, "op2", other)
     job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))

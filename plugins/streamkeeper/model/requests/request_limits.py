@@ -1,4 +1,4 @@
-"""The limits of a new request: valid numbers, texts that can be stored, and a bounded size."""
+"""What is wrong with a new request by itself: names, numbers, texts that cannot be stored, and the size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.names import shorten
+from streamkeeper.model.names import check_name, release_number, shorten
 from streamkeeper.model.requests.asked_fields import asked_fields
 from streamkeeper.model.requests.request import DeployRequest
 
@@ -16,10 +16,19 @@ MOST_BYTES = 1024 * 1024
 
 
 def check_request(request: DeployRequest) -> None:
-    """Raise InvalidInput if a value is out of range or cannot be stored, or if the whole request is too large.
+    """Raise InvalidInput for a request that is wrong by itself, whatever the state of the job. Does no I/O.
 
-    The error for a value names its field, param or conf.
+    In this order: the names of job and release, a release with params or confs of the request, numbers out of range,
+    texts that cannot be stored, and the size of the whole request. An error for a value names its field, param or conf.
     """
+    check_name("job", request.job)
+    if request.release is not None:
+        release_number(request.release)
+        if request.params or request.conf:
+            raise InvalidInput(
+                f"release {request.release} already contains params and conf, so the request may not set any",
+                hint="push a new release to change params or conf",
+            )
     for name, field in asked_fields(DeployRequest).items():
         value = getattr(request, name)
         if field.ask.unit is not None:

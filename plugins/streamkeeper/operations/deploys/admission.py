@@ -1,6 +1,7 @@
-"""Checks of a deploy or a rollback before it is recorded: a refusal leaves no record and starts no driver.
+"""Admit a deploy or a rollback before it is recorded: a refusal leaves no record and starts no driver.
 
-This module writes nothing. The steps of a deploy repeat the checks against the state at that time.
+``Deploy.open`` calls every check, in the order that docs/internals/architecture.md lists under "Admission". This module
+has those that need the job and its code, and writes nothing. The steps of a deploy check again what may have changed.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused
+from streamkeeper.errors import JobUnusable, NotFound, OperationRefused
 from streamkeeper.model.manifests.declaration import Declaration
 from streamkeeper.model.manifests.params import validate_params
 from streamkeeper.model.manifests.release import ParamValue
-from streamkeeper.model.names import check_name, release_number
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.requests.request import DeployRequest, Rollback, Strategy
 from streamkeeper.model.secret_references import find_references, resolve
@@ -42,21 +42,22 @@ def open_deploy(
 
     Raises the errors of ``admit`` and ``Deploy.open``.
     """
-    state = installation.journal(check_name("job", request.job), "reader").state()
-    another = state.open_operation is not None and on_open is not OnOpen.ABORT
-    if operation in state.operations or another:
-        return Deploy.open(installation, operation, request, on_open=on_open)
     inherits = request.inherit_params or request.inherit_conf
+    inherited_from: list[str] = []
+
+    def prepare(state: JobState) -> DeployRequest:
+        inherited_from.append(state.serving_release)
+        return admit(installation, state, request)
 
     def allowed(now: JobState) -> None:
-        if inherits and now.serving_release != state.serving_release:
+        if inherits and inherited_from and now.serving_release != inherited_from[0]:
             raise OperationRefused(
                 f"{now.serving_release} became the current release after this deploy was requested, so the deploy"
                 f" would not inherit the params and confs of {now.serving_release}",
                 hint=_AGAIN,
             )
 
-    return Deploy.open(installation, operation, admit(installation, state, request), on_open=on_open, allowed=allowed)
+    return Deploy.open(installation, operation, request, on_open=on_open, prepare=prepare, allowed=allowed)
 
 
 def find_same(installation: Installation, request: DeployRequest) -> str:
@@ -65,7 +66,7 @@ def find_same(installation: Installation, request: DeployRequest) -> str:
     Raises OperationRefused if the code has changed since that operation started, because that operation deploys the
     earlier code.
     """
-    state = installation.journal(check_name("job", request.job), "reader").state()
+    state = installation.journal(request.job, "reader").state()
     found = state.open_operation
     if found is None or found.request.requested_by != request.requested_by:
         return ""
@@ -86,7 +87,11 @@ def find_same(installation: Installation, request: DeployRequest) -> str:
 
 
 def admit(installation: Installation, state: JobState, request: DeployRequest) -> DeployRequest:
-    """Check a request and return it with its inherited params and conf. The check takes seconds.
+    """Check a request against the job and its code, and return it with its inherited params and conf. Takes seconds.
+
+    In this order: the machine; drivers whose termination is stated; ``revive``; for a rollback, its target; for a
+    release, its params and secrets; for the code under the jobs root, confs, the code itself, params and secrets; and
+    last, whether a driver can start. ``Deploy.open`` has checked the request by itself before.
 
     Raises these errors:
 
@@ -101,8 +106,6 @@ def admit(installation: Installation, state: JobState, request: DeployRequest) -
     check_placement(installation, state)
     if request.strategy is not Strategy.REBUILD:
         must_not_be_shared(installation, state)
-    if request.release is not None:
-        release_number(request.release)
     if request.revive and state.forgotten is None:
         raise OperationRefused(f"job {request.job} was not forgotten", hint="deploy it without --revive")
     if isinstance(request.kind, Rollback):
@@ -151,11 +154,6 @@ def _check_release(installation: Installation, state: JobState, request: DeployR
         listing = f"run `streamkeeper release list {request.job}`"
         hint = listing if state.number else "check the name: no job of that name is recorded"
         raise NotFound(f"job {request.job} has no release {name}", hint=hint)
-    if request.params or request.conf:
-        raise InvalidInput(
-            f"release {name} already contains params and conf, so the request may not set any",
-            hint="push a new release to change params or conf",
-        )
     content = release.content
     bundle = read_object(installation.store, request.job, "bundles", content.bundle, ".zip")
     declaration = _ask(installation, request.job, bundle, content.entry)

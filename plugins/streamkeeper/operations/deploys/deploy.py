@@ -9,13 +9,7 @@ from typing import TypeGuard
 import msgspec
 
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import (
-    InvalidInput,
-    OperationOpen,
-    OperationRefused,
-    PermanentError,
-    StreamkeeperError,
-)
+from streamkeeper.errors import InvalidInput, OperationOpen, OperationRefused, PermanentError, StreamkeeperError
 from streamkeeper.lifecycle.actions import (
     Action,
     Appoint,
@@ -34,7 +28,7 @@ from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.right_to_answer import must_have_right
 from streamkeeper.lifecycle.steps import PlannedStep, current_step, plan_deploy
-from streamkeeper.model.names import check_instance, check_name, release_number
+from streamkeeper.model.names import check_instance, check_name
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal import AbortRequested, OperationStarted, Outcome, Record, Role
 from streamkeeper.model.records.operation import OperationState
@@ -120,27 +114,31 @@ class Deploy:
         request: DeployRequest,
         *,
         on_open: OnOpen = OnOpen.REFUSE,
+        prepare: Callable[[JobState], DeployRequest] | None = None,
         allowed: Callable[[JobState], None] | None = None,
     ) -> Deploy:
-        """Start the operation and return it, or return it if it was started before.
+        """Start the operation and return it, or return it if it was started before. All checks of a request are here.
 
-        ``installation``: the installation; ``operation``: a new id; ``request``: what to deploy; ``on_open``: what to
-        do about another open operation (REFUSE raises OperationOpen, CONTINUE returns that operation, ABORT ends it
-        first); ``allowed``: is given the job's state, and raises if the operation must not start in it.
+        ``operation``: a new id; ``on_open``: whether to refuse (OperationOpen), continue or abort another open
+        operation; ``prepare``: checks a request against the job's state before a new operation, and returns the request
+        to record; ``allowed``: raises if the operation must not start in the given state.
 
-        Raises OperationOpen, InvalidInput, JournalOutdated and JournalLost. Raises OperationRefused if the id belongs
-        to an operation with another request, or if the request answers a question in advance that its author may not
-        answer.
+        The order: the request by itself; ``prepare``; whether the journal is outdated or lost; the commits to fall back
+        to; and, as part of recording, whether the id has another request, the right to answer in advance, other
+        operations, a forgotten job, ``allowed``. Raises InvalidInput, JournalOutdated, JournalLost and
+        OperationRefused.
         """
-        check_name("job", request.job)
-        check_instance(operation)
         check_request(request)
+        check_instance(operation)
         if request.dry_run and on_open is not OnOpen.REFUSE:
             raise InvalidInput(f"a dry run cannot {on_open.value} an open operation", hint="omit on_open")
-        if request.release is not None:
-            release_number(request.release)
         deploy = cls(installation, request.job, operation)
         state = deploy.state
+        free = state.open_operation is None or on_open is OnOpen.ABORT
+        if prepare is not None and free and operation not in state.operations:
+            request = prepare(state)
+            # The driver that runs may have recorded new epochs meanwhile.
+            state = deploy.state
         must_not_be_outdated_as_far_as_seen(installation, state)
         if state.number == 0:
             must_not_be_lost(installation, request.job)

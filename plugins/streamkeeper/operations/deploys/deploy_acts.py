@@ -209,11 +209,6 @@ class DeployActs:
             name = push_release(self._installation, self._job, params=params, conf=confs).name
         elif wanted in self._journal.state().releases:
             name = wanted
-            if request.params or request.conf:
-                raise InvalidInput(
-                    f"release {name} already contains params and conf, so the request may not set any",
-                    hint="push a new release to change params or conf",
-                )
             # An earlier version may have accepted confs that are refused now; the release keeps its own confs.
             conf = self._journal.state().releases[name].content.conf
             check_release_conf(without_later_refusals(conf), allowed=conf)

@@ -12,9 +12,9 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
-from streamkeeper.model.names import check_instance, check_name
 from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, Recovery, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.requests.request_limits import check_request
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.deploys.replanning import copy_without_plans
 from streamkeeper.operations.jobs.installation import Installation
@@ -52,7 +52,7 @@ class RecoveryRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 def diagnose_for(installation: Installation, asked: RecoveryRequest) -> Diagnosis:
     """Diagnose the job for a request; raises NotFound, InvalidInput."""
-    check_name("job", asked.job)
+    check_request(asked.request)
     if asked.snapshots and asked.action is not RecoveryAction.RESTORE:
         raise InvalidInput("a snapshot can be named only for the action restore")
     return diagnose_job(installation, asked.job, chosen=[*asked.queries, *asked.snapshots], snapshots=asked.snapshots)
@@ -69,8 +69,7 @@ def open_recovery(
     for a loss or duplicates that no entitled person has accepted, and for effects that differ from the announced ones.
     Raises NotFound, InvalidInput and WrongMachine.
     """
-    check_instance(operation)
-    state = installation.journal(check_name("job", asked.job), "recover").state()
+    state = installation.journal(asked.job, "recover").state()
     opened = state.open_operation
     if operation in state.operations:
         return Deploy.load(installation, asked.job, operation)
