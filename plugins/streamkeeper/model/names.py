@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 
 from streamkeeper.errors import InvalidInput
@@ -52,6 +52,12 @@ def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str:
     ``likeness`` is the least similarity, from 0 to 1, as in difflib.
     """
     return next(iter(get_close_matches(name, known, n=1, cutoff=likeness)), "")
+
+
+def alternatives(names: Sequence[str]) -> str:
+    """Return names as a list for a sentence, such as ``a, b or c``."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def check_instance(name: str) -> str:

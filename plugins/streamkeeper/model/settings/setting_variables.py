@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from streamkeeper.model.names import alternatives
 from streamkeeper.model.protocol.control import LOCAL
 from streamkeeper.model.runner_kinds.known_runners import RUNNERS, clusters
 
@@ -37,7 +38,7 @@ class Variable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _PLACES, _DRIVERS = "Places", "Drivers and executors"
-_CLUSTERS = " or ".join(f"`{kind.name}`" for kind in clusters())
+_CLUSTERS = [f"`{kind.name}`" for kind in clusters()]
 _BACKUPS, _WATCH, _PEOPLE = "Backups and cleanup", "Watch, alerts and metrics", "People"
 
 VARIABLES: tuple[Variable, ...] = (
@@ -191,14 +192,14 @@ VARIABLES: tuple[Variable, ...] = (
         topic=_DRIVERS,
         default="executors have the drivers' environment at the same path",
         description="Archive of a Python environment for executors (`.tar.gz`, `.tgz` or `.zip`). Only with"
-        f" `STREAMKEEPER_MASTER`, and not with drivers on {' or '.join(kind.title for kind in clusters())}.",
+        f" `STREAMKEEPER_MASTER`, and not with drivers on {alternatives([kind.title for kind in clusters()])}.",
     ),
     Variable(
         name="DRIVERS",
         topic=_DRIVERS,
         default=LOCAL,
-        description=f"Where new drivers run: `{LOCAL}` ({RUNNERS[LOCAL].title}), {_CLUSTERS}."
-        f" With {_CLUSTERS}, `STREAMKEEPER_STORE` must be set, and checkpoints must be on S3 or HDFS.",
+        description=f"Where new drivers run: {alternatives([f'`{LOCAL}` ({RUNNERS[LOCAL].title})', *_CLUSTERS])}."
+        f" With {alternatives(_CLUSTERS)}, `STREAMKEEPER_STORE` must be set, and checkpoints must be on S3 or HDFS.",
     ),
     *(
         Variable(

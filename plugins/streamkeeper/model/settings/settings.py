@@ -10,7 +10,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.locations import local_path, scheme_of
-from streamkeeper.model.names import nearest
+from streamkeeper.model.names import alternatives, nearest
 from streamkeeper.model.protocol.control import LOCAL
 from streamkeeper.model.runner_kinds.known_runners import RUNNERS, clusters, runner_kind
 from streamkeeper.model.settings.approvers import check_approvers
@@ -252,7 +252,7 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
 def _drivers(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
     value = environ.get(variable, "").strip() or LOCAL
     if value not in RUNNERS:
-        hint = f"write {' or '.join(kind.name for kind in clusters())}, or leave it out"
+        hint = f"write {alternatives([kind.name for kind in clusters()])}, or leave it out"
         raise InvalidInput(f"{variable}={value} is not a place for drivers", hint=hint)
     if not runner_kind(value).on_nodes:
         return value

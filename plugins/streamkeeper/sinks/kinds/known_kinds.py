@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
+from streamkeeper.model.names import alternatives
 from streamkeeper.model.protocol.faults import Judged
 from streamkeeper.sinks.kinds.file_kind import FILE
 from streamkeeper.sinks.kinds.foreach_kind import FOREACH
@@ -38,7 +39,7 @@ def kinds_at(place: str) -> tuple[str, ...]:
 
 def places_of_outputs() -> str:
     """Return what a person can name as the place of an output, as a list for a sentence."""
-    return _alternatives([kind.place for kind in KINDS.values() if kind.place])
+    return alternatives([kind.place for kind in KINDS.values() if kind.place])
 
 
 def task_modules() -> tuple[str, ...]:
@@ -59,9 +60,4 @@ def cause_attributes() -> tuple[str, ...]:
 
 def sinks_of_jobs() -> str:
     """Return the names of the sinks that a job can use, as a list for a sentence."""
-    return _alternatives([kind.sink for kind in KINDS.values()])
-
-
-def _alternatives(names: list[str]) -> str:
-    *others, last = names
-    return f"{', '.join(others)} or {last}"
+    return alternatives([kind.sink for kind in KINDS.values()])
