@@ -33,7 +33,7 @@ from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.watch.facts import JobFacts, OperationFacts
 from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow, QueryRow, SnapshotFacts
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.app import make_app
@@ -95,7 +95,7 @@ def _row(number: int, now: float) -> JobRow:
     job, wrong, busy = f"job_{number:05d}", number % 10 == 0, number % 20 == 0
     cause = "query first has completed no trigger for 14 min, and its batches take 3 s: its source does not answer"
     symptom = Symptom(
-        rule="stalled", severity=Severity.PAGE, job=job, query="first", cause=cause,
+        rule="stalled", severity=Urgency.PAGE, job=job, query="first", cause=cause,
         action=f"look at the log: streamkeeper logs {job}", heading="A job stands still",
     )  # fmt: skip
     operation = OperationFacts(
@@ -125,7 +125,7 @@ def _row(number: int, now: float) -> JobRow:
     return JobRow(
         job=job, standing=JobStatus.SERVING, release="r0003", instance="op-candidate", life=Life.ALIVE,
         why="its process lives", operation=operation.operation if busy else "", under_way=facts.operation,
-        worst=Severity.PAGE if wrong else None, symptoms=(symptom,) if wrong else (), seen_at=now,
+        worst=Urgency.PAGE if wrong else None, symptoms=(symptom,) if wrong else (), seen_at=now,
         queries=dict.fromkeys(QUERIES, query), versions=dict.fromkeys(QUERIES, "v0002"),
         committed=dict.fromkeys(QUERIES, 9000),
         memory=JobMemory(

@@ -48,7 +48,7 @@ from streamkeeper.model.records.journal import (
 from streamkeeper.model.records.journal_keys import entry_key
 from streamkeeper.model.records.snapshot import Snapshot, series_key
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import this_machine
@@ -132,7 +132,7 @@ def _pass(installation: Installation, name: str, count: int) -> dict[str, float]
     store = CountingStore(installation.store)
     runner = LocalProcessRunner(store, installation.settings, installation=installation.record)
     began = time.monotonic()
-    report = run_pass(Watch(installation=replace(installation, store=store, runner=runner), acts=False))
+    report = run_pass(WatchPass(installation=replace(installation, store=store, runner=runner), acts=False))
     seconds = time.monotonic() - began
     assert len(report.index.rows) == count
     assert not any(row.unlooked for row in report.index.rows), report.index.rows[0].unlooked

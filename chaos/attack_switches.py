@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from streamkeeper.model.records.snapshot import Snapshot
     from streamkeeper.operations.jobs.installation import Installation
     from streamkeeper.snapshots.restore import Show
-    from streamkeeper.snapshots.retention import Candidate, Decision, Policy
+    from streamkeeper.snapshots.retention import Candidate, Policy, RetentionDecision
 
 
 def without_asking_outputs() -> None:
@@ -191,13 +191,13 @@ def without_order() -> None:
 
     real = retention.decide_retention
 
-    def decide(candidates: Collection[Candidate], policy: Policy) -> tuple[Decision, ...]:
+    def decide(candidates: Collection[Candidate], policy: Policy) -> tuple[RetentionDecision, ...]:
         """What is older than the days kept goes, and what is of the future."""
         now = pendulum.now("UTC").timestamp()
         ages = {each.number: (now - each.taken_at.timestamp()) / (24 * 3600) for each in candidates}
         kept = [each for each in candidates if 0 <= ages[each.number] <= policy.daily]
         gone = [each for each in candidates if each not in kept]
-        dropped = [retention.Decision(number=each.number, keep=False, reasons=("too old",)) for each in gone]
+        dropped = [retention.RetentionDecision(number=each.number, keep=False, reasons=("too old",)) for each in gone]
         return tuple(sorted([*real(kept, policy), *dropped], key=lambda each: each.number))
 
     retention.decide_retention = decide

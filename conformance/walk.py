@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.places import ROOT
-from streamkeeper.inspection.canonical_expressions import Session
+from streamkeeper.inspection.canonical_expressions import SessionSettings
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.plan_walker import PlanWalker
 
@@ -120,7 +120,7 @@ class FunctionWalk:
             tree = self._walker.walk(self._walker.optimized(analyzed))
         except Exception:  # a literal that does not fit its place is no change anybody could make
             return None
-        lineage = Lineage(tree, [], Session(time_zone=self._zone))
+        lineage = Lineage(tree, [], SessionSettings(time_zone=self._zone))
         columns = [lineage.canonical(number) for number in lineage.output.columns]
         return (columns, lineage.output.rows, lineage.output.shape), lineage.unknown
 

@@ -16,7 +16,7 @@ from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.snapshot import series_of_query
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -144,7 +144,7 @@ def _watched(
     began = time.monotonic()
     state = airflow.api.wait_for_run(WATCH, airflow.api.trigger(WATCH, {}), timeout_s=timeout_s)
     found = IncidentLog(system.installation.store, job).state().open.values()
-    pages = {each.symptom.rule: each.symptom for each in found if each.symptom.severity is Severity.PAGE}
+    pages = {each.symptom.rule: each.symptom for each in found if each.symptom.severity is Urgency.PAGE}
     if state != "success" or set(pages) != ({wanted} if wanted else set()):
         causes = ", ".join(each.cause for each in pages.values()) or "nothing"
         raise DeployFailed(f"the watch ended as {state}, and says: {causes}", hint=f"streamkeeper incidents {job}")

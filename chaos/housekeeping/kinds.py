@@ -17,7 +17,7 @@ from streamkeeper.model.protocol.control import ProcessRecord
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.deploy import Deploy
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.notices import GRACE_S, Message
 from streamkeeper.registry.control import Control
@@ -121,7 +121,7 @@ def make_pass(after_s: float) -> Callable[[Path], Call]:
 
         def call() -> None:
             installation = Installation.from_environment(os.environ)
-            run_pass(Watch(installation=installation, senders={"mail": send}, now=clock, acts=False, by="campaign"))
+            run_pass(WatchPass(installation=installation, senders={"mail": send}, now=clock, acts=False, by="campaign"))
 
         return call
 

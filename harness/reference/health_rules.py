@@ -7,7 +7,7 @@ from harness.reference.rule_meanings import MEANINGS
 from streamkeeper.health.rule import Rule
 from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES
 from streamkeeper.model.markdown_text import anchor
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 
 _INTRODUCTION = """
 The watch checks every job against these rules. `page`: somebody has to act now. `ticket`: somebody has to act on a
@@ -26,7 +26,7 @@ A restart cannot repair these, so the watch does not try one: a person has to ch
 
 def render_health_rules() -> str:
     """docs/reference/health-rules.md."""
-    order = list(Severity)
+    order = list(Urgency)
     rules = sorted(RULES, key=lambda rule: order.index(rule.severity))
     every = table(
         ("rule", "severity", "raised when", "default threshold", "action", "runbook"),

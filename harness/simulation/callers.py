@@ -21,7 +21,7 @@ from streamkeeper.operations.deploys.deaths import state_death
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
 from streamkeeper.operations.deploys.starting import open_start
 from streamkeeper.operations.deploys.stopping import stop_job
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs.carriers import note_carrier, this_process
 from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.operations.recovery.recovering import RecoveryRequest, open_recovery
@@ -112,7 +112,7 @@ class Watching:
         scheduler = self._world.scheduler
         while True:
             try:
-                report = run_pass(Watch(installation=self._world.site_of(self.process), by=self.process.name))
+                report = run_pass(WatchPass(installation=self._world.site_of(self.process), by=self.process.name))
                 for line in report.lines:
                     scheduler.say(line)
             except StreamkeeperError as error:

@@ -14,7 +14,7 @@ from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
-from streamkeeper.inspection.diverted import Diverted, Fault
+from streamkeeper.inspection.diverted import Diverted, RunFault
 from streamkeeper.inspection.drill import drill
 from streamkeeper.inspection.state_export import StateCount
 from streamkeeper.model.coding import from_json, to_json
@@ -76,7 +76,7 @@ def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
     try:
         Clone(session, name=JOB, checkpoint=checkpoint.where(""), gate=lambda *_: None).run_next()
     except Exception as error:
-        return Diverted(fault=Fault(type(error).__name__, str(error)))
+        return Diverted(fault=RunFault(type(error).__name__, str(error)))
     after = last_committed(checkpoint.fresh())
     return Diverted(rows={} if after is None or after == before else {after: 1})
 

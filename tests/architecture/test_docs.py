@@ -12,7 +12,7 @@ from streamkeeper.cli.main import app
 from streamkeeper.health.rules import RULES
 from streamkeeper.lifecycle.headings import HEADING_OF, HEADINGS
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.recovery import Cause
+from streamkeeper.model.requests.recovery import Problem
 from tests.guarantees import functions_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,30 +100,30 @@ def test_the_headings_that_a_diagnosis_names_are_in_the_runbook() -> None:
 
 
 SAME = {
-    Cause.STORE_OUT_OF_REACH: ("store-out-of-reach",),
-    Cause.NOT_DEPLOYED: (),
-    Cause.OPERATION_OPEN: ("operation-open",),
-    Cause.DRIVER_UNREACHABLE: ("driver-unknown",),
-    Cause.DISK_FULL: ("disk-full",),
-    Cause.CHECKPOINT_LOST: ("checkpoint-missing",),
-    Cause.CHECKPOINT_DAMAGED: ("checkpoint-damaged",),
-    Cause.SINK_AHEAD: ("sink-ahead",),
-    Cause.OWNER_UNPROVEN: ("owner-unproven",),
-    Cause.OUTPUT_LOST: ("output-lost",),
-    Cause.INPUT_GONE: ("input-gone",),
-    Cause.SOURCE_OFFSET_LOST: ("source-offset-lost",),
-    Cause.SINK_DOWN: ("sink-down",),
-    Cause.STOPPED: (),
-    Cause.MACHINE_REBOOTED: ("machine-rebooted",),
-    Cause.DRIVER_FROZEN: ("frozen", "heartbeat-lost"),
-    Cause.OUT_OF_MEMORY: ("out-of-memory",),
-    Cause.BATCH_FAILS: (),
-    Cause.DRIVER_FAILED: ("driver-refused", "crash-loop", "restarts"),
-    Cause.DRIVER_KILLED: ("driver-dead",),
-    Cause.DRIVER_STARTING: (),
-    Cause.JOURNAL_LOST: ("journal-lost",),
-    Cause.JOURNAL_OUTDATED: ("journal-outdated",),
-    Cause.NOTHING_WRONG: (),
+    Problem.STORE_OUT_OF_REACH: ("store-out-of-reach",),
+    Problem.NOT_DEPLOYED: (),
+    Problem.OPERATION_OPEN: ("operation-open",),
+    Problem.DRIVER_UNREACHABLE: ("driver-unknown",),
+    Problem.DISK_FULL: ("disk-full",),
+    Problem.CHECKPOINT_LOST: ("checkpoint-missing",),
+    Problem.CHECKPOINT_DAMAGED: ("checkpoint-damaged",),
+    Problem.SINK_AHEAD: ("sink-ahead",),
+    Problem.OWNER_UNPROVEN: ("owner-unproven",),
+    Problem.OUTPUT_LOST: ("output-lost",),
+    Problem.INPUT_GONE: ("input-gone",),
+    Problem.SOURCE_OFFSET_LOST: ("source-offset-lost",),
+    Problem.SINK_DOWN: ("sink-down",),
+    Problem.STOPPED: (),
+    Problem.MACHINE_REBOOTED: ("machine-rebooted",),
+    Problem.DRIVER_FROZEN: ("frozen", "heartbeat-lost"),
+    Problem.OUT_OF_MEMORY: ("out-of-memory",),
+    Problem.BATCH_FAILS: (),
+    Problem.DRIVER_FAILED: ("driver-refused", "crash-loop", "restarts"),
+    Problem.DRIVER_KILLED: ("driver-dead",),
+    Problem.DRIVER_STARTING: (),
+    Problem.JOURNAL_LOST: ("journal-lost",),
+    Problem.JOURNAL_OUTDATED: ("journal-outdated",),
+    Problem.NOTHING_WRONG: (),
 }
 """Rules that name the same thing as a diagnosis; none where no rule does."""
 
@@ -131,7 +131,7 @@ SAME = {
 def test_a_rule_and_a_diagnosis_of_the_same_thing_lead_to_the_same_heading() -> None:
     """Whoever comes from the page and whoever comes from ``recover`` read the same; every diagnosis has its line."""
     headings = {rule.id: rule.heading for rule in RULES}
-    assert set(SAME) == set(Cause)
+    assert set(SAME) == set(Problem)
     for cause, rules in SAME.items():
         assert {headings[rule] for rule in rules} <= {HEADING_OF[cause]}, cause
 

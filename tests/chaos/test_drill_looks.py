@@ -15,7 +15,7 @@ from chaos.unprotected import RULE
 from harness.places import ROOT
 from harness.topic_feed import Event
 from streamkeeper.health.rules import find_rule
-from streamkeeper.model.requests.recovery import Cause
+from streamkeeper.model.requests.recovery import Problem
 
 ASKED = """
 from chaos.unprotected import switch_off
@@ -30,7 +30,7 @@ def test_what_a_drill_waits_for_can_be_said(name: str) -> None:
     """A rule or a cause that was renamed would fail its drill for ever, and nobody would know why."""
     kind = KINDS[name]
     assert all(find_rule(each).id == each for each in kind.rules)
-    assert set(kind.causes) <= {each.value for each in Cause}
+    assert set(kind.causes) <= {each.value for each in Problem}
 
 
 @pytest.mark.parametrize(("off", "gone"), [(f"{RULE}driver-dead", True), (f"{RULE}frozen", False), ("", False)])

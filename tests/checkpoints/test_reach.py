@@ -329,13 +329,13 @@ def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.Monk
         position(at(written.root))
     (written.root / "sources" / "0" / "1").unlink()
     looks: list[object] = []
-    history = positions.History
+    history = positions.PositionHistory
 
     def counted(*args: object) -> object:
         looks.append(args)
         return history(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(positions, "History", counted)
+    monkeypatch.setattr(positions, "PositionHistory", counted)
     with pytest.raises(CheckpointDamaged, match="lacks entry 1"):
         position(at(written.root))
     assert len(looks) == 2

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner, Result
 
-from streamkeeper.cli.check_requests import Asked, read_request, request_of
+from streamkeeper.cli.check_requests import CheckOptions, read_request, request_of
 from streamkeeper.cli.main import app
 from streamkeeper.errors import InvalidInput, NotFound
 from streamkeeper.operations.jobs.installation import Installation
@@ -172,6 +172,6 @@ def test_a_registered_job_must_serve(tmp_path: Path) -> None:
     """There is nothing to compare with before a first release serves."""
     site = Installation.from_environment({**os.environ, "STREAMKEEPER_HOME": str(tmp_path)})
     with pytest.raises(NotFound, match="job totals has no current release"):
-        request_of(Asked(candidate="job.py:x", job="totals"), lambda: site)
+        request_of(CheckOptions(candidate="job.py:x", job="totals"), lambda: site)
     with pytest.raises(InvalidInput, match="job name"):
-        request_of(Asked(candidate="job.py:x", job="../totals"), lambda: site)
+        request_of(CheckOptions(candidate="job.py:x", job="../totals"), lambda: site)

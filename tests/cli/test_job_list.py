@@ -12,7 +12,7 @@ from streamkeeper.cli.job_list import HEADERS, show_jobs
 from streamkeeper.model.watch.facts import OperationFacts
 from streamkeeper.model.watch.fleet import FleetIndex, JobRow, QueryRow, ToldError
 from streamkeeper.model.watch.fleet_words import tell_lag
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 
 AT = 1_800_000_000.0
@@ -74,7 +74,7 @@ def test_lag_is_told_in_what_the_source_knows(lag: QueryRow, told: str) -> None:
 def test_what_is_wrong_what_is_under_way_and_the_last_error_are_told_in_words() -> None:
     """The worst symptom with its cause, the open question with its command, and an error that nobody repeats by age."""
     symptom = Symptom(
-        rule="stalled", severity=Severity.PAGE, job="orders", query="q", cause="no trigger", action="", heading=""
+        rule="stalled", severity=Urgency.PAGE, job="orders", query="q", cause="no trigger", action="", heading=""
     )
     facts = OperationFacts(operation="op-1", kind="deploy", step="approve", began_at=AT - 600, waits_for_person=True)
     given = {"symptoms": (symptom, symptom), "operation": "op-1", "under_way": facts}

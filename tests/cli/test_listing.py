@@ -9,13 +9,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from streamkeeper.cli.listing import Row, one_line, print_rows
+from streamkeeper.cli.listing import ListRow, one_line, print_rows
 from streamkeeper.model.watch.quantities import tell_age, tell_size
 
 ROWS = [
-    Row(cells=("orders", "3"), notes=(Text("well"),)),
-    Row(cells=("a" * 120, "4"), notes=(Text("error: " + "x" * 300), Text("second"))),
-    Row(cells=("日本語", "5")),
+    ListRow(cells=("orders", "3"), notes=(Text("well"),)),
+    ListRow(cells=("a" * 120, "4"), notes=(Text("error: " + "x" * 300), Text("second"))),
+    ListRow(cells=("日本語", "5")),
 ]
 
 

@@ -29,7 +29,7 @@ from streamkeeper.model.protocol.control import (
 )
 from streamkeeper.model.records.journal import OperationFinished, OperationStarted, Outcome, ReleaseRegistered
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs import driver_logs, job_facts, overview
 from streamkeeper.pages.fleet_view import FleetFilter, view_fleet
 from streamkeeper.registry import control
@@ -106,7 +106,7 @@ COMMANDS = (
 
 def test_no_command_shows_a_secret_or_steers_the_terminal(job: Registered) -> None:
     """Whatever a driver of an earlier version has left in its status, its exit, its log and the journal."""
-    run_pass(Watch(installation=job.installation, acts=False))
+    run_pass(WatchPass(installation=job.installation, acts=False))
     for words in COMMANDS:
         text = printed(*words)
         assert LITERAL not in text, words
@@ -121,7 +121,7 @@ def test_no_command_shows_a_secret_or_steers_the_terminal(job: Registered) -> No
 
 def test_the_fleet_page_shows_no_secret(job: Registered) -> None:
     """Its rows are what the watch has left in the index."""
-    index = run_pass(Watch(installation=job.installation, acts=False)).index
+    index = run_pass(WatchPass(installation=job.installation, acts=False)).index
     view = view_fleet(index, FleetFilter(), now=time.time())
     shown = json.dumps(msgspec.to_builtins(view))
     assert "***" in shown
@@ -135,7 +135,7 @@ def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: p
         monkeypatch.setattr(module, "literals_of", lambda _: {})
     monkeypatch.setattr(control, "with_literals", lambda *_: {})
     control._literals.clear()
-    run_pass(Watch(installation=job.installation, acts=False))
+    run_pass(WatchPass(installation=job.installation, acts=False))
     monkeypatch.setattr(releases, "literals_of", lambda _: {})
     monkeypatch.setattr(releases, "is_shown_whole", lambda *_: True)
     listing = (("release", "list", JOB), ("release", "show", JOB, "r0002"))

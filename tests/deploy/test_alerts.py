@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from streamkeeper.health.rules import RULES
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from tests.deploy.metric_names import metric_names, named_in
 from tests.deploy.promtool import promtool
 
@@ -66,7 +66,7 @@ def test_every_rule_that_somebody_should_know_of_has_its_alert() -> None:
     wanted = {
         rule.id: (rule.severity.value, re.sub(r"[^a-z0-9 -]", "", rule.heading.lower()).replace(" ", "-"))
         for rule in RULES
-        if rule.severity is not Severity.INFO
+        if rule.severity is not Urgency.INFO
     }
     assert told == wanted
 

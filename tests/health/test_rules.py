@@ -16,7 +16,7 @@ from streamkeeper.health.told_errors import find_fault
 from streamkeeper.model.protocol.control import DriverState, ExitCode
 from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.watch.health import JobLook, Severity
+from streamkeeper.model.watch.health import JobLook, Urgency
 from tests.health.looks import (
     GIB,
     NOW,
@@ -366,8 +366,8 @@ def test_a_question_to_a_person_hides_no_page() -> None:
     down = dead(USED_UP, cause="failure", **waits)
     found = find_symptoms(down)
     assert [(each.rule, each.severity) for each in found] == [
-        ("crash-loop", Severity.PAGE),
-        ("approval-waiting", Severity.TICKET),
+        ("crash-loop", Urgency.PAGE),
+        ("approval-waiting", Urgency.TICKET),
     ]
     assert [each.act for each in decide_acts(down, found, {}, now=NOW)] == []
     assert rules_of(dead(USED_UP, cause="failure", **operation())) == []
@@ -401,7 +401,7 @@ def test_something_is_told_whatever_comes_together() -> None:
 def test_the_worst_stands_first() -> None:
     """Whoever reads one line reads the one that a person is woken for."""
     found = find_symptoms(well(silent_s=300.0, prune_age_s=9 * DAY_S))
-    assert [each.severity for each in found] == [Severity.PAGE, Severity.TICKET]
+    assert [each.severity for each in found] == [Urgency.PAGE, Urgency.TICKET]
 
 
 RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "operations" / "runbook.md"

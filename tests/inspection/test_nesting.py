@@ -15,7 +15,7 @@ from streamkeeper.authoring.definition import JobDefinition
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.errors import JobUnusable
 from streamkeeper.inspection import describe as describing
-from streamkeeper.inspection.canonical_expressions import Session
+from streamkeeper.inspection.canonical_expressions import SessionSettings
 from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.nesting import Nesting
@@ -77,7 +77,7 @@ def test_a_literal_deep_inside_is_part_of_digest_and_meaning() -> None:
     one, same, other = deep_plan(3000, 7), deep_plan(3000, 7), deep_plan(3000, 8)
     assert structure_digest(one) == structure_digest(same) != structure_digest(other)
     assert normalised("plan", one) == normalised("plan", same) != normalised("plan", other)
-    meanings = [Lineage(each, [], Session()).canonical(1) for each in (one, same, other)]
+    meanings = [Lineage(each, [], SessionSettings()).canonical(1) for each in (one, same, other)]
     assert meanings[0] == meanings[1] != meanings[2]
 
 
@@ -87,7 +87,7 @@ def test_plans_inside_each_other_are_read_at_any_depth() -> None:
     plan = Node(PLAN, "Range", {"start": 0, "output": []})
     for _ in range(3000):
         plan = Node(PLAN, "Filter", {"condition": condition, "child": plan})
-    assert Lineage(plan, [], Session()).output.rows == ("True:boolean",)
+    assert Lineage(plan, [], SessionSettings()).output.rows == ("True:boolean",)
 
 
 Build = Callable[["DataFrame", int], "DataFrame"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conformance.walk import RESULTS, FunctionWalk, line_of, variants
-from streamkeeper.inspection.canonical_expressions import Meanings, Session
+from streamkeeper.inspection.canonical_expressions import Meanings, SessionSettings
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.plan_tree import structure_digest
 from streamkeeper.inspection.plan_walker import PlanWalker
@@ -48,7 +48,7 @@ def told(spark: SparkSession, sql: str) -> tuple[object, ...]:
     """What a query over the view means."""
     walker = PlanWalker(spark)
     tree = walker.walk(walker.optimized(spark.sql(sql)._jdf.queryExecution().analyzed()))
-    lineage = Lineage(tree, [], Session())
+    lineage = Lineage(tree, [], SessionSettings())
     assert not lineage.unknown
     return tuple(lineage.canonical(each) for each in lineage.output.columns), lineage.output.rows, lineage.output.shape
 

@@ -16,7 +16,7 @@ from streamkeeper.compatibility.assess import assess
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.inspection import rehearsal
 from streamkeeper.inspection.describe import describe
-from streamkeeper.inspection.diverted import Diverted, Fault
+from streamkeeper.inspection.diverted import Diverted, RunFault
 from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT, rehearse
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.sinks.foreach import ForeachBatch
@@ -376,7 +376,7 @@ def test_an_older_state_that_spark_rejects_says_nothing_about_the_candidate(
     write_files(tmp_path / "in", 2)
     stream = read(spark, tmp_path / "in")
     run_to_end(finished(stream, 1), tmp_path / "live", mode="append")
-    answers = iter([rehearsal.run_planned, lambda *_, **__: Diverted(fault=Fault(error_class, "told"))])
+    answers = iter([rehearsal.run_planned, lambda *_, **__: Diverted(fault=RunFault(error_class, "told"))])
     monkeypatch.setattr(rehearsal, "run_planned", lambda *given, **named: next(answers)(*given, **named))
     found = run(finished(stream, 1), checkpoint=tmp_path / "live", output_mode="append")
     assert (found.ok, found.batch, found.without_rows) == expected

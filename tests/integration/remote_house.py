@@ -25,7 +25,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.model.requests.recovery import Cause, RecoveryAction
+from streamkeeper.model.requests.recovery import Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, Strategy
 from streamkeeper.model.runner_kinds.yarn_kind import YARN
 from streamkeeper.operations.deploys.deploy import Deploy
@@ -232,15 +232,15 @@ def live_a_life(house: Remote) -> None:
 
     lost = house.checkpoint
     house.kill()
-    assert house.look().cause is Cause.DRIVER_KILLED
+    assert house.look().cause is Problem.DRIVER_KILLED
     assert lost.delete(lost.fresh().look().files) == {}
     lost.drop_empty_folders()
-    assert house.look().cause is Cause.CHECKPOINT_LOST
+    assert house.look().cause is Problem.CHECKPOINT_LOST
     house.recover("restored", RecoveryAction.RESTORE, accepted_by="ada", accept_loss=True)
     house.add(("e", 9))
     house.settle()
     assert house.checkpoint.name > lost.name
-    assert house.look().cause is Cause.NOTHING_WRONG
+    assert house.look().cause is Problem.NOTHING_WRONG
     for words in (["offsets", str(house.checkpoint)], ["fsck", str(house.checkpoint)], ["prune", JOB], ["jobs"]):
         house.must(*words)
     assert house.serves()
@@ -276,7 +276,7 @@ def outlive_executors(house: Remote, cluster: SparkCluster) -> None:
     try:
         house.add(("c", 4))
         house.kill()
-        assert house.look().cause is Cause.DRIVER_KILLED
+        assert house.look().cause is Problem.DRIVER_KILLED
         house.recover("again", RecoveryAction.RESTART)
         house.settle()
     finally:

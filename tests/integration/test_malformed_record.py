@@ -13,7 +13,7 @@ import pytest
 
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
-from streamkeeper.model.requests.recovery import Cause
+from streamkeeper.model.requests.recovery import Problem
 from tests.integration.test_recovery import JOB, ROOT, House
 
 pytestmark = pytest.mark.spark
@@ -95,7 +95,7 @@ def edit_file(house: Strict, file: Path) -> None:
 def test_the_runbooks_commands_bring_the_job_back(house: Strict, fix: Callable[[Strict, Path], None]) -> None:
     """The open batch is committed in the same checkpoint version, with every row but the malformed one."""
     version, file = house.version, house.add_malformed()
-    wait_for("the diagnosis", lambda: house.look().cause is Cause.BATCH_FAILS)
+    wait_for("the diagnosis", lambda: house.look().cause is Problem.BATCH_FAILS)
     opened = open_batch(house.checkpoint)
     looked, offsets = house.follow(blocks()[0], JOB=JOB, CHECKPOINT=house.directory, OPEN=opened)
     assert "batch-fails" in looked
@@ -103,4 +103,4 @@ def test_the_runbooks_commands_bring_the_job_back(house: Strict, fix: Callable[[
     fix(house, file)
     house.settle()
     assert house.version == version
-    wait_for("a healthy driver", lambda: house.look().cause is Cause.NOTHING_WRONG)
+    wait_for("a healthy driver", lambda: house.look().cause is Problem.NOTHING_WRONG)

@@ -15,7 +15,7 @@ from harness.waiting import wait_for
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.requests.recovery import RecoveryAction
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.pages.page_address import page_path
 from tests.integration.installation import CODE, OTHER_CODE, InstalledAirflow, deploy_first, edit
 from tests.integration.walker import WAIT_MS, Walker, walking
@@ -38,7 +38,7 @@ def served(installation: InstalledAirflow, api: AirflowApi) -> AirflowApi:
 
 def watch(installation: InstalledAirflow) -> None:
     """A pass that does nothing by itself: what the fleet is shown from."""
-    run_pass(Watch(installation=installation.system.installation, acts=False))
+    run_pass(WatchPass(installation=installation.system.installation, acts=False))
 
 
 def shoot(page: Page, name: str) -> None:

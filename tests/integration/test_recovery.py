@@ -21,7 +21,7 @@ from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.cli.main import app
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.records.journal import Outcome
-from streamkeeper.model.requests.recovery import Cause, Diagnosis, RecoveryAction
+from streamkeeper.model.requests.recovery import Diagnosis, Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.settings.settings import Settings
 from streamkeeper.operations.backups.backup import back_up
@@ -206,10 +206,10 @@ def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: Ho
     """Named, announced, accepted, restored: the table equals the input, and the next deploy rehearses on it again."""
     version = house.version
     house.kill()
-    assert house.look().cause is Cause.DRIVER_KILLED
+    assert house.look().cause is Problem.DRIVER_KILLED
     shutil.rmtree(house.directory)
     found = house.look()
-    assert found.cause is Cause.CHECKPOINT_LOST
+    assert found.cause is Problem.CHECKPOINT_LOST
     assert found.options[0].action is RESTORE
     assert "LOSES possibly" in found.options[0].prices[0].sentence
     with pytest.raises(OperationRefused, match="--accept-loss"):
@@ -219,7 +219,7 @@ def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: Ho
     assert "is the current release" in sentence
     assert house.version == version + 1
     house.settle()
-    assert house.look().cause is Cause.NOTHING_WRONG
+    assert house.look().cause is Problem.NOTHING_WRONG
     house.kill()
     house.recover("restarted", RESTART)
     status = Control(house.installation.store, JOB, house.instance).read_status()
@@ -235,7 +235,7 @@ def test_a_state_file_that_was_flipped_is_restored_and_then_rebuilt(house: House
     house.kill()
     flip(house.directory)
     found = house.look()
-    assert found.cause is Cause.CHECKPOINT_DAMAGED
+    assert found.cause is Problem.CHECKPOINT_DAMAGED
     assert not found.option(RESTORE).asks
     assert "1 file" in found.option(RESTORE).prices[0].read
     house.recover("restored", RESTORE)
@@ -256,7 +256,7 @@ def test_a_last_commit_that_is_deleted_is_mended_by_a_restart(house: House) -> N
     newest = last_committed(LocalTree(house.directory))
     (house.directory / "commits" / str(newest)).unlink()
     found = house.look()
-    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, RESTART)
+    assert (found.cause, found.options[0].action) == (Problem.CHECKPOINT_DAMAGED, RESTART)
     house.recover("restarted", RESTART)
     house.add(("a", 10))
     house.settle()
@@ -273,7 +273,7 @@ def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House) -> 
     assert newest is not None
     (house.directory / "offsets" / str(newest - 1)).unlink()
     found = house.look()
-    assert found.cause is Cause.CHECKPOINT_DAMAGED
+    assert found.cause is Problem.CHECKPOINT_DAMAGED
     assert "offset-missing-in-the-middle" in found.sentence
     assert not found.option(RESTART).possible
     words = ["recover", JOB, "--action", "restore", "--probation-batches", "0"]
@@ -299,7 +299,7 @@ def test_a_batch_whose_plan_is_cut_short_is_planned_again(house: House) -> None:
     batch, damaged = kill_with_open_batch(house), house.directory
     left = content_of(damaged)
     found = house.look()
-    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, REPLAN), found
+    assert (found.cause, found.options[0].action) == (Problem.CHECKPOINT_DAMAGED, REPLAN), found
     assert f"reads batch {batch}, perhaps with other offsets (1 files" in found.options[0].prices[0].sentence
     assert "2 batches after batch" in found.option(RESTORE).prices[0].sentence
     with pytest.raises(OperationRefused, match="Spark refuses to start"):
@@ -334,7 +334,7 @@ def test_a_batch_that_the_table_holds_is_not_planned_again(house: House) -> None
         house.recover("replanned", REPLAN)
     for name in (str(batch), f".{batch}.crc"):
         (house.directory / "offsets" / name).unlink(missing_ok=True)
-    assert house.look().cause is Cause.CHECKPOINT_LOST
+    assert house.look().cause is Problem.CHECKPOINT_LOST
 
 
 def flip(directory: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.lifecycle.rebuilding import NO_BATCH, Asked, RebuildPlan, decide_installation, decide_rebuild
+from streamkeeper.lifecycle.rebuilding import NO_BATCH, RebuildPlan, RebuildRequest, decide_installation, decide_rebuild
 from streamkeeper.model.records.epoch_claim import EpochClaim
 from streamkeeper.model.records.job_state import JobState, fold
 from streamkeeper.model.records.journal import CheckpointVersionCreated, Entry, EpochClaimed, Record
@@ -15,7 +15,9 @@ from streamkeeper.model.records.lost_store import Fence, LostJob, SeenCheckpoint
 from streamkeeper.model.records.rebuilt import JobRebuilt
 from streamkeeper.model.records.serving import OutputSegment
 
-ASKED = Asked(requested_by="cli:ada", reason="bucket deleted", asked_at="2026-11-23T12:00:00Z", seconds=1_795_435_200)
+ASKED = RebuildRequest(
+    requested_by="cli:ada", reason="bucket deleted", asked_at="2026-11-23T12:00:00Z", seconds=1_795_435_200
+)
 OUTPUT = "sqlite:////w.db#totals"
 
 

@@ -16,7 +16,7 @@ from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverS
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.restarts import Cause as Restart
-from streamkeeper.model.requests.recovery import Cause, QueryLook, RecoveryAction, RecoveryLook, Replan, Replay
+from streamkeeper.model.requests.recovery import Problem, QueryLook, RecoveryAction, RecoveryLook, Replan, Replay
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
 BY_KEY = "each row replaces the one with its key"
@@ -64,56 +64,66 @@ DAMAGED = query(damages=(FLIPPED,), replay=REPLAY)
 TOTALS = frozenset({"totals"})
 SHORT = "it holds batch 6 of v0001, and batch 7 of v0001 was committed"
 CASES = [
-    ("the driver was killed", look(), Cause.DRIVER_KILLED, RESTART),
-    ("the machine was rebooted", look(rebooted=True), Cause.MACHINE_REBOOTED, RESTART),
-    ("the last commit was deleted", look(query(damages=(NO_COMMIT,), committed=6)), Cause.CHECKPOINT_DAMAGED, RESTART),
-    ("an offset in the middle", look(query(damages=(NO_OFFSET,), replay=REPLAY)), Cause.CHECKPOINT_DAMAGED, RESTORE),
-    ("a state file was flipped", look(DAMAGED), Cause.CHECKPOINT_DAMAGED, RESTORE),
-    ("the checkpoint is gone", look(LOST), Cause.CHECKPOINT_LOST, RESTORE),
-    ("the sink is ahead", look(query(holds=9, replay=REPLAY)), Cause.SINK_AHEAD, RESTORE),
-    ("the output lacks batches", look(query(output_lost=SHORT, holds=6)), Cause.OUTPUT_LOST, REBUILD),
-    ("the sink is down", look(query(sink_down=True, sink_unknown="pg does not answer")), Cause.SINK_DOWN, RESTART),
-    ("files of the open batch are gone", look(query(planned=8, input_gone="1 of 2")), Cause.INPUT_GONE, None),
-    ("the store is out of reach", RecoveryLook(job="sales", store="refused"), Cause.STORE_OUT_OF_REACH, None),
-    ("its journal is gone", RecoveryLook(job="sales", lost="control/sales names it"), Cause.JOURNAL_LOST, None),
+    ("the driver was killed", look(), Problem.DRIVER_KILLED, RESTART),
+    ("the machine was rebooted", look(rebooted=True), Problem.MACHINE_REBOOTED, RESTART),
+    (
+        "the last commit was deleted",
+        look(query(damages=(NO_COMMIT,), committed=6)),
+        Problem.CHECKPOINT_DAMAGED,
+        RESTART,
+    ),
+    ("an offset in the middle", look(query(damages=(NO_OFFSET,), replay=REPLAY)), Problem.CHECKPOINT_DAMAGED, RESTORE),
+    ("a state file was flipped", look(DAMAGED), Problem.CHECKPOINT_DAMAGED, RESTORE),
+    ("the checkpoint is gone", look(LOST), Problem.CHECKPOINT_LOST, RESTORE),
+    ("the sink is ahead", look(query(holds=9, replay=REPLAY)), Problem.SINK_AHEAD, RESTORE),
+    ("the output lacks batches", look(query(output_lost=SHORT, holds=6)), Problem.OUTPUT_LOST, REBUILD),
+    ("the sink is down", look(query(sink_down=True, sink_unknown="pg does not answer")), Problem.SINK_DOWN, RESTART),
+    ("files of the open batch are gone", look(query(planned=8, input_gone="1 of 2")), Problem.INPUT_GONE, None),
+    ("the store is out of reach", RecoveryLook(job="sales", store="refused"), Problem.STORE_OUT_OF_REACH, None),
+    ("its journal is gone", RecoveryLook(job="sales", lost="control/sales names it"), Problem.JOURNAL_LOST, None),
     (
         "an older copy of the store was put back",
         look(query(lost="/cp is missing"), outdated="the journal of job sales is older than what was written"),
-        Cause.JOURNAL_OUTDATED,
+        Problem.JOURNAL_OUTDATED,
         None,
     ),
-    ("the disk is full", look(full="the disk of the store has 0 MiB left"), Cause.DISK_FULL, None),
+    ("the disk is full", look(full="the disk of the store has 0 MiB left"), Problem.DISK_FULL, None),
     (
         "a crash loop over one batch",
         look(query(planned=8), state=DriverState.FAILED, error="ValueError: bad row"),
-        Cause.BATCH_FAILS,
+        Problem.BATCH_FAILS,
         RESTART,
     ),
-    ("its source dropped what comes next", look(dropped="offsets 5 to 9 are gone"), Cause.SOURCE_OFFSET_LOST, RESTART),
+    (
+        "its source dropped what comes next",
+        look(dropped="offsets 5 to 9 are gone"),
+        Problem.SOURCE_OFFSET_LOST,
+        RESTART,
+    ),
     (
         "its heap is full",
         look(query(planned=8), state=DriverState.FAILED, error="OutOfMemoryError", exhausted="OutOfMemoryError"),
-        Cause.OUT_OF_MEMORY,
+        Problem.OUT_OF_MEMORY,
         RESTART,
     ),
-    ("it gave up otherwise", look(state=DriverState.FAILED, error="no such host"), Cause.DRIVER_FAILED, RESTART),
-    ("its last driver may live", look(query(unproven="x", replay=REPLAY)), Cause.OWNER_UNPROVEN, RESTORE),
+    ("it gave up otherwise", look(state=DriverState.FAILED, error="no such host"), Problem.DRIVER_FAILED, RESTART),
+    ("its last driver may live", look(query(unproven="x", replay=REPLAY)), Problem.OWNER_UNPROVEN, RESTORE),
     (
         "its node was drained",
         look(query(planned=8), state=DriverState.FAILED, error="terminated by signal 15", by_signal=True),
-        Cause.DRIVER_KILLED,
+        Problem.DRIVER_KILLED,
         RESTART,
     ),
     (
         "it was superseded",
         look(query(planned=8), state=DriverState.FENCED, error="epoch 2"),
-        Cause.DRIVER_KILLED,
+        Problem.DRIVER_KILLED,
         RESTART,
     ),
-    ("it is frozen", look(life=Life.ALIVE, frozen=True, why="processes 7 (frozen)"), Cause.DRIVER_FROZEN, RESTART),
-    ("one batch fails in a living driver", look(query(failing="bad"), life=Life.ALIVE), Cause.BATCH_FAILS, RESTART),
-    ("it is starting", look(life=Life.ALIVE, state=DriverState.STARTING), Cause.DRIVER_STARTING, RESTART),
-    ("it waits for its sink", look(life=Life.ALIVE, away="database is locked"), Cause.SINK_DOWN, RESTART),
+    ("it is frozen", look(life=Life.ALIVE, frozen=True, why="processes 7 (frozen)"), Problem.DRIVER_FROZEN, RESTART),
+    ("one batch fails in a living driver", look(query(failing="bad"), life=Life.ALIVE), Problem.BATCH_FAILS, RESTART),
+    ("it is starting", look(life=Life.ALIVE, state=DriverState.STARTING), Problem.DRIVER_STARTING, RESTART),
+    ("it waits for its sink", look(life=Life.ALIVE, away="database is locked"), Problem.SINK_DOWN, RESTART),
     (
         "it begins again after a batch that failed",
         look(
@@ -123,7 +133,7 @@ CASES = [
             before="restart 1 of 5: query totals: no",
             broke=TOTALS,
         ),
-        Cause.BATCH_FAILS,
+        Problem.BATCH_FAILS,
         RESTART,
     ),
     (
@@ -135,31 +145,31 @@ CASES = [
             before="restart 1 of 5: query totals: no",
             broke=TOTALS,
         ),
-        Cause.BATCH_FAILS,
+        Problem.BATCH_FAILS,
         RESTART,
     ),
     (
         "it begins again after something else",
         look(query(planned=8), life=Life.ALIVE, state=DriverState.STARTING, before="restart 1 of 5: the JVM ended"),
-        Cause.DRIVER_STARTING,
+        Problem.DRIVER_STARTING,
         RESTART,
     ),
-    ("it runs elsewhere", look(life=Life.UNKNOWN), Cause.DRIVER_UNREACHABLE, None),
-    ("an operation is open", look(open_operation="op2 (at drain)"), Cause.OPERATION_OPEN, None),
-    ("a person stopped it", look(stopped="ada: quarter end", state=DriverState.DRAINED), Cause.STOPPED, None),
-    ("nothing ever served", RecoveryLook(job="sales"), Cause.NOT_DEPLOYED, None),
-    ("nothing is wrong", look(life=Life.ALIVE), Cause.NOTHING_WRONG, None),
-    ("it read all there was", look(state=DriverState.FINISHED), Cause.NOTHING_WRONG, None),
+    ("it runs elsewhere", look(life=Life.UNKNOWN), Problem.DRIVER_UNREACHABLE, None),
+    ("an operation is open", look(open_operation="op2 (at drain)"), Problem.OPERATION_OPEN, None),
+    ("a person stopped it", look(stopped="ada: quarter end", state=DriverState.DRAINED), Problem.STOPPED, None),
+    ("nothing ever served", RecoveryLook(job="sales"), Problem.NOT_DEPLOYED, None),
+    ("nothing is wrong", look(life=Life.ALIVE), Problem.NOTHING_WRONG, None),
+    ("it read all there was", look(state=DriverState.FINISHED), Problem.NOTHING_WRONG, None),
 ]
 
 
 @pytest.mark.parametrize(("at", "cause", "action"), [each[1:] for each in CASES], ids=[each[0] for each in CASES])
 def test_every_way_of_breaking_has_its_cause_and_its_first_action(
-    at: RecoveryLook, cause: Cause, action: RecoveryAction | None
+    at: RecoveryLook, cause: Problem, action: RecoveryAction | None
 ) -> None:
     """One cause in a sentence, the action that is advised first, or none; every other says why not."""
     found = diagnose(at)
-    assert (found.cause, found.heading in HEADINGS or cause is Cause.NOTHING_WRONG) == (cause, True)
+    assert (found.cause, found.heading in HEADINGS or cause is Problem.NOTHING_WRONG) == (cause, True)
     assert found.sentence
     assert found.advice
     first = found.options[0]
@@ -169,7 +179,7 @@ def test_every_way_of_breaking_has_its_cause_and_its_first_action(
 
 def test_every_cause_is_named_by_some_case() -> None:
     """None is left that nothing leads to."""
-    assert {each[2] for each in CASES} == set(Cause)
+    assert {each[2] for each in CASES} == set(Problem)
 
 
 def test_what_a_source_has_dropped_is_not_mended_by_a_restart() -> None:
@@ -184,7 +194,7 @@ def test_what_a_source_has_dropped_is_not_mended_by_a_restart() -> None:
 def test_what_is_damaged_twice_over_is_named_by_what_comes_first() -> None:
     """A lost checkpoint on a rebooted machine is a lost checkpoint: a restart would not help; all of it is told."""
     found = diagnose(look(LOST, query(query="other", damages=(FLIPPED,), replay=REPLAY), rebooted=True))
-    assert found.cause is Cause.CHECKPOINT_LOST
+    assert found.cause is Problem.CHECKPOINT_LOST
     assert any("checksum-mismatch" in each for each in found.evidence)
     assert found.option(RESTORE).snapshots == {"totals": "s0002", "other": "s0002"}
 
@@ -328,7 +338,7 @@ def test_without_its_rung_a_damaged_checkpoint_is_taken_for_a_killed_driver(monk
     """The negative control: the rung is what finds it, and nothing else does."""
     rungs = tuple(each for each in recovery._LADDER if each is not recovery._damaged)
     monkeypatch.setattr(recovery, "_LADDER", rungs)
-    assert diagnose(look(DAMAGED)).cause is Cause.DRIVER_KILLED
+    assert diagnose(look(DAMAGED)).cause is Problem.DRIVER_KILLED
 
 
 def test_a_driver_that_starts_again_is_told_with_its_last_error() -> None:

@@ -15,7 +15,7 @@ from streamkeeper.model.records.journal import StartOffsetsKnown
 from streamkeeper.model.requests.recovery import RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs.overview import job_overview
 from streamkeeper.operations.jobs.overview_facts import overview_facts
 from streamkeeper.operations.recovery.recovering import RecoveryRequest
@@ -224,7 +224,7 @@ def test_a_recovery_that_waits_for_a_person_is_seen_outside_airflow(
 
     def told(after_s: float) -> tuple[bool, bool]:
         now = time.time() + after_s
-        row = run_pass(Watch(installation=job.installation, acts=False, now=lambda: now)).index.rows[0]
+        row = run_pass(WatchPass(installation=job.installation, acts=False, now=lambda: now)).index.rows[0]
         facts = overview_facts(job_overview(job.installation, JOB), beat="")
         return (
             any(symptom.rule == "recovery-waiting" for symptom in row.symptoms),

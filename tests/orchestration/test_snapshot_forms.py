@@ -31,14 +31,14 @@ def fill(kind: str, values: dict[str, Any]) -> dict[str, Any]:
 def test_an_empty_form_means_everything() -> None:
     """A scheduled run fills in nothing."""
     from streamkeeper.orchestration.snapshot_forms import (
-        Choice,
         PruneRequest,
+        QueryChoice,
         read_choice_of_queries,
         read_prune,
     )
 
-    assert read_choice_of_queries(fill("backup", {})) == Choice()
-    assert read_choice_of_queries(fill("drill", {})) == Choice()
+    assert read_choice_of_queries(fill("backup", {})) == QueryChoice()
+    assert read_choice_of_queries(fill("drill", {})) == QueryChoice()
     request = read_prune(fill("prune", {}))
     assert request == PruneRequest()
     assert (request.policy, request.grace_period_s) == (None, 86400)
@@ -47,16 +47,16 @@ def test_an_empty_form_means_everything() -> None:
 def test_every_field_reaches_the_request() -> None:
     """No field of a form is only for show."""
     from streamkeeper.orchestration.snapshot_forms import (
-        Choice,
         PruneRequest,
+        QueryChoice,
         read_choice_of_queries,
         read_prune,
     )
     from streamkeeper.snapshots.retention import Policy
 
-    assert read_choice_of_queries(fill("backup", {"job": "sales"})) == Choice(job="sales")
+    assert read_choice_of_queries(fill("backup", {"job": "sales"})) == QueryChoice(job="sales")
     named = {"job": "sales", "query": "totals", "snapshot": "s0007"}
-    assert read_choice_of_queries(fill("drill", named)) == Choice(**named)
+    assert read_choice_of_queries(fill("drill", named)) == QueryChoice(**named)
     filled = {"job": "sales", "dry_run": True, "keep": "last=1, daily=0", "grace_s": 30000}
     request = read_prune(fill("prune", filled))
     assert request == PruneRequest(**filled)

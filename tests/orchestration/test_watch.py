@@ -22,7 +22,7 @@ from streamkeeper.model.records.journal import (
 )
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.orchestration.watch import NEAR, Watch
+from streamkeeper.orchestration.watch import NEAR, OperationWatch
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
@@ -43,8 +43,8 @@ class Scene:
         for record in (started, planned):
             self.journal.append(lambda state, record=record: record)
 
-    def watch(self, step: Step) -> Watch:
-        return Watch(self.store, Journal(self.store, JOB, writer="watch"), JOB, OPERATION, step)
+    def watch(self, step: Step) -> OperationWatch:
+        return OperationWatch(self.store, Journal(self.store, JOB, writer="watch"), JOB, OPERATION, step)
 
     def tell(
         self, state: DriverState, *, beat: int = 1, compared: dict[str, OutputComparison] | None = None, **query: Any

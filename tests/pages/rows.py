@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.model.watch.facts import JobFacts, OperationFacts
 from streamkeeper.model.watch.fleet import JobMemory, JobRow, QueryRow
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 
 AT = 1_800_000_000.0
@@ -30,7 +30,7 @@ def remembered(**given: object) -> JobMemory:
     return JobMemory(facts=JobFacts(**facts))  # type: ignore[arg-type]
 
 
-def wrong(severity: Severity = Severity.PAGE, cause: str = "no trigger") -> dict[str, object]:
+def wrong(severity: Urgency = Urgency.PAGE, cause: str = "no trigger") -> dict[str, object]:
     """What a job's row has of one symptom."""
     symptom = Symptom(
         rule="stalled", severity=severity, job="orders", query="q", cause=cause, action="", heading="A job stands still"
@@ -40,7 +40,7 @@ def wrong(severity: Severity = Severity.PAGE, cause: str = "no trigger") -> dict
 
 FLEET = (
     row("alpha", memory=remembered(owner="airflow:ada")),
-    row("beta", **wrong(Severity.TICKET, "lag grows"), memory=remembered(owner="cli:bob")),
+    row("beta", **wrong(Urgency.TICKET, "lag grows"), memory=remembered(owner="cli:bob")),
     row("gamma", standing=JobStatus.FAILED, **wrong(), operation="op-1",
         under_way=OperationFacts(operation="op-1", kind="deploy", step="approve", began_at=AT, waits_for_person=True)),
     row("delta", operation="op-2",

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from streamkeeper.model.watch.facts import OperationFacts
 from streamkeeper.model.watch.fleet import FleetIndex, JobRow, QueryRow, ToldError
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.pages.fleet_view import COLUMNS, ROWS, TONES, FleetFilter, FleetView, ShownJob, view_fleet
 from tests.pages.rows import AT, CLEAR, FLEET, remembered, row, wrong
@@ -70,7 +70,7 @@ def test_what_is_not_known_is_not_made_up() -> None:
 
 def test_the_first_cause_is_told_with_its_heading() -> None:
     """Badge, rule, query, cause, the runbook's heading, and how many more there are."""
-    told = shown(row(worst=Severity.PAGE, symptoms=(*wrong()["symptoms"],) * 3))  # type: ignore[misc]
+    told = shown(row(worst=Urgency.PAGE, symptoms=(*wrong()["symptoms"],) * 3))  # type: ignore[misc]
     assert (told.health, told.health_tone, told.rule) == ("page", "bad", "stalled (q)")
     assert (told.cause, told.heading, told.more) == ("no trigger", "A job stands still", 2)
     error = ToldError(text="out of memory", since=AT)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.incident import JobIncidents, OpenIncident
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.pages.health_view import HealthView, view_health
 
 AT = 1_800_000_000.0
 SYMPTOM = Symptom(
-    rule="stalled", severity=Severity.PAGE, job="orders", query="totals", cause="no trigger", action="restart it",
+    rule="stalled", severity=Urgency.PAGE, job="orders", query="totals", cause="no trigger", action="restart it",
     heading="A job stands still",
 )  # fmt: skip
 

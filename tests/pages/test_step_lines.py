@@ -9,7 +9,7 @@ import pytest
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.pages.step_lines import Mark, StepLine, find_moments, step_lines
+from streamkeeper.pages.step_lines import StepLine, StepMark, find_moments, step_lines
 from tests.lifecycle.deploy_world import OP
 from tests.pages.played import BEGAN, STEP_S, Played
 
@@ -19,11 +19,11 @@ def lines(played: Played) -> dict[str, StepLine]:
     return {line.label: line for line in step_lines(record, find_moments(record.entries, OP))}
 
 
-def marks(played: Played) -> dict[str, Mark]:
+def marks(played: Played) -> dict[str, StepMark]:
     return {label: line.mark for label, line in lines(played).items()}
 
 
-def having(found: dict[str, Mark], mark: Mark) -> list[str]:
+def having(found: dict[str, StepMark], mark: StepMark) -> list[str]:
     return [label for label, each in found.items() if each is mark]
 
 
@@ -36,11 +36,11 @@ def test_what_is_done_has_its_moments_in_order() -> None:
     played = Played()
     assert played.play().outcome is Outcome.SUCCEEDED
     found = lines(played)
-    done = [line for line in found.values() if line.mark is Mark.DONE]
+    done = [line for line in found.values() if line.mark is StepMark.DONE]
     assert [line.label for line in done] == [
         "bundle", "standby", "assess", "drain", "prove-dead", "go", "first-commit", "snapshot", "probation", "promote",
     ]  # fmt: skip
-    assert having(marks(played), Mark.NOT_NEEDED) == [*OF_A_BACKUP, *OF_A_REBUILD[:4], OF_A_REBUILD[4], "restore"]
+    assert having(marks(played), StepMark.NOT_NEEDED) == [*OF_A_BACKUP, *OF_A_REBUILD[:4], OF_A_REBUILD[4], "restore"]
     began = [line.began for line in done]
     assert None not in began
     assert began == sorted(began)
@@ -56,22 +56,22 @@ def test_a_step_under_way_says_until_when_and_what_happens_then() -> None:
     played.play_until("drain")
     played.perform(played.decide())  # type: ignore[arg-type]
     line = lines(played)["drain"]
-    assert (line.mark, line.deadline_s) == (Mark.UNDER_WAY, 77.0)
+    assert (line.mark, line.deadline_s) == (StepMark.UNDER_WAY, 77.0)
     assert line.began is not None
     assert line.due == line.began + 77.0
     assert "SIGKILL" in line.otherwise
     assert "drain r0001" in line.does
     later = ["prove-dead", "go", "first-commit", "snapshot", "probation", "promote"]
-    assert having(marks(played), Mark.TO_COME) == later
+    assert having(marks(played), StepMark.TO_COME) == later
 
 
 def test_before_the_verdict_every_step_may_still_come() -> None:
     """Nothing is left out that a verdict may ask for; afterwards what it does not ask for is said."""
     played = Played()
     played.play_until("assess")
-    assert having(marks(played), Mark.NOT_NEEDED) == []
+    assert having(marks(played), StepMark.NOT_NEEDED) == []
     played.play_until("drain")
-    assert "approve" in having(marks(played), Mark.NOT_NEEDED)
+    assert "approve" in having(marks(played), StepMark.NOT_NEEDED)
 
 
 def test_an_opaque_change_waits_for_a_person() -> None:
@@ -79,17 +79,17 @@ def test_an_opaque_change_waits_for_a_person() -> None:
     played = Played(verdict=Verdict.BACKUP, answer=None)
     played.play_until("approve")
     found = lines(played)
-    assert (found["approve"].mark, found["keep-state"].result) == (Mark.ASKS, "q: s0001")
-    assert having(marks(played), Mark.NOT_NEEDED) == [*OF_A_REBUILD, "restore"]
+    assert (found["approve"].mark, found["keep-state"].result) == (StepMark.ASKS, "q: s0001")
+    assert having(marks(played), StepMark.NOT_NEEDED) == [*OF_A_REBUILD, "restore"]
 
 
 def test_whether_a_rebuild_asks_is_open_until_its_outputs_were_compared() -> None:
     """A review may come of the comparison: until then it is no step that is not needed."""
     played = Played(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN)
     played.play_until("compare")
-    assert marks(played)["review"] is Mark.TO_COME
+    assert marks(played)["review"] is StepMark.TO_COME
     played.play_until("drain")
-    assert marks(played)["review"] is Mark.NOT_NEEDED
+    assert marks(played)["review"] is StepMark.NOT_NEEDED
     assert lines(played)["compare"].result == "q: 3 rows and 3: the same"
 
 
@@ -114,11 +114,11 @@ def test_what_was_given_up_is_told_where_it_happened(
     """The step at which it could not go on, those that were not reached, and the way back with its own time."""
     assert played.play().outcome is outcome
     found = marks(played)
-    assert having(found, Mark.GIVEN_UP) == [given_up]
-    assert having(found, Mark.UNDER_WAY) == having(found, Mark.TO_COME) == []
-    assert "promote" in having(found, Mark.NOT_REACHED)
+    assert having(found, StepMark.GIVEN_UP) == [given_up]
+    assert having(found, StepMark.UNDER_WAY) == having(found, StepMark.TO_COME) == []
+    assert "promote" in having(found, StepMark.NOT_REACHED)
     back = lines(played)["fall-back"]
-    assert (back.mark, back.does) == (Mark.DONE, goes_back)
+    assert (back.mark, back.does) == (StepMark.DONE, goes_back)
     assert back.took_s is not None
 
 
@@ -126,7 +126,7 @@ def test_a_dry_run_has_done_all_that_it_was_to_do() -> None:
     """Three steps, all of them done, and nothing was given up."""
     played = Played(dry_run=True)
     assert played.play().outcome is Outcome.DRY_RUN
-    assert marks(played) == {"bundle": Mark.DONE, "standby": Mark.DONE, "assess": Mark.DONE}
+    assert marks(played) == {"bundle": StepMark.DONE, "standby": StepMark.DONE, "assess": StepMark.DONE}
 
 
 def test_a_first_release_has_the_steps_of_one() -> None:
@@ -134,7 +134,7 @@ def test_a_first_release_has_the_steps_of_one() -> None:
     played = Played(serving=False)
     assert played.play().outcome is Outcome.SUCCEEDED
     assert "drain" not in marks(played)
-    assert lines(played)["promote"].mark is Mark.DONE
+    assert lines(played)["promote"].mark is StepMark.DONE
 
 
 def test_a_clock_that_nobody_can_read_costs_the_moment_and_not_the_page() -> None:
@@ -147,5 +147,5 @@ def test_a_clock_that_nobody_can_read_costs_the_moment_and_not_the_page() -> Non
         for each in record.entries
     ]
     found = step_lines(record, find_moments(broken, OP))
-    assert {line.mark for line in found} == {Mark.DONE, Mark.NOT_NEEDED}
-    assert any(line.done is None for line in found if line.mark is Mark.DONE)
+    assert {line.mark for line in found} == {StepMark.DONE, StepMark.NOT_NEEDED}
+    assert any(line.done is None for line in found if line.mark is StepMark.DONE)

@@ -41,7 +41,7 @@ from streamkeeper.model.records.snapshot import DrillResult
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.model.watch.fleet import JobMemory, JobRow
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.incident import JobIncidents, OpenIncident
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
@@ -178,7 +178,7 @@ class WholeJob(Registered):
     def leave_index(self, *others: JobRow) -> None:
         """What a pass of the watch would have left of it, and of other jobs."""
         symptom = Symptom(
-            rule="lag-seconds", severity=Severity.TICKET, job=JOB, query=QUERY, cause=f"{self.text} {LITERAL}",
+            rule="lag-seconds", severity=Urgency.TICKET, job=JOB, query=QUERY, cause=f"{self.text} {LITERAL}",
             action=f"look at {self.text}", heading="A query falls behind",
         )  # fmt: skip
         open_one = OpenIncident(symptom=symptom, raised_at=AT - 600, told_at=AT, acts=(f"started it: {self.text}",))

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
+from streamkeeper.snapshots.retention import Candidate, Policy, RetentionDecision, decide_retention
 
 QUIET = settings(max_examples=200, deadline=None)
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
@@ -37,7 +37,7 @@ COUNTS = st.integers(0, 6)
 POLICIES = st.builds(Policy, keep_last=st.integers(1, 5), hourly=COUNTS, daily=COUNTS, weekly=COUNTS, monthly=COUNTS)
 
 
-def decide(candidates: list[Candidate], policy: Policy) -> dict[int, Decision]:
+def decide(candidates: list[Candidate], policy: Policy) -> dict[int, RetentionDecision]:
     return {each.number: each for each in decide_retention(candidates, policy)}
 
 

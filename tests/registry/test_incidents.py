@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.incident import IncidentRaised, JobIncidents
 from streamkeeper.registry.incidents import IncidentLog
 from tests.contracts.memory_store import MemoryStore
 
-DEAD = Symptom(job="sales", query="", rule="driver-dead", severity=Severity.PAGE, cause="c", action="a", heading="h")
+DEAD = Symptom(job="sales", query="", rule="driver-dead", severity=Urgency.PAGE, cause="c", action="a", heading="h")
 
 
 def raise_once(state: JobIncidents) -> IncidentRaised | None:

@@ -6,7 +6,7 @@ import pytest
 
 from streamkeeper.model.protocol.control import DriverState, ExitCode, cause_of_code
 from streamkeeper.model.protocol.restarts import Cause, RestartPolicy
-from streamkeeper.runners.restarts import Decision, Next, Spent, decide
+from streamkeeper.runners.restarts import Next, RestartDecision, Spent, decide
 
 POLICY = RestartPolicy()
 FRESH = Spent()
@@ -14,14 +14,14 @@ MEANT = (ExitCode.DRAINED, ExitCode.FINISHED, ExitCode.STOPPED)
 DOWN = (ExitCode.STORE_LOST, ExitCode.DEPENDENCY_DOWN)
 
 
-def after(code: int, spent: Spent = FRESH, *, now: float = 0.0, ran_s: float = 1.0, budget: int = 5) -> Decision:
+def after(code: int, spent: Spent = FRESH, *, now: float = 0.0, ran_s: float = 1.0, budget: int = 5) -> RestartDecision:
     """What follows this exit."""
     return decide(code, spent, now=now, ran_s=ran_s, budget=budget, policy=POLICY)
 
 
-def series(code: int, times: int, *, every_s: float = 0.0, ran_s: float = 1.0) -> list[Decision]:
+def series(code: int, times: int, *, every_s: float = 0.0, ran_s: float = 1.0) -> list[RestartDecision]:
     """What follows one exit after another, until the instance ends."""
-    found: list[Decision] = []
+    found: list[RestartDecision] = []
     for number in range(times):
         spent = found[-1].spent if found else Spent()
         found.append(after(code, spent, now=number * every_s, ran_s=ran_s))

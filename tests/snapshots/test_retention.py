@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.snapshots import retention
-from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
+from streamkeeper.snapshots.retention import Candidate, Policy, RetentionDecision, decide_retention
 
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
 ONLY_LAST = Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0)
@@ -21,7 +21,7 @@ def at(number: int, hours_ago: float, *, verified: bool = False, pinned: str = "
     return Candidate(number=number, taken_at=taken, verified=verified, pinned=pinned, held_by=held_by)
 
 
-def decide(candidates: list[Candidate], policy: Policy = ONLY_LAST) -> dict[int, Decision]:
+def decide(candidates: list[Candidate], policy: Policy = ONLY_LAST) -> dict[int, RetentionDecision]:
     return {each.number: each for each in decide_retention(candidates, policy)}
 
 

@@ -13,7 +13,7 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.protocol.control import DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.protocol.signals import QuerySignals, SourceSignals
-from streamkeeper.model.watch.health import BackupLook, Severity, Symptom
+from streamkeeper.model.watch.health import BackupLook, Symptom, Urgency
 from streamkeeper.system.metrics import Fleet, JobSample, Listen, of_driver, read_listen, render_metrics, serve_metrics
 
 SECRET = "hunter22"
@@ -130,7 +130,7 @@ def test_a_fleet_has_its_symptoms_snapshots_and_watch() -> None:
         JobSample(job="orders", serving=False, backups={"copy": BackupLook(age_s=10.0, verified_age_s=90.0)}),
     )
     found = Symptom(
-        rule="stalled", severity=Severity.PAGE, job="sales", query="totals", cause=SECRET, action=SECRET, heading="h"
+        rule="stalled", severity=Urgency.PAGE, job="sales", query="totals", cause=SECRET, action=SECRET, heading="h"
     )
     told = samples(render_metrics(Fleet(jobs=jobs, symptoms=(found,), watch_pass=1795000000.0, store_up=True)))
     assert (
@@ -150,7 +150,7 @@ def test_a_fleet_has_its_symptoms_snapshots_and_watch() -> None:
 def test_no_metric_holds_what_a_job_was_given() -> None:
     """Errors, offsets, descriptions of sources and causes may hold a secret; none of them is told."""
     fleet = of_driver("sales", status(query()))
-    found = Symptom(rule="sink-down", severity=Severity.PAGE, job="sales", cause=SECRET, action=SECRET, heading=SECRET)
+    found = Symptom(rule="sink-down", severity=Urgency.PAGE, job="sales", cause=SECRET, action=SECRET, heading=SECRET)
     text = render_metrics(Fleet(jobs=fleet.jobs, symptoms=(found,)))
     assert "sink-down" in text
     assert SECRET not in text

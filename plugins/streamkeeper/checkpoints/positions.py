@@ -54,7 +54,7 @@ def position(tree: Tree, batch: int | None = None) -> Position:
     def look() -> Position:
         seen = tree.fresh()
         number = last_committed(seen) if batch is None else batch_of(seen, batch)
-        return Position() if number is None else History(seen, [number]).position(number)
+        return Position() if number is None else PositionHistory(seen, [number]).position(number)
 
     return until_unchanged(look)
 
@@ -77,7 +77,7 @@ def until_unchanged(look: Callable[[], T]) -> T:
     raise failure
 
 
-class History:
+class PositionHistory:
     """The positions after some batches of one checkpoint; the log of each source is read once."""
 
     def __init__(self, tree: Tree, batches: Iterable[int]) -> None:

@@ -14,8 +14,8 @@ import msgspec
 from streamkeeper.checkpoints.input_files import FileLook, look_for_files
 from streamkeeper.checkpoints.layout import last_committed, numbered
 from streamkeeper.checkpoints.positions import (
-    History,
     Position,
+    PositionHistory,
     position,
     until_unchanged,
 )
@@ -24,12 +24,21 @@ from streamkeeper.errors import Unsupported
 from streamkeeper.sources.contract import NothingRead, SourcePosition, SourceReach, count
 from streamkeeper.sources.known_sources import compare_positions
 
-__all__ = ["Position", "Reach", "SourceReach", "compare", "equal_batches", "missing_files", "missing_since", "position"]
+__all__ = [
+    "Position",
+    "ReachComparison",
+    "SourceReach",
+    "compare",
+    "equal_batches",
+    "missing_files",
+    "missing_since",
+    "position",
+]
 
 _LOOK_BACK = 200
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class ReachComparison(msgspec.Struct, frozen=True, kw_only=True):
     """How far the new checkpoint has read, compared with the old checkpoint."""
 
     comparable: bool = True
@@ -57,7 +66,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         return " and ".join(count(number, unit) for unit, number in counts.items() if number) or "nothing"
 
 
-def compare(old: Position, new: Position) -> Reach:
+def compare(old: Position, new: Position) -> ReachComparison:
     """Compare two positions: whether ``new`` has read every file that ``old`` has read, and has read every partition at
     least as far.
 
@@ -65,15 +74,15 @@ def compare(old: Position, new: Position) -> Reach:
     lacks nothing.
     """
     if why := _differ(old, new):
-        return Reach(comparable=False, why=why)
+        return ReachComparison(comparable=False, why=why)
     sources = []
     for name, before, after in _pairs(old, new):
         found = compare_positions(name, before, after)
         if found is None:
             why = f"source {name} is {before.form} in one checkpoint and {after.form} in the other"
-            return Reach(comparable=False, why=why)
+            return ReachComparison(comparable=False, why=why)
         sources.append(found)
-    return Reach(
+    return ReachComparison(
         holds=all(source.missing == 0 for source in sources),
         equal=all(_is_same(before, after) for _, before, after in _pairs(old, new)),
         sources=tuple(sources),
@@ -88,10 +97,10 @@ def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
     Raises CheckpointDamaged, CheckpointChanged.
     """
 
-    def look(tree: Tree) -> tuple[History, list[int]] | None:
+    def look(tree: Tree) -> tuple[PositionHistory, list[int]] | None:
         seen = tree.fresh()
         batches = _committed(seen)
-        return (History(seen, batches), batches) if batches else None
+        return (PositionHistory(seen, batches), batches) if batches else None
 
     before, after = until_unchanged(lambda: look(old)), until_unchanged(lambda: look(new))
     if before is None or after is None:

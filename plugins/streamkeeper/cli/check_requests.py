@@ -16,7 +16,7 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.registered import deployed_of
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CheckOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One check, as the command line requests it. The fields are the long option names, with underscores."""
 
     deployed: str = ""
@@ -43,13 +43,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Accepted because lines may copy the command's options; without effect."""
 
 
-def read_request(line: str) -> Asked:
+def read_request(line: str) -> CheckOptions:
     """Parse a line of a batch file; raises InvalidInput."""
     try:
         found = msgspec.json.decode(line)
         if isinstance(found, dict):
-            refuse_unknown("a request's key", found, Asked.__struct_fields__)
-        return msgspec.convert(found, Asked)
+            refuse_unknown("a request's key", found, CheckOptions.__struct_fields__)
+        return msgspec.convert(found, CheckOptions)
     except msgspec.MsgspecError as error:
         raise InvalidInput(
             f"not a request: {error}",
@@ -58,7 +58,7 @@ def read_request(line: str) -> Asked:
         ) from None
 
 
-def request_of(asked: Asked, open_installation: Callable[[], Installation]) -> CheckRequest:
+def request_of(asked: CheckOptions, open_installation: Callable[[], Installation]) -> CheckRequest:
     """Return the request that a driver answers with the check's result; raises InvalidInput or NotFound.
 
     ``open_installation``: opens the installation; called only for a registered job.
@@ -85,7 +85,7 @@ def request_of(asked: Asked, open_installation: Callable[[], Installation]) -> C
     )
 
 
-def _registered(asked: Asked, installation: Installation) -> CheckRequest:
+def _registered(asked: CheckOptions, installation: Installation) -> CheckRequest:
     found = deployed_of(installation, asked.job)
     return CheckRequest(
         candidate=_candidate(asked, {**found.params, **asked.params}, {**found.conf, **asked.conf}),
@@ -101,7 +101,7 @@ def _registered(asked: Asked, installation: Installation) -> CheckRequest:
     )
 
 
-def _candidate(asked: Asked, params: dict[str, ParamValue], conf: dict[str, str]) -> JobFile:
+def _candidate(asked: CheckOptions, params: dict[str, ParamValue], conf: dict[str, str]) -> JobFile:
     """Return the candidate, with the deployed job's params and confs except those given for the candidate."""
     return read_job_file(asked.candidate, {**params, **asked.candidate_params}, {**conf, **asked.candidate_conf})
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences
-from streamkeeper.cli.check_requests import Asked, read_request, request_of
+from streamkeeper.cli.check_requests import CheckOptions, read_request, request_of
 from streamkeeper.cli.checking_changes import check_changed
 from streamkeeper.cli.common_options import Json, load_read_only, read_conf, read_params
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
@@ -140,7 +140,7 @@ def check(
         raise typer.Exit(
             check_changed(rehearse=not no_rehearsal, as_json=as_json, comment=comment, shown=diff, page=page)
         )
-    asked = Asked(
+    asked = CheckOptions(
         deployed=deployed,
         candidate=candidate,
         checkpoint=checkpoint,

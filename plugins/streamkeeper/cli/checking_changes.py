@@ -11,7 +11,7 @@ import msgspec
 
 from streamkeeper.cli.change_pages import CheckedJob, changes_json, render_changes, render_comment
 from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences, secrets_of
-from streamkeeper.cli.check_requests import Asked, request_of
+from streamkeeper.cli.check_requests import CheckOptions, request_of
 from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.difference_pages import show_differences, write_page
 from streamkeeper.cli.terminal import Console, echo_json
@@ -96,7 +96,9 @@ def _check_all(
 def _request(installation: Installation, job: str, *, rehearse: bool) -> CheckRequest:
     checkpoints_must_be_here(installation, job)
     file = Path(installation.settings.jobs) / f"{job}.py"
-    request = request_of(Asked(candidate=f"{file}:{job}", job=job, no_rehearsal=not rehearse), lambda: installation)
+    request = request_of(
+        CheckOptions(candidate=f"{file}:{job}", job=job, no_rehearsal=not rehearse), lambda: installation
+    )
     # A missing secret of one job must not fail the others.
     secrets_of([request])
     return request

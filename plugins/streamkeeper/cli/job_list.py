@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from streamkeeper.cli.listing import Row, one_line, print_rows
+from streamkeeper.cli.listing import ListRow, one_line, print_rows
 from streamkeeper.cli.terminal import Console
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.records.step import label_of
 from streamkeeper.model.watch.fleet import FleetIndex, JobRow
 from streamkeeper.model.watch.fleet_words import tell_commit, tell_lag, tell_status, tell_verified
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.model.watch.quantities import tell_age
 
@@ -30,7 +30,7 @@ STYLES = {
     JobStatus.UNKNOWN: "magenta",
 }
 
-SEVERITY_STYLES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severity.INFO: "dim"}
+SEVERITY_STYLES = {Urgency.PAGE: "bold red", Urgency.TICKET: "yellow", Urgency.INFO: "dim"}
 
 HEADERS = ("job", "release", "status", "lag", "commit", "restarts", "verified")
 _STALE_S = 300.0
@@ -69,7 +69,7 @@ def _told_age(index: FleetIndex, now: float) -> str:
     return f"{age_text}. The watch has made no pass since. Check that it runs"
 
 
-def _row(row: JobRow, now: float) -> Row:
+def _row(row: JobRow, now: float) -> ListRow:
     cells = (
         row.job,
         row.release or "-",
@@ -79,7 +79,9 @@ def _row(row: JobRow, now: float) -> Row:
         _restarts(row),
         tell_verified(row.queries.values(), now),
     )
-    return Row(cells=tuple(map(one_line, cells)), notes=tuple(_notes(row, now)), styles=((2, STYLES[row.standing]),))
+    return ListRow(
+        cells=tuple(map(one_line, cells)), notes=tuple(_notes(row, now)), styles=((2, STYLES[row.standing]),)
+    )
 
 
 def _restarts(row: JobRow) -> str:

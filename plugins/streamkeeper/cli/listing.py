@@ -17,7 +17,7 @@ _INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListRow:
     """One row of a list. ``notes``: texts after the cells; ``styles``: pairs of column number and style of the cell."""
 
     cells: tuple[str, ...]
@@ -25,7 +25,7 @@ class Row:
     styles: tuple[tuple[int, str], ...] = ()
 
 
-def print_rows(headers: Sequence[str], rows: Sequence[Row], *, console: Console | None = None) -> None:
+def print_rows(headers: Sequence[str], rows: Sequence[ListRow], *, console: Console | None = None) -> None:
     """Print a header and the rows.
 
     In a pipe or a file a row is one line with its notes at the end, and no cell is cut. On a terminal, notes that do

@@ -20,7 +20,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.asked_fields import Verb
-from streamkeeper.model.requests.recovery import Cause, Diagnosis, RecoveryAction
+from streamkeeper.model.requests.recovery import Diagnosis, Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.requests.trigger_forms import ACTIONS
 from streamkeeper.operations.jobs.installation import Installation
@@ -103,7 +103,7 @@ def recover(
     else:
         Console().print_markdown(render_diagnosis(found))
     if action is RecoveryAction.DIAGNOSE:
-        if found.cause is not Cause.NOTHING_WRONG:
+        if found.cause is not Problem.NOTHING_WRONG:
             raise typer.Exit(1)
         return
     if request.dry_run:

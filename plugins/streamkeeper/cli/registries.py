@@ -13,7 +13,7 @@ from streamkeeper.cli.caller import caller
 from streamkeeper.cli.common_options import load_read_only
 from streamkeeper.cli.terminal import echo
 from streamkeeper.errors import InvalidInput
-from streamkeeper.lifecycle.rebuilding import Asked
+from streamkeeper.lifecycle.rebuilding import RebuildRequest
 from streamkeeper.model.names import check_version
 from streamkeeper.model.settings.settings import read_settings
 from streamkeeper.operations.jobs.installation import Installation
@@ -118,7 +118,7 @@ def rebuild(
     checkpoint_root(read_settings(os.environ))
     installation = load_read_only(empty=True)
     now = pendulum.instance(clock.now())
-    asked = Asked(
+    asked = RebuildRequest(
         requested_by=by,
         reason=reason,
         asked_at=now.to_iso8601_string(),

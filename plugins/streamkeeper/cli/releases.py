@@ -20,7 +20,7 @@ from streamkeeper.cli.common_options import (
     read_conf,
     read_params,
 )
-from streamkeeper.cli.listing import Row, one_line, print_rows
+from streamkeeper.cli.listing import ListRow, one_line, print_rows
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import to_json
@@ -74,7 +74,7 @@ def _described(listed: ListedRelease) -> dict[str, object]:
     return {**release, **found, "verdict": listed.verdict.name if listed.verdict is not None else None}
 
 
-def _row(listed: ListedRelease) -> Row:
+def _row(listed: ListedRelease) -> ListRow:
     cells = (
         listed.release.name,
         f"{listed.registered_at[:16].replace('T', ' ')}Z" if listed.registered_at else "-",
@@ -90,7 +90,7 @@ def _row(listed: ListedRelease) -> Row:
     ]
     notes = [Text(one_line(listed.reason))] if listed.reason else []
     notes += [Text(one_line(", ".join(settings)), style="dim")] if settings else []
-    return Row(cells=tuple(map(one_line, cells)), notes=tuple(notes), styles=((2, _STYLES.get(listed.stands, "")),))
+    return ListRow(cells=tuple(map(one_line, cells)), notes=tuple(notes), styles=((2, _STYLES.get(listed.stands, "")),))
 
 
 def _shown_content(content: ReleaseContent) -> ReleaseContent:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from rich.text import Text
 
-from streamkeeper.cli.listing import Row, one_line, print_rows
+from streamkeeper.cli.listing import ListRow, one_line, print_rows
 from streamkeeper.cli.terminal import echo, echo_json
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.records.snapshot import Snapshot
@@ -40,11 +40,11 @@ def described(snapshot: Snapshot) -> dict[str, object]:
     return {"snapshot": snapshot.name, **found, "bytes": snapshot.bytes, "packs": len(snapshot.packs)}
 
 
-def _row(listed: ListedSnapshot, now: datetime) -> Row:
+def _row(listed: ListedSnapshot, now: datetime) -> ListRow:
     snapshot = listed.snapshot
     if snapshot is None:
         nothing = ("-",) * (len(HEADERS) - 2)
-        return Row(cells=(listed.series, listed.name, *nothing), notes=(Text(one_line(listed.error), style="red"),))
+        return ListRow(cells=(listed.series, listed.name, *nothing), notes=(Text(one_line(listed.error), style="red"),))
     taken = moment_taken(snapshot)
     cells = (
         listed.series,
@@ -57,7 +57,7 @@ def _row(listed: ListedSnapshot, now: datetime) -> Row:
         {None: "no", False: "FAILED", True: "yes"}[listed.verified],
     )
     style = {None: "dim", False: "bold red", True: "green"}[listed.verified]
-    return Row(cells=cells, notes=tuple(_notes(listed)), styles=((len(HEADERS) - 1, style),))
+    return ListRow(cells=cells, notes=tuple(_notes(listed)), styles=((len(HEADERS) - 1, style),))
 
 
 def _notes(listed: ListedSnapshot) -> Iterator[Text]:

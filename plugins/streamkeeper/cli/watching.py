@@ -16,7 +16,7 @@ from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import JournalLost, StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.incident import (
     IncidentCleared,
     IncidentRaised,
@@ -26,7 +26,7 @@ from streamkeeper.model.watch.incident import (
     NoticeSent,
     WatchActed,
 )
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog
@@ -79,7 +79,7 @@ def watch(
     while True:
         began = clock.monotonic()
         try:
-            _pass(Watch(installation=installation, dry_run=dry_run))
+            _pass(WatchPass(installation=installation, dry_run=dry_run))
         except StreamkeeperError as error:
             if once:
                 raise
@@ -111,7 +111,7 @@ def _must_be_recent(overdue_s: float) -> None:
     echo(age_text)
 
 
-def _pass(made: Watch) -> None:
+def _pass(made: WatchPass) -> None:
     report = run_pass(made)
     for line in report.lines:
         echo(f"{_moment(clock.unix())}  {line}")
@@ -163,7 +163,7 @@ def _end_with(passed: list[str]) -> None:
 def _show_open(found: list[JobIncidents], *, complete: bool) -> None:
     """Print the open incidents, the most severe first, with cause, remedy and actions."""
     console = Console(soft_wrap=True, highlight=False)
-    order = list(Severity)
+    order = list(Urgency)
     worst_first = sorted(
         (incident for state in found for incident in state.open.values()),
         key=lambda incident: (order.index(incident.symptom.severity), incident.raised_at),

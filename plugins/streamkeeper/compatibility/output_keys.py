@@ -55,7 +55,7 @@ from streamkeeper.model.manifests.manifest import (
     is_stateful,
 )
 from streamkeeper.model.secret_references import MASK
-from streamkeeper.model.settings.spark_confs import CODE, SQL, TIME_ZONE, Role
+from streamkeeper.model.settings.spark_confs import CODE, SQL, TIME_ZONE, ConfRole
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 _STATIC, _PYTHON, _IN_SESSION = "static ", "pythonud", "in session"
@@ -69,7 +69,7 @@ _OF_CODE = (
 )
 
 
-class Cause(NamedTuple):
+class KeyCause(NamedTuple):
     """Why a column may have other values; ``line``: ``file:line`` of the changed code, if known."""
 
     severity: Severity
@@ -140,7 +140,7 @@ def _finding(place: str, name: str, severity: Severity, evidence: str, line: str
     )
 
 
-def _causes(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+def _causes(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
     """Possible causes, the most certain first."""
     yield from _of_meaning(before, after, old, new)
     yield from _of_time_zone(before, after, old, new)
@@ -150,11 +150,11 @@ def _causes(before: StateColumn, after: StateColumn, old: Manifest, new: Manifes
     yield from _of_settings(before, after, old, new)
 
 
-def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
     was, now = before.meaning, after.meaning
     if not (is_known(was) and is_known(now)):
         if old.plan != new.plan:
-            yield Cause(Severity.OPAQUE, _unknown(was, now))
+            yield KeyCause(Severity.OPAQUE, _unknown(was, now))
     elif not same_meaning(was, now, old, new):
         refused = fills_nulls(before, after) and capabilities_of(new.sink.kind).needs_place
         if not refused and not told_by_state(was, now, old, new, keys_alone=True):
@@ -162,9 +162,9 @@ def _of_meaning(before: StateColumn, after: StateColumn, old: Manifest, new: Man
                 shown = _result_change(was, now, old, new)
             else:
                 shown = expression_change(was, now, "", names_of_both(old, new))
-            yield Cause(Severity.BREAKING, shown)
+            yield KeyCause(Severity.BREAKING, shown)
     elif (MASK in now or _UNKNOWN in without_texts(now)) and old.plan != new.plan and not same_context(old, new):
-        yield Cause(Severity.OPAQUE, "a part of its expression cannot be compared")
+        yield KeyCause(Severity.OPAQUE, "a part of its expression cannot be compared")
 
 
 def _result_change(was: str, now: str, old: Manifest, new: Manifest) -> str:
@@ -187,18 +187,18 @@ def _unknown(was: str, now: str) -> str:
     return "its expression cannot be determined"
 
 
-def _of_time_zone(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
-    for key, was, now in changed_settings(old, new, Role.MEANING):
+def _of_time_zone(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
+    for key, was, now in changed_settings(old, new, ConfRole.MEANING):
         if key != TIME_ZONE or _is_told(key, old, new):
             continue
         evidence = value_change(was, now, key)
         if _IN_SESSION in before.meaning and _IN_SESSION in after.meaning:
-            yield Cause(Severity.BREAKING, evidence)
+            yield KeyCause(Severity.BREAKING, evidence)
         elif _PYTHON in after.meaning:
-            yield Cause(Severity.OPAQUE, evidence)
+            yield KeyCause(Severity.OPAQUE, evidence)
 
 
-def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
     """Python functions: an expression contains their number only, not their code."""
     if None in (before.functions, after.functions):
         before, after = (msgspec.structs.replace(column, functions=None) for column in (before, after))
@@ -207,9 +207,9 @@ def _of_functions(before: StateColumn, after: StateColumn, old: Manifest, new: M
         names = [name for name, digest in has if digest not in {each for _, each in had}]
         names = names or [name for name, _ in has or had]
         changed = code_change(names[0], old, new)
-        yield Cause(Severity.OPAQUE, f"Python code that computes it changed: {changed.evidence}", changed.line)
+        yield KeyCause(Severity.OPAQUE, f"Python code that computes it changed: {changed.evidence}", changed.line)
     elif any(digest.startswith(UNREADABLE) for _, digest in has) and not same_context(old, new):
-        yield Cause(Severity.OPAQUE, "the code that computes it holds an object that cannot be compared")
+        yield KeyCause(Severity.OPAQUE, "the code that computes it holds an object that cannot be compared")
 
 
 def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]:
@@ -223,15 +223,15 @@ def _functions(column: StateColumn, manifest: Manifest) -> list[tuple[str, str]]
     return [(name, manifest.functions[name]) for name in kept if name in manifest.functions and not is_rows(name)]
 
 
-def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
     """An expression contains the number of a static table; the table itself and its join are in the output's shape."""
     if not (_STATIC in before.meaning or _STATIC in after.meaning):
         return
     if _rows_of_job(old) != _rows_of_job(new):
-        yield Cause(Severity.OPAQUE, "it comes from rows that the job creates, and these differ")
+        yield KeyCause(Severity.OPAQUE, "it comes from rows that the job creates, and these differ")
     elif old.output_shape is None or new.output_shape is None:
         if old.plan != new.plan:
-            yield Cause(
+            yield KeyCause(
                 Severity.OPAQUE,
                 "it comes from a static table; the deployed release's manifest does not record the join with it",
             )
@@ -242,16 +242,18 @@ def _of_static_tables(before: StateColumn, after: StateColumn, old: Manifest, ne
         evidence = expressions_change(
             sides[0], sides[1], "filter, join or grouping that its rows pass", names_of_both(old, new)
         )
-        yield Cause(Severity.OPAQUE, evidence)
+        yield KeyCause(Severity.OPAQUE, evidence)
     elif not same_static_tables(before.meaning, after.meaning):
-        yield Cause(Severity.BREAKING, expression_change(before.meaning, after.meaning, named=names_of_both(old, new)))
+        yield KeyCause(
+            Severity.BREAKING, expression_change(before.meaning, after.meaning, named=names_of_both(old, new))
+        )
 
 
 def _rows_of_job(manifest: Manifest) -> list[str]:
     return sorted(digest for name, digest in manifest.functions.items() if is_rows(name))
 
 
-def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
     """Reader options that change the values from which the key is computed."""
     if any(each.severity is Severity.BREAKING for each in source_options_changed(old, new)):
         return
@@ -259,18 +261,18 @@ def _of_source_options(before: StateColumn, after: StateColumn, old: Manifest, n
         label = f"{source_label(number, now)}."
         if label in before.meaning and label in after.meaning:
             for option, had, has in says_of_values(was, now, after.meaning, number):
-                yield Cause(Severity.OPAQUE, value_change(had, has, f"option {option} of {label[:-1]}"))
+                yield KeyCause(Severity.OPAQUE, value_change(had, has, f"option {option} of {label[:-1]}"))
 
 
-def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[Cause]:
+def _of_settings(before: StateColumn, after: StateColumn, old: Manifest, new: Manifest) -> Iterator[KeyCause]:
     """A bare column has the value that was read; an expression may depend on any setting not known as harmless."""
-    for key, was, now in changed_settings(old, new, Role.MEANING):
+    for key, was, now in changed_settings(old, new, ConfRole.MEANING):
         if key == TIME_ZONE or key in LENIENT or key in WRITING or _is_told(key, old, new):
             continue
         python = _PYTHON in after.meaning and (key.startswith(PYTHON) or key in CODE)
         of_sql = key.startswith(SQL) and not key.startswith((*PYTHON, f"{SQL}streaming."))
         if python or (of_sql and "(" in after.meaning and not is_stateful(old, new)):
-            yield Cause(Severity.OPAQUE, value_change(was, now, key))
+            yield KeyCause(Severity.OPAQUE, value_change(was, now, key))
 
 
 def _is_told(key: str, old: Manifest, new: Manifest) -> bool:

@@ -31,7 +31,7 @@ from streamkeeper.compatibility.shown import (
 from streamkeeper.compatibility.terms import split
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import Manifest, Operator, is_stateful
-from streamkeeper.model.settings.spark_confs import Role, role
+from streamkeeper.model.settings.spark_confs import ConfRole, role
 
 _ABOVE = {
     "update": "each group's result would be computed by the changed query from its next row on; a result that is not "
@@ -247,7 +247,7 @@ def _has_own_findings(old: Manifest, new: Manifest) -> bool:
     """Whether sources or settings differ: in a plan only its digest covers them, and other rules report them."""
     keys = {key for key in old.confs.keys() | new.confs.keys() if old.confs.get(key) != new.confs.get(key)}
     sources = [[(source.name, source.schema) for source in manifest.sources] for manifest in (old, new)]
-    return sources[0] != sources[1] or any(role(key) is Role.MEANING for key in keys)
+    return sources[0] != sources[1] or any(role(key) is ConfRole.MEANING for key in keys)
 
 
 def _without_zone(plan: str, manifest: Manifest) -> str:

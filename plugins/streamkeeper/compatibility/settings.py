@@ -28,7 +28,16 @@ from streamkeeper.compatibility.shown import given_change
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import BELOW_STATE, Manifest, columns_of, is_stateful
 from streamkeeper.model.settings.row_risks import risk_of_conf
-from streamkeeper.model.settings.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
+from streamkeeper.model.settings.spark_confs import (
+    ANSI,
+    CASE_SENSITIVE,
+    CODE,
+    SQL,
+    TIME_ZONE,
+    ConfRole,
+    current_key,
+    role,
+)
 from streamkeeper.sources.known_sources import source_of
 
 Condition = Callable[[str, Manifest, Manifest], bool]
@@ -56,7 +65,7 @@ def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report a changed setting whose value the checkpoint fixes. The old value applies until there is a new checkpoint
     version.
     """
-    for key, before, after in changed_settings(old, new, Role.PINNED):
+    for key, before, after in changed_settings(old, new, ConfRole.PINNED):
         measured = "conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression"
         yield note("setting-pinned", key, value_change(before, after, setting_meaning(key)), measured)
 
@@ -65,7 +74,7 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
     """Report a setting that changes the checkpoint's layout. Spark cannot continue in a checkpoint with another
     layout.
     """
-    for key, before, after in changed_settings(old, new, Role.REFUSED):
+    for key, before, after in changed_settings(old, new, ConfRole.REFUSED):
         evidence = value_change(before, after, setting_meaning(key))
         if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
             effect = "no effect: a Spark version without the setting has this layout only"
@@ -81,7 +90,7 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report changed settings that affect only timing and speed. Manifests do not record most of these settings."""
-    for key, before, after in changed_settings(old, new, Role.TUNING):
+    for key, before, after in changed_settings(old, new, ConfRole.TUNING):
         evidence = value_change(before, after, setting_meaning(key))
         found = note("tuning-changed", key, evidence, "conf_nodata, conf_checkcorrectness, conf_tuning")
         yield with_risk(found, risk_of_conf(key, after or ""))
@@ -89,7 +98,7 @@ def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Report changed settings that determine how new rows are computed, while the state keeps old results."""
-    for key, before, after in changed_settings(old, new, Role.MEANING):
+    for key, before, after in changed_settings(old, new, ConfRole.MEANING):
         evidence, rule = value_change(before, after, setting_meaning(key)), _RULES.get(key, "setting-changed")
         if key in CODE:
             yield _other_code(key, evidence, stateful=is_stateful(old, new))
@@ -350,7 +359,7 @@ def _plans(manifest: Manifest) -> str:
     ).lower()
 
 
-def changed_settings(old: Manifest, new: Manifest, kind: Role) -> Iterator[tuple[str, str | None, str | None]]:
+def changed_settings(old: Manifest, new: Manifest, kind: ConfRole) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield key, deployed value and candidate value of each setting of role ``kind`` that Spark would read
     differently.
     """

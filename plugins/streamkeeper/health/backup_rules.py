@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.health.rule import Found, Rule, tell_span
 from streamkeeper.model.records.step import label_of
-from streamkeeper.model.watch.health import JobLook, Severity
+from streamkeeper.model.watch.health import JobLook, Urgency
 
 
 def _late(look: JobLook, longest_s: float) -> Found:
@@ -84,7 +84,7 @@ def _differs(look: JobLook, _: float) -> Found:
 RULES: tuple[Rule, ...] = (
     Rule(
         "backup-late",
-        Severity.TICKET,
+        Urgency.TICKET,
         None,
         "seconds (STREAMKEEPER_BACKUP_OBJECTIVE_S)",
         "wait for the snapshot that the watch takes, or run `streamkeeper snapshot take {series}`",
@@ -93,7 +93,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "none-verified",
-        Severity.TICKET,
+        Urgency.TICKET,
         7 * 86_400.0,
         "seconds",
         "run `streamkeeper snapshot drill {series}`, and check that the DAG streaming_drill runs",
@@ -102,7 +102,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "prune-stopped",
-        Severity.TICKET,
+        Urgency.TICKET,
         3 * 86_400.0,
         "seconds",
         "run `streamkeeper prune --dry-run` to see the cause, and fix it",
@@ -111,7 +111,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "operation-open",
-        Severity.TICKET,
+        Urgency.TICKET,
         3600,
         "seconds",
         "run `streamkeeper deploy {job} --on-open continue` to continue the operation, or `streamkeeper deploy {job}"
@@ -121,7 +121,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "approval-waiting",
-        Severity.TICKET,
+        Urgency.TICKET,
         300,
         "seconds",
         "answer the question with `streamkeeper approve {job} OPERATION` or `streamkeeper decline {job} OPERATION`."
@@ -131,7 +131,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "recovery-waiting",
-        Severity.TICKET,
+        Urgency.TICKET,
         60,
         "seconds",
         "accept or decline the recovery in the run of streaming_recover, or run `streamkeeper recover {job}` with"
@@ -141,7 +141,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "release-differs",
-        Severity.TICKET,
+        Urgency.TICKET,
         None,
         "",
         "fix the reported cause and deploy {job} again, or deploy the current release to keep it",

@@ -11,7 +11,7 @@ from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.restarts import Cause
 from streamkeeper.model.records.step import label_of
-from streamkeeper.model.watch.health import JobLook, Severity
+from streamkeeper.model.watch.health import JobLook, Urgency
 
 LOOP_S = 600.0
 LOST_S = 600.0
@@ -214,11 +214,11 @@ _AGAIN = (
 )
 
 RULES: tuple[Rule, ...] = (
-    Rule("driver-dead", Severity.PAGE, None, "", _AGAIN, "Nothing serves", _dead),
-    Rule("machine-rebooted", Severity.PAGE, None, "", _AGAIN, "The machine was rebooted", _rebooted),
+    Rule("driver-dead", Urgency.PAGE, None, "", _AGAIN, "Nothing serves", _dead),
+    Rule("machine-rebooted", Urgency.PAGE, None, "", _AGAIN, "The machine was rebooted", _rebooted),
     Rule(
         "driver-fenced",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "run `streamkeeper history {job}` to see the driver that superseded it. Start {job} once no other driver is"
@@ -228,7 +228,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "driver-refused",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "run `streamkeeper recover {job}` to see what to fix first. Then start or deploy the job",
@@ -237,7 +237,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "driver-unknown",
-        Severity.TICKET,
+        Urgency.TICKET,
         None,
         "",
         "run the watch on the machine, or in the pid namespace, where the driver was started. If that is permanently"
@@ -248,7 +248,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "driver-lost",
-        Severity.PAGE,
+        Urgency.PAGE,
         LOST_S,
         "seconds",
         "bring its node back. If the node is permanently lost, run the DAG streaming_state_dead, or run `streamkeeper"
@@ -259,7 +259,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "operation-stuck",
-        Severity.PAGE,
+        Urgency.PAGE,
         STUCK_S,
         "seconds",
         "read the log of the task or shell that runs the operation. If that task or shell hangs, stop it. Then run"
@@ -269,7 +269,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "owner-unproven",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "run `streamkeeper snapshot take {job}`. Then run `streamkeeper recover {job} --action restore` to continue"
@@ -279,7 +279,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "crash-loop",
-        Severity.PAGE,
+        Urgency.PAGE,
         3,
         "restarts in ten minutes",
         "read the error, and run `streamkeeper logs {job}` and `streamkeeper recover {job}`. If a release introduced"
@@ -289,7 +289,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "restarts",
-        Severity.TICKET,
+        Urgency.TICKET,
         1,
         "restarts in an hour",
         "read the log of {job}. The job is running again, but the cause may recur",
@@ -298,7 +298,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "heartbeat-lost",
-        Severity.PAGE,
+        Urgency.PAGE,
         90,
         "seconds",
         "run `streamkeeper status {job} --watch`. If the heartbeat does not grow, deploy the current release again",
@@ -307,7 +307,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "frozen",
-        Severity.PAGE,
+        Urgency.PAGE,
         30,
         "seconds",
         "send SIGCONT to the stopped processes, or deploy the current release of {job} again",
@@ -316,7 +316,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "frozen-in-part",
-        Severity.TICKET,
+        Urgency.TICKET,
         30,
         "seconds",
         "send SIGCONT to the stopped processes. The supervisor of {job} may be among them",

@@ -6,7 +6,7 @@ from streamkeeper.health.driver_rules import faults, find_told
 from streamkeeper.health.rule import Found, Rule, should_run
 from streamkeeper.model.protocol.control import ExitCode
 from streamkeeper.model.protocol.faults import Fault
-from streamkeeper.model.watch.health import JobLook, Severity
+from streamkeeper.model.watch.health import JobLook, Urgency
 
 
 def _store(look: JobLook, _: float) -> Found:
@@ -77,7 +77,7 @@ def _unlooked(look: JobLook, _: float) -> Found:
 RULES: tuple[Rule, ...] = (
     Rule(
         "store-out-of-reach",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "make the store reachable again. Drivers resume automatically once it answers",
@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "journal-lost",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "put registry/{job} back in the store. If it is lost, run `streamkeeper registry rebuild {job} --dry-run`",
@@ -95,7 +95,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "journal-unreadable",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "put the reported entry back unchanged, or run the newer version that wrote it. Do not delete any record",
@@ -104,7 +104,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "journal-outdated",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "put the newer store back. If it is lost, move the registry folder of {job} away and run `streamkeeper registry"
@@ -114,7 +114,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "disk-full",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "free disk space, but not inside a checkpoint directory, or free the other exhausted resource. Then start"
@@ -124,7 +124,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "out-of-memory",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "give the driver of {job} more memory or smaller batches, and deploy it",
@@ -133,7 +133,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "checkpoint-missing",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "put the directory back unchanged, or run `streamkeeper recover {job} --action restore`",
@@ -142,7 +142,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "checkpoint-damaged",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "run `streamkeeper recover {job}` to see the damage, the effect of a start, and the possible repairs",
@@ -151,7 +151,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sink-ahead",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "put back the checkpoint that belongs to the sink, or run `streamkeeper recover {job} --action restore`",
@@ -160,7 +160,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "output-lost",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "put the output back unchanged, or run `streamkeeper recover {job}` to see the alternatives and their cost",
@@ -169,7 +169,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sink-down",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "make the sink available again. {job} resumes automatically once the sink answers",
@@ -178,7 +178,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "source-down",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "make the source available again. {job} resumes automatically once the source answers",
@@ -187,7 +187,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "source-offset-lost",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "put the input back if a copy exists. Otherwise it is lost; run `streamkeeper recover {job}` to see the"
@@ -197,7 +197,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "input-gone",
-        Severity.PAGE,
+        Urgency.PAGE,
         None,
         "",
         "put the files back, because a start would run the batch without them. If you cannot, run `streamkeeper"
@@ -207,7 +207,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "not-looked",
-        Severity.INFO,
+        Urgency.INFO,
         None,
         "",
         "fix the reported cause. Until then, the state of that part of {job} is unknown",

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from streamkeeper.health.rule import Found, Rule, serving, serving_queries, tell_span
 from streamkeeper.model.protocol.signals import HistoryPoint, QuerySignals
-from streamkeeper.model.watch.health import JobLook, Severity
+from streamkeeper.model.watch.health import JobLook, Urgency
 
 SHORTEST_STALL_S = 60.0
 LEAST_POINTS = 5
@@ -186,7 +186,7 @@ _BEHIND = "A query falls behind"
 RULES: tuple[Rule, ...] = (
     Rule(
         "stalled",
-        Severity.PAGE,
+        Urgency.PAGE,
         10,
         "times the usual batch",
         "find in the driver's log what the batch waits for, and fix it. Then deploy the current release of {job} again",
@@ -195,7 +195,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "scheduling-delay",
-        Severity.TICKET,
+        Urgency.TICKET,
         30,
         "seconds",
         "give {job} more cores or smaller batches, because its batches start late",
@@ -204,7 +204,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "batch-longer-than-trigger",
-        Severity.TICKET,
+        Urgency.TICKET,
         1,
         "times the trigger interval",
         "use a longer trigger interval for {query}, or more cores",
@@ -213,7 +213,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "lag-seconds",
-        Severity.TICKET,
+        Urgency.TICKET,
         600,
         "seconds",
         "check whether input has grown or batches have slowed. Use more cores or larger batches for {job}",
@@ -222,7 +222,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "lag-growing",
-        Severity.TICKET,
+        Urgency.TICKET,
         600,
         "seconds of growth",
         "check whether input has grown or batches have slowed. Use more cores or larger batches for {job}",
@@ -231,7 +231,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "checkpoint-write-slow",
-        Severity.TICKET,
+        Urgency.TICKET,
         0.5,
         "of a batch's time",
         "use a trigger interval of 5 to 10 batch durations, or faster storage for the checkpoints of {job}",
@@ -240,7 +240,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "checkpoint-growing",
-        Severity.TICKET,
+        Urgency.TICKET,
         2,
         "times in an hour",
         "check that prunes run. Add a watermark or a state timeout to {query}",
@@ -249,7 +249,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "state-memory-forecast",
-        Severity.TICKET,
+        Urgency.TICKET,
         4,
         "GiB of state within a day",
         "add a watermark or a state timeout to {query}, or give {job} more memory",
@@ -258,7 +258,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "state-repaired",
-        Severity.TICKET,
+        Urgency.TICKET,
         1,
         "state stores",
         "run `streamkeeper fsck` on the checkpoint, then compare the output with its input. If they differ, restore a"
@@ -268,7 +268,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "input-too-old",
-        Severity.TICKET,
+        Urgency.TICKET,
         1,
         "files",
         "run `streamkeeper old-input {job}` to list the files, and touch only those. If you do not need the files,"
@@ -278,7 +278,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "runway-short",
-        Severity.PAGE,
+        Urgency.PAGE,
         4 * 3600.0,
         "seconds",
         "increase the retention at the source now. Then let {job} catch up",

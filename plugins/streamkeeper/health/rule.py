@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamkeeper.model.protocol.control import DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.watch.health import JobLook, Severity, Symptom
+from streamkeeper.model.watch.health import JobLook, Symptom, Urgency
 
 Found = Iterator[tuple[str, str]]
 """Pairs of query and cause. An empty query means the whole job; the cause is one sentence with its evidence."""
@@ -19,7 +19,7 @@ class Rule:
 
     id: str
     """Its name in incidents, in alerts and in the ``health`` setting of a job."""
-    severity: Severity
+    severity: Urgency
     """Whether a finding pages a person, opens a ticket, or is only shown."""
     default: float | None
     """Its threshold in ``unit``; None for a rule without one, or with one from another setting."""

@@ -8,7 +8,7 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.health import backup_rules, driver_rules, fault_rules, progress_rules
 from streamkeeper.health.rule import Rule
 from streamkeeper.model.names import nearest
-from streamkeeper.model.watch.health import JobLook, Severity, Symptom
+from streamkeeper.model.watch.health import JobLook, Symptom, Urgency
 
 RULES: tuple[Rule, ...] = (*fault_rules.RULES, *driver_rules.RULES, *progress_rules.RULES, *backup_rules.RULES)
 _BY_ID = {rule.id: rule for rule in RULES}
@@ -68,7 +68,7 @@ def find_symptoms(look: JobLook, *, but: frozenset[str] = frozenset()) -> tuple[
     ``but``: ids of rules to leave out.
     """
     found = [symptom for rule in RULES if rule.id not in but for symptom in rule.symptoms(look)]
-    return tuple(sorted(_causes(found), key=lambda symptom: (list(Severity).index(symptom.severity), symptom.key)))
+    return tuple(sorted(_causes(found), key=lambda symptom: (list(Urgency).index(symptom.severity), symptom.key)))
 
 
 def _causes(found: Iterable[Symptom]) -> list[Symptom]:

@@ -18,12 +18,12 @@ import msgspec
 from streamkeeper.inspection.batch_expressions import BatchExpressions, LostTrack
 from streamkeeper.inspection.batch_values import (
     UNKNOWN,
+    CollectedRow,
     Frame,
     Known,
     Local,
     Method,
     Plain,
-    Row,
     Rows,
     Scope,
     Several,
@@ -249,7 +249,7 @@ class _Walk(BatchExpressions):
         found = self.value(node.iter, scope)
         match found:
             case Rows(frame=frame):
-                elements: tuple[Value, ...] = (Row(frame),)
+                elements: tuple[Value, ...] = (CollectedRow(frame),)
                 runs = frame.all_rows
             case Several(values=values):
                 elements, runs = values, bool(values)

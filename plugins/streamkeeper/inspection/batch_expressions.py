@@ -14,13 +14,13 @@ from streamkeeper.inspection import batch_methods
 from streamkeeper.inspection.batch_values import (
     COLUMN,
     UNKNOWN,
+    CollectedRow,
     Frame,
     Known,
     Local,
     Method,
     Other,
     Plain,
-    Row,
     Rows,
     Scope,
     Several,
@@ -211,7 +211,7 @@ class BatchExpressions:
         match holder:
             case Frame():
                 return batch_methods.attribute_of_frame(self, holder, name, node)
-            case Row(frame=frame):
+            case CollectedRow(frame=frame):
                 if hasattr(batch_methods.ROW, name):
                     return self.opaque(holder)
                 self.read(frame, name, node)
@@ -244,7 +244,10 @@ class BatchExpressions:
     def _part(self, node: ast.Subscript, scope: Scope) -> Value:
         holder, index = self.value(node.value, scope), self.value(node.slice, scope)
         match holder, index:
-            case (Frame() as frame, Plain(value=str() as name)) | (Row(frame=frame), Plain(value=str() as name)):
+            case (Frame() as frame, Plain(value=str() as name)) | (
+                CollectedRow(frame=frame),
+                Plain(value=str() as name),
+            ):
                 self.read(frame, name, node)
                 return COLUMN if isinstance(holder, Frame) else UNKNOWN
             case Frame(), Several():
@@ -252,7 +255,7 @@ class BatchExpressions:
             case Frame(), Other(is_column=True):
                 return batch_methods.chosen(holder)
             case Rows(frame=frame), Plain():
-                return Row(frame)
+                return CollectedRow(frame)
             case Rows(), _:
                 return holder
             case Several(values=values), Plain(value=int() as number) if -len(values) <= number < len(values):
@@ -280,7 +283,7 @@ class BatchExpressions:
         source = self.value(first.iter, inner)
         match source:
             case Rows(frame=frame):
-                turns: tuple[Value, ...] = (Row(frame),)
+                turns: tuple[Value, ...] = (CollectedRow(frame),)
                 runs = frame.all_rows
             case Several(values=values):
                 turns, runs = values, True
@@ -323,7 +326,7 @@ class BatchExpressions:
             )
         name = found.__name__ if isinstance(found, type | BuiltinFunctionType) else ""
         name = name if getattr(builtins, name, None) is found else ""
-        if name in _ONLY_LOOKS and not any(isinstance(each, Row) for each in arguments):
+        if name in _ONLY_LOOKS and not any(isinstance(each, CollectedRow) for each in arguments):
             return UNKNOWN
         if name in _KEEPS_ROWS and len(arguments) == 1 and isinstance(arguments[0], Rows):
             return arguments[0]

@@ -16,13 +16,13 @@ from pyspark.sql.classic.dataframe import DataFrame
 from streamkeeper.inspection.batch_values import (
     COLUMN,
     UNKNOWN,
+    CollectedRow,
     Frame,
     Grouped,
     Known,
     Local,
     Other,
     Plain,
-    Row,
     Rows,
     Scope,
     Several,
@@ -253,7 +253,7 @@ def _of_frame(walk: BatchExpressions, frame: Frame, name: str, node: ast.Call, s
     if name in _GIVES_ROWS or name == "first":
         walk.lose(*walk.arguments(_all(node), scope))
         one = name == "first" or (name == "head" and not _all(node))
-        return Row(frame) if one else Rows(frame)
+        return CollectedRow(frame) if one else Rows(frame)
     if name == "drop":
         _columns(walk, frame, _all(node), scope, texts=True, read=False)
         return replace(frame, made=frame.made | _texts_in(node))

@@ -46,7 +46,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CollectedRow:
     """One row that the function has collected from a frame."""
 
     frame: Frame
@@ -101,7 +101,7 @@ class Other:
 
 COLUMN, UNKNOWN = Other(is_column=True), Other()
 
-Data: TypeAlias = Frame | Grouped | Writer | Rows | Row
+Data: TypeAlias = Frame | Grouped | Writer | Rows | CollectedRow
 Value: TypeAlias = Data | Plain | Several | Known | Method | Local | Other
 
 
@@ -132,7 +132,7 @@ def frames_in(value: Value) -> Iterator[Frame]:
     match value:
         case Frame():
             yield value
-        case Grouped(frame=frame) | Writer(frame=frame) | Rows(frame=frame) | Row(frame=frame):
+        case Grouped(frame=frame) | Writer(frame=frame) | Rows(frame=frame) | CollectedRow(frame=frame):
             yield frame
         case Several(values=values):
             for each in values:

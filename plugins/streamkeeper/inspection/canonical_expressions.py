@@ -72,7 +72,7 @@ _BY_NAME = ("AvroFileFormat", "JsonFileFormat", "OrcFileFormat", "ParquetFileFor
 """File formats whose columns are found by name. Their unused columns do not count."""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True):
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a session that Spark repeats in expressions. Rules compare these settings separately."""
 
     time_zone: str = "UTC"
@@ -95,7 +95,7 @@ class Meanings:
     ``function_names``: the name of each Python function, by the number that stands for the function in meanings.
     """
 
-    def __init__(self, session: Session, of_plan: Callable[[Node], str]) -> None:
+    def __init__(self, session: SessionSettings, of_plan: Callable[[Node], str]) -> None:
         self._session = session
         self._of_plan = of_plan
         self._of: dict[int, str] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.model.secret_names import is_secret
-from streamkeeper.model.settings.spark_confs import CODE, SQL, Role, current_key, hash_setting, role
+from streamkeeper.model.settings.spark_confs import CODE, SQL, ConfRole, current_key, hash_setting, role
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +78,7 @@ def read_confs(spark: SparkSession) -> dict[str, str]:
     settings = {current_key(key): value for key, value in spark.conf.getAll.items()}
     found: dict[str, str] = {}
     for key in dict.fromkeys([*ALWAYS, *sorted(settings)]):
-        if key not in ALWAYS and (not key.startswith(SQL) or role(key) is Role.TUNING):
+        if key not in ALWAYS and (not key.startswith(SQL) or role(key) is ConfRole.TUNING):
             continue
         value, default = _effective(known, state, key, settings.get(key))
         if value is not None and (key in ALWAYS or value != default) and not _hidden(key, default):

@@ -32,7 +32,7 @@ EFFECT_STOPPED = "EFFECT_STOPPED"
 """The error class of a batch whose function tried to change something outside of the clone."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class RunFault(msgspec.Struct, frozen=True):
     """The error of a run, with a message of one sentence.
 
     ``error_class``: Spark's innermost error class; if there is none, the name of the exception's class.
@@ -52,7 +52,7 @@ class Diverted(msgspec.Struct, frozen=True, kw_only=True):
     ``ended``: whether the run ended within the time limit.
     """
 
-    fault: Fault | None = None
+    fault: RunFault | None = None
     rows: dict[int, int] = {}
     ended: bool = True
 
@@ -123,7 +123,7 @@ def _stop(running: StreamingQuery) -> None:
     stopping.join(_STOP_S)
 
 
-def fault_of(error: Exception) -> Fault:
+def fault_of(error: Exception) -> RunFault:
     """Return Spark's innermost error class and message, with the file that Spark was reading.
 
     The outer classes only report that a stream has failed.
@@ -132,13 +132,13 @@ def fault_of(error: Exception) -> Fault:
     file = _FILE.search(mask_hidden(str(error)))
     if file is None or file[1] in found.message:
         return found
-    return Fault(found.error_class, f"{found.message}; file {file[1]}")
+    return RunFault(found.error_class, f"{found.message}; file {file[1]}")
 
 
-def _fault_of(error: Exception) -> Fault:
+def _fault_of(error: Exception) -> RunFault:
     text = mask_hidden(str(error))
     if effect := stopped_effect(text):
-        return Fault(
+        return RunFault(
             EFFECT_STOPPED, f"a function of the job tried to change something outside the clone: {effect}"[:_LONGEST]
         )
     condition = _condition(error)
@@ -148,8 +148,8 @@ def _fault_of(error: Exception) -> Fault:
     if condition:
         sentence = _sentence(text.rpartition(f"[{condition}]")[2] or text)
         causes = _CAUSE.findall(text) if condition.endswith(_SAYS_NOTHING) else []
-        return Fault(condition, f"{sentence} {causes[-1]}"[:_LONGEST] if causes else sentence)
-    return _innermost(error) or Fault(type(error).__name__, _sentence(text))
+        return RunFault(condition, f"{sentence} {causes[-1]}"[:_LONGEST] if causes else sentence)
+    return _innermost(error) or RunFault(type(error).__name__, _sentence(text))
 
 
 def _condition(error: Any) -> str:
@@ -157,14 +157,14 @@ def _condition(error: Any) -> str:
     return str(ask() or "") if callable(ask) else ""
 
 
-def _innermost(error: Any) -> Fault | None:
+def _innermost(error: Any) -> RunFault | None:
     """Return class and message of the innermost Java cause of an exception from PySpark or Py4J; None without one."""
     cause, found = getattr(error, "_origin", None) or getattr(error, "java_exception", None), None
     while cause is not None:
         found, cause = cause, cause.getCause()
     if found is None:
         return None
-    return Fault(str(found.getClass().getSimpleName()), _sentence(mask_hidden(str(found.getMessage()))))
+    return RunFault(str(found.getClass().getSimpleName()), _sentence(mask_hidden(str(found.getMessage()))))
 
 
 def _sentence(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_commit, read_offsets
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
-from streamkeeper.inspection.diverted import EFFECT_STOPPED, Fault, fault_of, run_next
+from streamkeeper.inspection.diverted import EFFECT_STOPPED, RunFault, fault_of, run_next
 from streamkeeper.inspection.input_look import missing_files, told_missing
 from streamkeeper.inspection.state_export import StateCount, read_all_state
 from streamkeeper.model.protocol.drill import DrillAnswer
@@ -48,7 +48,7 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
     """
     started = clock.monotonic()
     ran: int | None = None
-    rows, count, remarks, stopped, fault = 0, StateCount(0, 0), "", "", Fault("", "")
+    rows, count, remarks, stopped, fault = 0, StateCount(0, 0), "", "", RunFault("", "")
     try:
         _must_stand_at(checkpoint, batch)
         ran, rows, stopped = _go_on(query, checkpoint, batch, timeout_s)
@@ -58,9 +58,9 @@ def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, ti
             clauses = (told_missing(found, ran), found.unchecked_clause(f"source files of batch {ran}"))
             remarks += "".join(f"; {each}" for each in clauses if each)
     except _Failed as error:
-        fault = Fault(error.error_class, error.message)
+        fault = RunFault(error.error_class, error.message)
     except (StreamkeeperError, OSError) as error:
-        fault = Fault(type(error).__name__, str(error))
+        fault = RunFault(type(error).__name__, str(error))
     return DrillAnswer(
         ok=not fault.error_class,
         message=fault.message or f"{_what_ran(ran, rows, stopped)}; {_what_is_held(count)}{remarks}",
@@ -121,7 +121,7 @@ def _read_state(spark: SparkSession, checkpoint: Tree, ran: int | None, batch: i
     return count, f"; {unread}"
 
 
-def _told(otherwise: str, fault: Fault) -> str:
+def _told(otherwise: str, fault: RunFault) -> str:
     return f"{'Spark refused' if fault.error_class.isupper() else otherwise}: {fault.error_class}: {fault.message}"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.canonical_expressions import Meanings, Session
+from streamkeeper.inspection.canonical_expressions import Meanings, SessionSettings
 from streamkeeper.inspection.fields import EXPLODED, EXPLODED_STEP
 from streamkeeper.inspection.plan_parts import (
     attributes_in,
@@ -84,7 +84,7 @@ class Flow(msgspec.Struct, kw_only=True):
     """Columns that Spark's physical filter marks as not null. A projection loses this mark."""
 
 
-class Reached(msgspec.Struct, frozen=True, kw_only=True):
+class OperatorInput(msgspec.Struct, frozen=True, kw_only=True):
     """The input of one stateful operator. Meanings of columns are canonical expressions
     (``inspection.canonical_expressions``)."""
 
@@ -115,13 +115,13 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 class Lineage:
     """The stateful operators and the watermarks of one plan, bottom-up, in the order of ``stateful_nodes``."""
 
-    def __init__(self, plan: Node, source_names: list[str | None], session: Session) -> None:
+    def __init__(self, plan: Node, source_names: list[str | None], session: SessionSettings) -> None:
         self._meanings = Meanings(session, self._of_subquery)
         self.written, self.function_names = self._meanings.written, self._meanings.function_names
         self._source_names = source_names
         self._sources: dict[tuple[int, ...], str] = {}
         self._statics = 0
-        self.operators: list[Reached] = []
+        self.operators: list[OperatorInput] = []
         self.watermarks: list[str] = []
         self.output = self._flow(plan)
         self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
@@ -319,7 +319,7 @@ class Lineage:
         complete = len(self._meanings.unresolved) == lost
         complete = complete and not any(canonical.startswith("?") for side in inputs for canonical in side)
         self.operators.append(
-            Reached(
+            OperatorInput(
                 keys=keys,
                 values=values,
                 condition=condition,

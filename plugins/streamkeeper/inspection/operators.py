@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.lineage import Lineage, Reached
+from streamkeeper.inspection.lineage import Lineage, OperatorInput
 from streamkeeper.inspection.normalised import normalised
 from streamkeeper.inspection.plan_reading import QueryPlan, bottom_up, class_name, columns, expression, has, items, walk
 from streamkeeper.inspection.plan_text import nameless
@@ -48,7 +48,7 @@ def find_delays(plan: Any, lineage: Lineage) -> tuple[Watermark, ...]:
     )
 
 
-def _operator(node: Any, reached: Reached) -> Operator:
+def _operator(node: Any, reached: OperatorInput) -> Operator:
     name = class_name(node)
     keys: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ def _inputs(child: Any, meanings: tuple[str, ...], not_null: tuple[bool, ...]) -
     )
 
 
-def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
+def _aggregates(node: Any, reached: OperatorInput) -> tuple[StateColumn, ...]:
     """Return each aggregate once, with the type of its buffer, in the order of the buffers in the state."""
     functions = [
         part.aggregateFunction()

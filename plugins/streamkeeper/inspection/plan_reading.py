@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.inspection.bundled_files import name_bundled_files
-from streamkeeper.inspection.canonical_expressions import Session
+from streamkeeper.inspection.canonical_expressions import SessionSettings
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.normalised import normalised, without_seeds
 from streamkeeper.inspection.plan_tree import unnumbered
@@ -53,9 +53,9 @@ class QueryPlan:
         return Lineage(self.tree, source_names, _session(self.spark))
 
 
-def _session(spark: SparkSession) -> Session:
+def _session(spark: SparkSession) -> SessionSettings:
     conf = spark.conf
-    return Session(
+    return SessionSettings(
         time_zone=str(conf.get("spark.sql.session.timeZone")),
         ansi=_is_on(spark, "spark.sql.ansi.enabled"),
         partial_results=_is_on(spark, "spark.sql.json.enablePartialResults"),

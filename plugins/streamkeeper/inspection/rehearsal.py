@@ -26,7 +26,7 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility.rehearsals import is_of_state
 from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
-from streamkeeper.inspection.diverted import Diverted, Fault, run_next, run_planned
+from streamkeeper.inspection.diverted import Diverted, RunFault, run_next, run_planned
 from streamkeeper.inspection.input_look import missing_files, told_missing
 from streamkeeper.inspection.source_readers import missing_in
 from streamkeeper.inspection.state_export import read_all_state
@@ -104,7 +104,7 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
     started = clock.monotonic()
     target = _new_clone(scratch)
     batch: int | None = None
-    fault: Fault | None = None
+    fault: RunFault | None = None
     missing = did = unchecked = ""
     again = without_rows = False
     try:
@@ -130,11 +130,11 @@ def _rehearse_last(spark: SparkSession, query: Query, checkpoint: Tree, scratch:
         if fault is not None and batch is not None:
             fault = _out_of_reach(query, target, batch) or fault
     except CheckpointDamaged as error:
-        fault = Fault(CLONE_DAMAGED, str(error))
+        fault = RunFault(CLONE_DAMAGED, str(error))
     except SourceOutOfReach as error:
-        fault = Fault(OUT_OF_REACH, str(error), source=error.kind)
+        fault = RunFault(OUT_OF_REACH, str(error), source=error.kind)
     except (StreamkeeperError, OSError) as error:
-        fault = Fault(CLONE_FAILED, str(error))
+        fault = RunFault(CLONE_FAILED, str(error))
     finally:
         with suppress(StreamkeeperError, OSError):
             target.empty()
@@ -234,7 +234,7 @@ def _new_clone(scratch: str) -> Tree:
 
 def _go_on(
     spark: SparkSession, query: Query, checkpoint: Tree, target: Tree, timeout_s: float
-) -> tuple[int, Fault | None, str, bool]:
+) -> tuple[int, RunFault | None, str, bool]:
     """Run the next batch, or load all state if no batch follows.
 
     Spark loads no state if there is nothing to read. In this case the state is read with Spark's own reader.
@@ -275,16 +275,16 @@ def _told_idle(batch: int) -> str:
     return f"started after batch {batch}, without new input and without loading the state"
 
 
-def _fault_in(ran: Diverted, timeout_s: float) -> Fault | None:
-    return ran.fault if ran.ended else Fault(TIMED_OUT, f"the batch did not end within {timeout_s:g} s")
+def _fault_in(ran: Diverted, timeout_s: float) -> RunFault | None:
+    return ran.fault if ran.ended else RunFault(TIMED_OUT, f"the batch did not end within {timeout_s:g} s")
 
 
-def _out_of_reach(query: Query, checkpoint: Tree, batch: int) -> Fault | None:
+def _out_of_reach(query: Query, checkpoint: Tree, batch: int) -> RunFault | None:
     """Return the fault if the query's sources do not answer, which is no fault of the candidate; None otherwise."""
     try:
         missing_in(query, checkpoint, batch)
     except SourceOutOfReach as error:
-        return Fault(OUT_OF_REACH, str(error), source=error.kind)
+        return RunFault(OUT_OF_REACH, str(error), source=error.kind)
     except StreamkeeperError:
         return None
     return None

@@ -10,7 +10,7 @@ from streamkeeper.model.protocol.control import CommandKind, DriverState
 from streamkeeper.model.records.job_state import JobState
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class Continuation(msgspec.Struct, frozen=True, kw_only=True):
     """The decision whether an instance runs another generation. ``state``: the final state of the instance if not."""
 
     goes_on: bool
@@ -18,28 +18,28 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     state: DriverState = DriverState.STOPPED
 
 
-def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -> Verdict:
+def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -> Continuation:
     """Whether another generation of an instance may start; ``orders``: all commands to that instance so far.
 
     While the job is stopped, an appointed instance may not run again, unless the operation that planned the instance is
     open. An open operation decides about its own instances.
     """
     if CommandKind.DRAIN in orders:
-        return Verdict(goes_on=False, reason=f"{instance} was ordered to drain", state=DriverState.DRAINED)
+        return Continuation(goes_on=False, reason=f"{instance} was ordered to drain", state=DriverState.DRAINED)
     if CommandKind.STOP in orders:
-        return Verdict(goes_on=False, reason=f"{instance} was ordered to end")
+        return Continuation(goes_on=False, reason=f"{instance} was ordered to end")
     mine = state.instances.get(instance)
     if mine is None:
-        return Verdict(goes_on=True)
+        return Continuation(goes_on=True)
     if mine.ended:
-        return Verdict(goes_on=False, reason=f"{instance} is recorded as ended: {mine.proof}")
+        return Continuation(goes_on=False, reason=f"{instance} is recorded as ended: {mine.proof}")
     if mine.appointed and state.appointed != instance:
         superseded = f"{instance} was superseded: {state.appointed} is appointed"
-        return Verdict(goes_on=False, reason=superseded, state=DriverState.FENCED)
+        return Continuation(goes_on=False, reason=superseded, state=DriverState.FENCED)
     operation = state.operations.get(mine.operation)
     is_open = operation is not None and operation.outcome is None
     if state.stopped is not None and mine.appointed and not is_open:
-        return Verdict(
+        return Continuation(
             goes_on=False, reason=f"the job was stopped by {state.stopped.requested_by or 'an unknown user'}"
         )
-    return Verdict(goes_on=True)
+    return Continuation(goes_on=True)

@@ -19,7 +19,7 @@ NO_BATCH = -1
 """Marks a version that has started, so that no batch of its parent must be carried over any more."""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class RebuildRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A person's statements about the lost job, in addition to what was observed of it."""
 
     requested_by: str
@@ -61,7 +61,7 @@ class _Undecided(Exception):
     """Why the current version cannot be determined, with the remedy."""
 
 
-def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPlan:
+def decide_rebuild(seen: LostJob, asked: RebuildRequest, installation: str) -> RebuildPlan:
     """Return the plan: the record that recreates the journal, or the reasons why no such record may be written.
 
     ``installation``: the id of the installation that wrote the job's outputs.
@@ -119,7 +119,7 @@ def decide_installation(wanted: frozenset[str], present: str, others: tuple[str,
     return id, ""
 
 
-def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
+def _drivers(seen: LostJob, asked: RebuildRequest) -> Iterator[str]:
     """Yield why a driver may still write. Two drivers on one checkpoint lose or duplicate rows."""
     for driver in seen.drivers:
         if driver.alive:
@@ -134,7 +134,7 @@ def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
         )
 
 
-def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> RebuiltQuery:
+def _query(seen: LostJob, asked: RebuildRequest, query: str, installation: str) -> RebuiltQuery:
     fence = _fence(seen, asked, query)
     there = {version.version: version for version in seen.checkpoints.get(query, ())}
     current = _current(seen, asked, query, fence, there)
@@ -155,7 +155,7 @@ def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> Rebuil
     )
 
 
-def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
+def _fence(seen: LostJob, asked: RebuildRequest, query: str) -> Fence | None:
     """Return the fence of the output that the query wrote last, by the highest epoch; None for a function."""
     fences = sorted(seen.fences.get(query, ()), key=lambda fence: fence.claimed)
     if not fences:
@@ -176,7 +176,9 @@ def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
     return fences[-1]
 
 
-def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there: Mapping[str, SeenCheckpoint]) -> str:
+def _current(
+    seen: LostJob, asked: RebuildRequest, query: str, fence: Fence | None, there: Mapping[str, SeenCheckpoint]
+) -> str:
     said, written = asked.versions.get(query, ""), fence.version if fence else ""
     # Without a checkpoint a claim proves only that its epoch is taken.
     claim = max(seen.claims.get(query, ()) if there else (), key=lambda claim: claim.epoch, default=None)
@@ -279,7 +281,7 @@ def _restored_name(seen: LostJob, query: str, fence: Fence | None) -> str:
     return version_name(_newest(seen, query, fence) + 1)
 
 
-def _epoch(seen: LostJob, asked: Asked) -> int:
+def _epoch(seen: LostJob, asked: RebuildRequest) -> int:
     """Return an epoch that no earlier driver has exceeded; the next claim is above it.
 
     A function without a claim next to its checkpoint has received epochs that cannot be read back. For such a function

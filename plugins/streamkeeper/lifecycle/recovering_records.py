@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.requests.recovery import Cause, RecoveryLook
+from streamkeeper.model.requests.recovery import Problem, RecoveryLook
 
-Rung = tuple[Cause, str, str]
+Rung = tuple[Problem, str, str]
 """A cause, its sentence, and the advice; an empty advice stands for the best action."""
 
 
@@ -14,7 +14,7 @@ def no_store(look: RecoveryLook) -> Rung | None:
         return None
     evidence = f"the store does not answer, so the state of job {look.job} is unknown: {look.store}"
     return (
-        Cause.STORE_OUT_OF_REACH,
+        Problem.STORE_OUT_OF_REACH,
         evidence,
         "make the store available; drivers wait for it and continue automatically",
     )
@@ -25,7 +25,7 @@ def journal_lost(look: RecoveryLook) -> Rung | None:
     if not look.lost:
         return None
     back = f"put registry/{look.job} back in the store, or run `streamkeeper registry rebuild {look.job} --dry-run`"
-    return Cause.JOURNAL_LOST, look.lost, back
+    return Problem.JOURNAL_LOST, look.lost, back
 
 
 def outdated(look: RecoveryLook) -> Rung | None:
@@ -33,4 +33,4 @@ def outdated(look: RecoveryLook) -> Rung | None:
     if not look.outdated:
         return None
     newer = "put the newer store back, or move the job's registry folder away and run `streamkeeper registry rebuild`"
-    return Cause.JOURNAL_OUTDATED, look.outdated, newer
+    return Problem.JOURNAL_OUTDATED, look.outdated, newer

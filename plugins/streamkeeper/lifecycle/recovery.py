@@ -15,10 +15,10 @@ from streamkeeper.lifecycle.unreadable_plans import replan_option
 from streamkeeper.model.protocol.control import DriverState
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.requests.recovery import (
-    Cause,
     Diagnosis,
     Option,
     Price,
+    Problem,
     QueryLook,
     RecoveryAction,
     RecoveryLook,
@@ -58,7 +58,7 @@ def diagnose(look: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
 def _not_deployed(look: RecoveryLook) -> Rung | None:
     if look.release:
         return None
-    return Cause.NOT_DEPLOYED, f"job {look.job} has never had a current release", "deploy the job"
+    return Problem.NOT_DEPLOYED, f"job {look.job} has never had a current release", "deploy the job"
 
 
 def _open(look: RecoveryLook) -> Rung | None:
@@ -66,7 +66,7 @@ def _open(look: RecoveryLook) -> Rung | None:
         return None
     evidence = f"operation {look.open_operation} is open{' and waits for a person' if look.waits else ''}"
     carry = "answer its question" if look.waits else "clear its failed task, or continue it with `--on-open continue`"
-    return Cause.OPERATION_OPEN, evidence, f"{carry}. To abort the operation, use `--on-open abort`"
+    return Problem.OPERATION_OPEN, evidence, f"{carry}. To abort the operation, use `--on-open abort`"
 
 
 def _unreachable(look: RecoveryLook) -> Rung | None:
@@ -75,7 +75,7 @@ def _unreachable(look: RecoveryLook) -> Rung | None:
     why = look.driver.why
     evidence = f"driver {look.instance} cannot be observed from here, so its termination is not proven: {why}"
     return (
-        Cause.DRIVER_UNREACHABLE,
+        Problem.DRIVER_UNREACHABLE,
         evidence,
         "diagnose the job on the driver's machine, or boot that machine. If the machine is permanently lost, run"
         f" `streamkeeper state-dead {look.job} {look.instance} --reason …`, or trigger the DAG streaming_state_dead",
@@ -84,12 +84,12 @@ def _unreachable(look: RecoveryLook) -> Rung | None:
 
 def _full(look: RecoveryLook) -> Rung | None:
     space = "free disk space, but delete nothing inside a checkpoint; then restart"
-    return (Cause.DISK_FULL, look.full, space) if look.full else None
+    return (Problem.DISK_FULL, look.full, space) if look.full else None
 
 
 def _lost(look: RecoveryLook) -> Rung | None:
     evidence = [f"query {query.query}: {query.lost}" for query in look.queries if query.lost]
-    return (Cause.CHECKPOINT_LOST, "; ".join(evidence), "") if evidence else None
+    return (Problem.CHECKPOINT_LOST, "; ".join(evidence), "") if evidence else None
 
 
 def _damaged(look: RecoveryLook) -> Rung | None:
@@ -99,7 +99,7 @@ def _damaged(look: RecoveryLook) -> Rung | None:
         for query in look.queries
         for harm in query.harmed[:1]
     ]
-    return (Cause.CHECKPOINT_DAMAGED, "; ".join(evidence), "") if evidence else None
+    return (Problem.CHECKPOINT_DAMAGED, "; ".join(evidence), "") if evidence else None
 
 
 def _ahead(look: RecoveryLook) -> Rung | None:
@@ -110,14 +110,14 @@ def _ahead(look: RecoveryLook) -> Rung | None:
         for query in look.queries
         if query.ahead
     ]
-    return (Cause.SINK_AHEAD, "; ".join(evidence), "") if evidence else None
+    return (Problem.SINK_AHEAD, "; ".join(evidence), "") if evidence else None
 
 
 def _output_lost(look: RecoveryLook) -> Rung | None:
     lost = [query for query in look.queries if query.output_lost]
     texts = [f"query {each.query}: output {each.output} lacks committed batches: {each.output_lost}" for each in lost]
     put_back = "restore the output to its last state, then restart. Otherwise rebuild it, or accept the missing batches"
-    return (Cause.OUTPUT_LOST, "; ".join(texts), put_back) if texts else None
+    return (Problem.OUTPUT_LOST, "; ".join(texts), put_back) if texts else None
 
 
 def _unproven(look: RecoveryLook) -> Rung | None:
@@ -127,7 +127,7 @@ def _unproven(look: RecoveryLook) -> Rung | None:
     if not evidence or look.driver.life is Life.ALIVE:
         return None
     copy = f"run `streamkeeper snapshot take {look.job}`, then restore that copy, which the old driver cannot write"
-    return Cause.OWNER_UNPROVEN, "; ".join(evidence), copy
+    return Problem.OWNER_UNPROVEN, "; ".join(evidence), copy
 
 
 def _input_gone(look: RecoveryLook) -> Rung | None:
@@ -137,7 +137,7 @@ def _input_gone(look: RecoveryLook) -> Rung | None:
         f" were renamed or permanently deleted, run `streamkeeper snapshot take {look.job} --without-open-batch`, then"
         " restore"
     )
-    return (Cause.INPUT_GONE, "; ".join(evidence), put_back) if evidence else None
+    return (Problem.INPUT_GONE, "; ".join(evidence), put_back) if evidence else None
 
 
 def _dropped(look: RecoveryLook) -> Rung | None:
@@ -145,7 +145,7 @@ def _dropped(look: RecoveryLook) -> Rung | None:
         "put the input back if there is a copy. Otherwise deploy a release that reads with failOnDataLoss=false; a"
         " person must approve that first, and sees the skipped offsets"
     )
-    return (Cause.SOURCE_OFFSET_LOST, look.dropped, pass_over) if look.dropped else None
+    return (Problem.SOURCE_OFFSET_LOST, look.dropped, pass_over) if look.dropped else None
 
 
 def _sink_down(look: RecoveryLook) -> Rung | None:
@@ -153,14 +153,14 @@ def _sink_down(look: RecoveryLook) -> Rung | None:
     if look.away and not look.driver.frozen and not evidence:
         evidence = [f"driver {look.instance} waits: {look.away}"]
     back = "make the output available; a running driver then continues automatically, an ended driver is restarted"
-    return (Cause.SINK_DOWN, "; ".join(evidence), back) if evidence else None
+    return (Problem.SINK_DOWN, "; ".join(evidence), back) if evidence else None
 
 
 def _stopped(look: RecoveryLook) -> Rung | None:
     if not look.stopped or look.driver.life is Life.ALIVE:
         return None
     return (
-        Cause.STOPPED,
+        Problem.STOPPED,
         f"the job was stopped by {look.stopped}",
         "no repair is needed; start the job when it should run",
     )
@@ -170,7 +170,7 @@ def _exhausted(look: RecoveryLook) -> Rung | None:
     if not look.exhausted or look.driver.frozen:
         return None
     more = "deploy with more memory for the driver, or with smaller batches; a restart alone fails in the same way"
-    return Cause.OUT_OF_MEMORY, f"driver {look.instance} ran out of memory: {look.exhausted}", more
+    return Problem.OUT_OF_MEMORY, f"driver {look.instance} ran out of memory: {look.exhausted}", more
 
 
 def _alive(look: RecoveryLook) -> Rung | None:
@@ -178,10 +178,10 @@ def _alive(look: RecoveryLook) -> Rung | None:
     if look.driver.life is not Life.ALIVE:
         return None
     if look.driver.frozen:
-        return Cause.DRIVER_FROZEN, f"driver {look.instance} is stopped (frozen): {look.driver.why}", ""
+        return Problem.DRIVER_FROZEN, f"driver {look.instance} is stopped (frozen): {look.driver.why}", ""
     failing = [f"query {query.query}: {query.failing}" for query in look.queries if query.failing]
     if failing:
-        return Cause.BATCH_FAILS, f"the same batch fails repeatedly: {'; '.join(failing)}", _READ_THE_RECORD
+        return Problem.BATCH_FAILS, f"the same batch fails repeatedly: {'; '.join(failing)}", _READ_THE_RECORD
     # A restarted driver reports its last run's error until every query has completed a trigger.
     if look.before or look.driver.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
         broke = [
@@ -189,21 +189,21 @@ def _alive(look: RecoveryLook) -> Rung | None:
         ]
         if broke:
             which = ", ".join(f"batch {query.open_batch} of {query.query}" for query in broke)
-            return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {look.before}", _READ_THE_RECORD
+            return Problem.BATCH_FAILS, f"{which} failed until its driver ended: {look.before}", _READ_THE_RECORD
         ended = look.driver.error or look.before
         last_end = f": its last run ended with {ended}" if ended else ""
         return (
-            Cause.DRIVER_STARTING,
+            Problem.DRIVER_STARTING,
             f"driver {look.instance} is starting and has not completed a batch yet{last_end}",
             "wait",
         )
-    return Cause.NOTHING_WRONG, f"nothing is wrong: {look.instance} runs {look.release}", "nothing to do"
+    return Problem.NOTHING_WRONG, f"nothing is wrong: {look.instance} runs {look.release}", "nothing to do"
 
 
 def _rebooted(look: RecoveryLook) -> Rung | None:
     if not look.driver.rebooted or look.driver.exit is not None:
         return None
-    return Cause.MACHINE_REBOOTED, f"driver {look.instance} ended when its machine rebooted: {look.driver.why}", ""
+    return Problem.MACHINE_REBOOTED, f"driver {look.instance} ended when its machine rebooted: {look.driver.why}", ""
 
 
 def _ended(look: RecoveryLook) -> Rung:
@@ -211,22 +211,22 @@ def _ended(look: RecoveryLook) -> Rung:
     driver, state = look.driver, look.driver.state
     if state is DriverState.FINISHED:
         return (
-            Cause.NOTHING_WRONG,
+            Problem.NOTHING_WRONG,
             f"nothing is wrong: {look.instance} read all available input and ended",
             "nothing to do",
         )
     if state is DriverState.FAILED and driver.by_signal:
-        return Cause.DRIVER_KILLED, f"driver {look.instance} was {driver.error}, and no driver has run since", ""
+        return Problem.DRIVER_KILLED, f"driver {look.instance} was {driver.error}, and no driver has run since", ""
     opened = [f"batch {query.open_batch} of {query.query}" for query in look.queries if query.open_batch is not None]
     if state is DriverState.FAILED and opened and driver.error:
         evidence = f"driver {look.instance} failed with {', '.join(opened)} open: {driver.error}"
-        return Cause.BATCH_FAILS, evidence, _READ_THE_RECORD
+        return Problem.BATCH_FAILS, evidence, _READ_THE_RECORD
     if state is not None and state.terminal and state is not DriverState.FAILED:
-        return Cause.DRIVER_KILLED, f"driver {look.instance} ended ({state.value}) and no driver has run since", ""
+        return Problem.DRIVER_KILLED, f"driver {look.instance} ended ({state.value}) and no driver has run since", ""
     if state is DriverState.FAILED and driver.error:
-        return Cause.DRIVER_FAILED, f"driver {look.instance} failed: {driver.error}", ""
+        return Problem.DRIVER_FAILED, f"driver {look.instance} failed: {driver.error}", ""
     evidence = f"driver {look.instance} ended without a report, as a killed process does: {driver.why}"
-    return Cause.DRIVER_KILLED, evidence, ""
+    return Problem.DRIVER_KILLED, evidence, ""
 
 
 _READ_THE_RECORD = (
@@ -252,8 +252,8 @@ _LADDER: tuple[Callable[[RecoveryLook], Rung | None], ...] = (
 )
 _NOTHING_CAN_BE_DONE = frozenset(
     {
-        *(Cause.STORE_OUT_OF_REACH, Cause.JOURNAL_LOST, Cause.JOURNAL_OUTDATED, Cause.NOT_DEPLOYED),
-        *(Cause.OPERATION_OPEN, Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL),
+        *(Problem.STORE_OUT_OF_REACH, Problem.JOURNAL_LOST, Problem.JOURNAL_OUTDATED, Problem.NOT_DEPLOYED),
+        *(Problem.OPERATION_OPEN, Problem.DRIVER_UNREACHABLE, Problem.DISK_FULL),
     }
 )
 
@@ -285,9 +285,9 @@ def _evidence(look: RecoveryLook) -> Iterator[str]:
         yield from (f"query {query.query}: {text}" for text in (query.input_unchecked, *query.passed_over) if text)
 
 
-def _advice(cause: Cause, ranked: list[Option]) -> str:
+def _advice(cause: Problem, ranked: list[Option]) -> str:
     best = ranked[0]
-    if not best.possible and cause is Cause.CHECKPOINT_LOST:
+    if not best.possible and cause is Problem.CHECKPOINT_LOST:
         return "put the directory back as it was, then restart; without it, no action is possible from here"
     if not best.possible:
         return "no action is possible from here; see the reason given for each action, and the runbook"
@@ -295,10 +295,10 @@ def _advice(cause: Cause, ranked: list[Option]) -> str:
     return f"{best.action.value}{person}"
 
 
-def _restart(look: RecoveryLook, cause: Cause) -> Option:
+def _restart(look: RecoveryLook, cause: Problem) -> Option:
     damaged = [query for query in look.queries if query.damaged and not (mendable(query) or query.only_output_lost)]
     why_not = _against_any(look, cause)
-    if not why_not and cause is Cause.NOTHING_WRONG:
+    if not why_not and cause is Problem.NOTHING_WRONG:
         why_not = "the job is healthy"
     if not why_not and damaged:
         why_not = "; ".join(f"query {query.query}: {_on_start(query)}" for query in damaged)
@@ -326,7 +326,7 @@ def mendable(query: QueryLook) -> bool:
     return bool(shapes) and shapes <= MENDED and alone and knows
 
 
-def _restore(look: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
+def _restore(look: RecoveryLook, cause: Problem, chosen: Collection[str]) -> Option:
     wanted = [query for query in look.queries if query.query in (chosen or _damaged_queries(look))]
     none = [f"query {query.query}: {query.no_restore}" for query in wanted if query.replay is None]
     none += [f"query {query.query}: {short}" for query in wanted if (short := too_short(query))]
@@ -343,7 +343,7 @@ def _restore(look: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Optio
     )
 
 
-def _rebuild(look: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
+def _rebuild(look: RecoveryLook, cause: Problem, chosen: Collection[str]) -> Option:
     wanted = [query for query in look.queries if query.query in (chosen or _damaged_queries(look))]
     none = [f"query {query.query}: {query.no_rebuild}" for query in wanted if query.no_rebuild]
     why_not = _against_any(look, cause) or _against_none(look, wanted, "rebuild") or "; ".join(none)
@@ -359,7 +359,7 @@ def _rebuild(look: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Optio
     )
 
 
-def _against_any(look: RecoveryLook, cause: Cause) -> str:
+def _against_any(look: RecoveryLook, cause: Problem) -> str:
     """Return why no action at all is possible now; empty if one may be."""
     if cause in _NOTHING_CAN_BE_DONE:
         return _CAUSES[cause]
@@ -369,13 +369,13 @@ def _against_any(look: RecoveryLook, cause: Cause) -> str:
 
 
 _CAUSES = {
-    Cause.STORE_OUT_OF_REACH: "the store does not answer",
-    Cause.JOURNAL_LOST: "the job's journal is lost",
-    Cause.JOURNAL_OUTDATED: "the journal is older than the written data",
-    Cause.NOT_DEPLOYED: "the job has no current release",
-    Cause.OPERATION_OPEN: "another operation is open",
-    Cause.DRIVER_UNREACHABLE: "the termination of the old driver cannot be proven from here",
-    Cause.DISK_FULL: "the disk is full",
+    Problem.STORE_OUT_OF_REACH: "the store does not answer",
+    Problem.JOURNAL_LOST: "the job's journal is lost",
+    Problem.JOURNAL_OUTDATED: "the journal is older than the written data",
+    Problem.NOT_DEPLOYED: "the job has no current release",
+    Problem.OPERATION_OPEN: "another operation is open",
+    Problem.DRIVER_UNREACHABLE: "the termination of the old driver cannot be proven from here",
+    Problem.DISK_FULL: "the disk is full",
 }
 
 

@@ -23,7 +23,7 @@ from streamkeeper.orchestration.form import deploy_form, read_request, rollback_
 from streamkeeper.orchestration.people import triggered_by
 from streamkeeper.orchestration.tasks import OpeningTask, OperationTask, load_installation
 from streamkeeper.orchestration.triggers import StepTrigger
-from streamkeeper.orchestration.watch import Sight, Watch
+from streamkeeper.orchestration.watch import OperationWatch, Sight
 from streamkeeper.system import clock
 
 if TYPE_CHECKING:
@@ -160,9 +160,9 @@ class StepOperator(OperationTask):
         if operation.verdict is not None and not over and not on_path:
             self._skip(f"this operation does not need {self.step.label}")
 
-    def _watch(self, deploy: Deploy) -> Watch:
+    def _watch(self, deploy: Deploy) -> OperationWatch:
         journal = deploy.installation.journal(deploy.job, f"task:{deploy.operation}")
-        return Watch(deploy.installation.store, journal, deploy.job, deploy.operation, self.step)
+        return OperationWatch(deploy.installation.store, journal, deploy.job, deploy.operation, self.step)
 
     def _defer(self, deploy: Deploy, progress: Progress, sight: Sight, logged: str) -> None:
         at_most_s = self.asleep_s(progress)

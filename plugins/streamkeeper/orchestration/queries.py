@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException, AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
 from streamkeeper.errors import PermanentError, StreamkeeperError, TemporaryError, WrongMachine
-from streamkeeper.orchestration.snapshot_forms import Choice, drill_form, read_choice_of_queries
+from streamkeeper.orchestration.snapshot_forms import QueryChoice, drill_form, read_choice_of_queries
 from streamkeeper.orchestration.tasks import AskedTask, StreamkeeperTask, load_installation
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class SeriesTask(StreamkeeperTask):
                 raise kind(f"{len(failed)} of {len(self.series.split())} queries failed: {messages}")
 
 
-def find_series(installation: Installation, choice: Choice) -> list[str]:
+def find_series(installation: Installation, choice: QueryChoice) -> list[str]:
     """Return JOB/QUERY of every selected query.
 
     If no job is named, a job with unreadable records is listed as JOB, without a query. ``find_target`` then reports

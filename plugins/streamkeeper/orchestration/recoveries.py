@@ -14,7 +14,7 @@ from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.recovery import RecoveryAction
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import read_request, recover_form
@@ -203,7 +203,7 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
             job=self.asked(context)["job"],
             query="",
             rule="approval-waiting",
-            severity=Severity.TICKET.value,
+            severity=Urgency.TICKET.value,
             event="asked",
             subject=f"[approval] {self.subject}",
             text="\n".join([*lines, *(["", f"Answer: {link}"] if link else [])]),

@@ -25,7 +25,7 @@ _SNAPSHOT = "^(s[0-9]{4,10})?$"
 _RULES = "^( *(last|hourly|daily|weekly|monthly)=[0-9]+ *(,|$))*$"
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class QueryChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The queries that a backup or a drill is for, and the snapshot to drill.
 
     An empty ``job`` or ``query`` selects all jobs or all queries. An empty ``snapshot`` selects the newest.
@@ -116,9 +116,9 @@ def prune_form(jobs: Path) -> dict[str, Param]:
     }
 
 
-def read_choice_of_queries(params: Mapping[str, Any]) -> Choice:
+def read_choice_of_queries(params: Mapping[str, Any]) -> QueryChoice:
     """Read the selection from a filled-in form of a backup or a drill; raises InvalidInput, naming the field."""
-    choice = _read(params, Choice)
+    choice = _read(params, QueryChoice)
     if choice.query and not choice.job:
         raise InvalidInput(f"query={choice.query} without its job", hint="fill in the field job, too")
     if choice.snapshot and not choice.query:

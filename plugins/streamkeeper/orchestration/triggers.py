@@ -13,7 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from streamkeeper.errors import TemporaryError
 from streamkeeper.locations import local_path
 from streamkeeper.model.records.step import Step
-from streamkeeper.orchestration.watch import Sight, Watch
+from streamkeeper.orchestration.watch import OperationWatch, Sight
 from streamkeeper.system import clock
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class StepTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event with the seconds waited."""
         began = clock.monotonic()
-        watch: Watch | None = None
+        watch: OperationWatch | None = None
         if self.store and not local_path("store", self.store).is_dir():
             # A dry run's private store is on the machine of its tasks. Opening the store here would create it.
             await asyncio.sleep(self.at_most_s)
@@ -89,7 +89,7 @@ class StepTrigger(BaseTrigger):
             await asyncio.sleep(self.poll_s)
         yield TriggerEvent({"waited_s": clock.monotonic() - began})
 
-    def _open(self) -> Watch:
+    def _open(self) -> OperationWatch:
         from streamkeeper.operations.jobs.installation import Installation
         from streamkeeper.stores.opening import open_store
 
@@ -97,4 +97,4 @@ class StepTrigger(BaseTrigger):
         if self.store:
             installation = dataclasses.replace(installation, store=open_store(self.store))
         journal = installation.journal(self.job, f"trigger:{self.operation}")
-        return Watch(installation.store, journal, self.job, self.operation, Step[self.step])
+        return OperationWatch(installation.store, journal, self.job, self.operation, Step[self.step])

@@ -26,7 +26,7 @@ NEAR = "has read all there is"
 """The mark of a shadow that may have caught up; the task then reads the checkpoints to decide."""
 
 
-class Watch:
+class OperationWatch:
     """Observes one operation; changes nothing."""
 
     def __init__(self, store: Store, journal: Journal, job: str, operation: str, step: Step) -> None:

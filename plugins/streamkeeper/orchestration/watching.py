@@ -49,10 +49,10 @@ class WatchOperator(AskedTask):
 
     def work(self, context: Context) -> str:
         """Return a sentence with the numbers of observed jobs and of jobs with problems; raises StoreUnavailable."""
-        from streamkeeper.operations.fleet.watching import Watch, run_pass
+        from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 
         dry_run = bool(self.asked(context)["dry_run"])
-        made = Watch(
+        made = WatchPass(
             installation=load_installation(),
             senders=make_senders(os.environ, context),
             run_is_over=lambda dag, run: _is_over(context, dag, run),

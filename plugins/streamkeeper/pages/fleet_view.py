@@ -19,7 +19,7 @@ from streamkeeper.model.watch.fleet_words import (
     tell_status,
     tell_verified,
 )
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.model.watch.quantities import least, most, tell_age, total
 
@@ -64,7 +64,7 @@ TONES = {
     JobStatus.UNKNOWN: "warn",
 }
 """Status -> its CSS class in ``page.css``: good, warn, bad, or none."""
-SEVERITY_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: ""}
+SEVERITY_TONES = {Urgency.PAGE: "bad", Urgency.TICKET: "warn", Urgency.INFO: ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ def _sorted(rows: list[JobRow], chosen: FleetFilter) -> list[JobRow]:
 
 def _health_order(row: JobRow) -> int:
     """Return the rank of a job: the most severe first, then waiting for a person, then not checked, then healthy."""
-    severities = list(Severity)
+    severities = list(Urgency)
     if row.worst is not None:
         return severities.index(row.worst)
     return len(severities) + (0 if _waits(row) else 1 if row.unlooked else 2)

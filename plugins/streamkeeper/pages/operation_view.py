@@ -28,7 +28,7 @@ from streamkeeper.operations.jobs.carriers import Carrier
 from streamkeeper.operations.jobs.operation_record import OperationRecord
 from streamkeeper.operations.jobs.sentences import kind_of
 from streamkeeper.pages.parts import Mask, mask_of
-from streamkeeper.pages.step_lines import Mark, Moments, StepLine, find_moments, step_lines
+from streamkeeper.pages.step_lines import Moments, StepLine, StepMark, find_moments, step_lines
 
 _SHOWN_ELSEWHERE = frozenset({"job", "release", "params", "conf", "reason", "dry_run"})
 
@@ -167,7 +167,7 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def not_needed(self) -> tuple[str, ...]:
         """The steps that the operation's verdict does not need."""
-        return tuple(line.label for line in self.steps if line.mark is Mark.NOT_NEEDED)
+        return tuple(line.label for line in self.steps if line.mark is StepMark.NOT_NEEDED)
 
     @property
     def tone(self) -> str:

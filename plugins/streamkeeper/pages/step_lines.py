@@ -25,7 +25,7 @@ from streamkeeper.model.redaction import Structure
 from streamkeeper.operations.jobs.operation_record import OperationRecord
 
 
-class Mark(Enum):
+class StepMark(Enum):
     """The state of a step."""
 
     DONE = "done"
@@ -44,7 +44,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     """The step."""
     does: str
     """Its action."""
-    mark: Mark
+    mark: StepMark
     """Its state."""
     began: float | None = None
     """Its recorded start, or else the end of the previous step."""
@@ -124,8 +124,8 @@ def step_lines(record: OperationRecord, moments: Moments) -> tuple[StepLine, ...
 
 def _line(operation: OperationState, planned: PlannedStep, began: float | None, moments: Moments) -> StepLine:
     mark = _mark(operation, planned.step)
-    live = mark in (Mark.UNDER_WAY, Mark.ASKS)
-    done = {Mark.DONE: moments.done.get(planned.step.tag), Mark.GIVEN_UP: moments.given_up}.get(mark)
+    live = mark in (StepMark.UNDER_WAY, StepMark.ASKS)
+    done = {StepMark.DONE: moments.done.get(planned.step.tag), StepMark.GIVEN_UP: moments.given_up}.get(mark)
     return StepLine(
         label=planned.step.label,
         does=planned.does,
@@ -135,22 +135,22 @@ def _line(operation: OperationState, planned: PlannedStep, began: float | None, 
         due=began + planned.deadline_s if live and began is not None else None,
         deadline_s=planned.deadline_s,
         otherwise=planned.otherwise,
-        result=_left(operation, planned.step) if mark is Mark.DONE else "",
+        result=_left(operation, planned.step) if mark is StepMark.DONE else "",
     )
 
 
-def _mark(operation: OperationState, step: Step) -> Mark:
+def _mark(operation: OperationState, step: Step) -> StepMark:
     over = operation.outcome is not None or bool(operation.fall_back)
     if operation.has_done(step) or (step is Step.ASSESS and _is_looked_at(operation)):
-        return Mark.DONE
+        return StepMark.DONE
     if step not in path(operation):
-        return Mark.NOT_NEEDED if over or _is_settled(operation, step) else Mark.TO_COME
+        return StepMark.NOT_NEEDED if over or _is_settled(operation, step) else StepMark.TO_COME
     if not over:
         if step is not current_step(operation):
-            return Mark.TO_COME
-        return Mark.ASKS if step in (Step.APPROVE, Step.REVIEW) else Mark.UNDER_WAY
+            return StepMark.TO_COME
+        return StepMark.ASKS if step in (Step.APPROVE, Step.REVIEW) else StepMark.UNDER_WAY
     first = next(each for each in path(operation) if not operation.has_done(each))
-    return Mark.GIVEN_UP if step is first and operation.fall_back else Mark.NOT_REACHED
+    return StepMark.GIVEN_UP if step is first and operation.fall_back else StepMark.NOT_REACHED
 
 
 def _is_looked_at(operation: OperationState) -> bool:
@@ -177,7 +177,7 @@ def _way_back(record: OperationRecord, moments: Moments) -> StepLine:
     return StepLine(
         label=Step.FALL_BACK.label,
         does=does,
-        mark=Mark.DONE if over else Mark.UNDER_WAY,
+        mark=StepMark.DONE if over else StepMark.UNDER_WAY,
         began=moments.given_up,
         done=moments.finished if over else None,
     )

@@ -46,7 +46,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True):
     """When the first of these waits started, by the clock passed to ``decide``."""
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class RestartDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The next step after the end of a driver process."""
 
     next: Next
@@ -63,7 +63,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds to wait first; only for RESTART."""
 
 
-def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, policy: RestartPolicy) -> Decision:
+def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, policy: RestartPolicy) -> RestartDecision:
     """Decide what follows the exit of a driver process.
 
     ``code``: its exit code. If a signal ended it, minus the signal's number.
@@ -80,7 +80,9 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
         reason = "the driver ended with a permanent error"
         if ending is not ExitCode.REFUSED:
             reason = f"the driver ended: {ending.name.lower()}"
-        return Decision(next=Next.END, reason=reason, cause=cause_of_code(code), spent=spent, state=_LAST_WORDS[ending])
+        return RestartDecision(
+            next=Next.END, reason=reason, cause=cause_of_code(code), spent=spent, state=_LAST_WORDS[ending]
+        )
     match cause_of_code(code):
         case Cause.DEPENDENCY:
             return _wait(code, spent, now, policy)
@@ -95,39 +97,39 @@ def describe_code(code: int) -> str:
     return f"the driver was terminated by signal {-code}" if code < 0 else f"the driver failed with exit code {code}"
 
 
-def _wait(code: int, spent: Spent, now: float, policy: RestartPolicy) -> Decision:
+def _wait(code: int, spent: Spent, now: float, policy: RestartPolicy) -> RestartDecision:
     began = now if spent.waited_from is None else spent.waited_from
     what = "the store" if code == ExitCode.STORE_LOST else "a dependency"
     cause, waited_s = Cause.DEPENDENCY, now - began
     if waited_s >= policy.dependency_limit_s:
         reason = f"{what} has not answered for {waited_s / 3600:.1f} h"
-        return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
+        return RestartDecision(next=Next.END, reason=reason, cause=cause, spent=spent)
     pause_s = pause(policy.dependency_pause_s, policy.dependency_longest_s, spent.waits)
     after = msgspec.structs.replace(spent, waits=spent.waits + 1, waited_from=began)
     reason = f"{what} does not answer; retrying in {pause_s:g} s without using up a restart"
-    return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
+    return RestartDecision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
 
 
-def _find_room(spent: Spent, policy: RestartPolicy) -> Decision:
+def _find_room(spent: Spent, policy: RestartPolicy) -> RestartDecision:
     cause, tried = Cause.CAPACITY, spent.without_room
     if tried >= policy.capacity_budget:
         reason = f"the machine has no capacity for the driver, after {tried} attempts"
-        return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
+        return RestartDecision(next=Next.END, reason=reason, cause=cause, spent=spent)
     pause_s = pause(policy.capacity_pause_s, policy.capacity_longest_s, tried)
     after = msgspec.structs.replace(spent, without_room=tried + 1)
     reason = f"the machine has no capacity for the driver; retrying in {pause_s:g} s"
-    return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
+    return RestartDecision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
 
 
-def _try_again(code: int, spent: Spent, budget: int, policy: RestartPolicy) -> Decision:
+def _try_again(code: int, spent: Spent, budget: int, policy: RestartPolicy) -> RestartDecision:
     cause, failures, what = Cause.FAILURE, spent.failures, describe_code(code)
     if failures >= budget:
         reason = f"{what}; {failures} restarts without a healthy run of {policy.refill_s / 60:g} min used up"
-        return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
+        return RestartDecision(next=Next.END, reason=reason, cause=cause, spent=spent)
     pause_s = pause(policy.failure_pause_s, policy.failure_longest_s, failures)
     after = msgspec.structs.replace(spent, failures=failures + 1)
     reason = f"{what}; restart {failures + 1} of {budget}"
-    return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
+    return RestartDecision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
 
 
 def code_without_start(error: Exception) -> int:

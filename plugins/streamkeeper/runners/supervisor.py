@@ -24,7 +24,7 @@ from typing import TypeVar
 import msgspec
 
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
-from streamkeeper.lifecycle.continuation import Verdict, may_go_on
+from streamkeeper.lifecycle.continuation import Continuation, may_go_on
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.protocol.control import (
     CLAIM,
@@ -49,7 +49,7 @@ from streamkeeper.runners.container import Container, container_of
 from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_orphans
 from streamkeeper.runners.machine import this_machine
-from streamkeeper.runners.restarts import Decision, Next, Spent, code_without_start, decide
+from streamkeeper.runners.restarts import Next, RestartDecision, Spent, code_without_start, decide
 from streamkeeper.stores.opening import open_store
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
@@ -156,10 +156,10 @@ class Supervisor:
                     cause=Cause.PERMANENT if failed else None,
                 )
 
-    def _await_leave(self) -> Verdict:
+    def _await_leave(self) -> Continuation:
         """Return whether there will be another generation, once the store answers."""
 
-        def ask() -> Verdict:
+        def ask() -> Continuation:
             orders = frozenset(command.kind for command in self._control.commands(0))
             return may_go_on(self._journal.state(), self._spec.instance, orders)
 
@@ -168,15 +168,15 @@ class Supervisor:
         except StoreUnavailable:
             if not self._signals.received():
                 raise
-            return Verdict(goes_on=False)
+            return Continuation(goes_on=False)
         except StreamkeeperError as error:
-            return Verdict(goes_on=False, reason=str(error), state=DriverState.FAILED)
+            return Continuation(goes_on=False, reason=str(error), state=DriverState.FAILED)
 
     def _after_the_outage(self, call: Callable[[], T]) -> T:
         """Repeat a store call for as long as a driver may wait for a dependency, or until a signal."""
         return self._stored(call, patience_s=self._spec.restarts.dependency_limit_s, look_s=_OUTAGE_LOOK_S)
 
-    def _tell(self, generation: int, code: int, decision: Decision, error: str) -> None:
+    def _tell(self, generation: int, code: int, decision: RestartDecision, error: str) -> None:
         """Write in the status that no driver runs, and why; no other process writes the status until the next
         generation.
         """
@@ -274,7 +274,7 @@ class Supervisor:
         Thread(target=tell, name="drain", daemon=True).start()
         return driver.wait_at_most(self._signals.received_at + grace_s - clock.monotonic())
 
-    def _last_error(self, generation: int, code: int, decision: Decision, error: str) -> _Word:
+    def _last_error(self, generation: int, code: int, decision: RestartDecision, error: str) -> _Word:
         if decision.state is not DriverState.FAILED:
             return _Word("")
         try:

@@ -71,7 +71,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         return snapshot_name(self.number)
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class RetentionDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The decision on one snapshot, with every reason to keep it, or the reasons why no rule keeps it."""
 
     number: int
@@ -102,7 +102,7 @@ _UNITS = (
 )
 
 
-def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple[Decision, ...]:
+def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple[RetentionDecision, ...]:
     """Decide on all snapshots of a series; return the decisions in the order of the snapshots' numbers.
 
     The order of the candidates does not matter. Always kept are the newest snapshot, the newest verified one, and every
@@ -119,7 +119,7 @@ def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple
     return tuple(_decide(candidate, ordered, policy, rules) for candidate in ordered)
 
 
-def _decide(one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules: Sequence[_Rule]) -> Decision:
+def _decide(one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules: Sequence[_Rule]) -> RetentionDecision:
     verified = next((candidate for candidate in reversed(ordered) if candidate.verified), None)
     last = one in ordered[-policy.keep_last :]
     reasons = ["the newest"] if one == ordered[-1] else []
@@ -129,8 +129,8 @@ def _decide(one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules:
     reasons += [f"pinned: {one.pinned}"] if one.pinned else []
     reasons += [f"held by {owner}" for owner in one.held_by]
     if reasons:
-        return Decision(number=one.number, keep=True, reasons=tuple(reasons))
-    return Decision(number=one.number, keep=False, reasons=tuple(_why_not(one, verified, policy, rules)))
+        return RetentionDecision(number=one.number, keep=True, reasons=tuple(reasons))
+    return RetentionDecision(number=one.number, keep=False, reasons=tuple(_why_not(one, verified, policy, rules)))
 
 
 def _why_not(one: Candidate, verified: Candidate | None, policy: Policy, rules: Sequence[_Rule]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.model.records.snapshot import Garbage, Hold, Pin, padded, series_key, snapshot_name
 from streamkeeper.snapshots.capture import LONGEST_S
 from streamkeeper.snapshots.catalogue import Catalogue
-from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
+from streamkeeper.snapshots.retention import Candidate, Policy, RetentionDecision, decide_retention
 from streamkeeper.snapshots.sealing import seal
 from streamkeeper.system.crash_points import crash_point
 
@@ -31,7 +31,7 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     series: str
     """The series."""
-    decisions: tuple[Decision, ...]
+    decisions: tuple[RetentionDecision, ...]
     """The retention decision on each snapshot."""
     packs: tuple[str, ...]
     """The packs to remove now."""

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from harness.forms import DAG, SALES_TOTALS
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.pages.page_address import page_path
 from tests.integration.installation import InstalledAirflow, Run
 from tests.integration.walker import WAIT_MS
@@ -53,7 +53,7 @@ def test_nobody_is_kept_out_by_how_a_page_is_made(browser: Browser, served: Inst
     The dialogs too; a rollback has one once there are two releases.
     Negative control: a picture without a word for it, and a line that is too wide, are found.
     """
-    run_pass(Watch(installation=served.system.installation, acts=False))  # the fleet is shown from what it has seen
+    run_pass(WatchPass(installation=served.system.installation, acts=False))  # the fleet is shown from what it has seen
     newest = max(served.state.operations.values(), key=lambda each: each.started).operation
     paths = ("", page_path(SALES_TOTALS), page_path(SALES_TOTALS, newest))
     buttons = ["Deploy", "Recover", *["Roll back"] * (len(served.state.served) > 1)]

@@ -14,16 +14,16 @@ from streamkeeper.model.protocol.control import ProcessRecord
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.journal import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.records.snapshot import DrillResult
-from streamkeeper.model.requests.recovery import Cause, RecoveryAction
+from streamkeeper.model.requests.recovery import Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.operations.deploys import deaths
 from streamkeeper.operations.deploys.admission import admit
 from streamkeeper.operations.deploys.deaths import give_up, make_unclaimable, snapshot_fork, state_death
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.deploys.starting import open_start
 from streamkeeper.operations.deploys.version_acts import VersionActs
-from streamkeeper.operations.fleet.watching import PassReport, Watch, run_pass
+from streamkeeper.operations.fleet.watching import PassReport, WatchPass, run_pass
 from streamkeeper.operations.jobs.observation import observe_liveness
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
 from streamkeeper.registry.control import Control
@@ -45,7 +45,7 @@ def say(job: Registered, *, by: str = "cli:ada", accept: bool = True, instance: 
 
 def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
     """By whom and why, never as a proof; what owned the checkpoints owns them no more, and a recovery goes on."""
-    assert diagnose_job(job.installation, JOB).cause is Cause.DRIVER_UNREACHABLE
+    assert diagnose_job(job.installation, JOB).cause is Problem.DRIVER_UNREACHABLE
     risks = say(job)
     assert any("Other drivers may continue only in a copy of these checkpoints" in line for line in risks)
     state = job.installation.journal(JOB, "test").state()
@@ -53,7 +53,7 @@ def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
     assert state.instances[DRIVER].stated_by == "cli:ada"
     assert state.owners == []
     assert observe_liveness(job.installation, state, DRIVER).life is Life.DEAD
-    assert diagnose_job(job.installation, JOB).cause is Cause.OWNER_UNPROVEN
+    assert diagnose_job(job.installation, JOB).cause is Problem.OWNER_UNPROVEN
 
 
 def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> None:
@@ -68,7 +68,7 @@ def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> 
     assert options_of(job)[RecoveryAction.RESTORE] == "query totals: there is no snapshot of the query"
     job.take()
     assert options_of(job)[RecoveryAction.RESTORE] == ""
-    assert before.cause is not Cause.OWNER_UNPROVEN
+    assert before.cause is not Problem.OWNER_UNPROVEN
     refused = "op-candidate may still write to checkpoint v0001 of sales/totals: .*--action restore"
     with pytest.raises(OperationRefused, match=refused):
         open_start(job.installation, JOB, requested_by="ada", reason="again", operation="again")
@@ -194,10 +194,10 @@ def test_a_reason_is_needed(job: Registered) -> None:
 
 def a_pass(job: Registered, *, now: float, acts: bool = False, **given: Any) -> PassReport:
     """One pass of the watch at that time."""
-    return run_pass(Watch(installation=job.installation, acts=acts, now=lambda: now, **given))
+    return run_pass(WatchPass(installation=job.installation, acts=acts, now=lambda: now, **given))
 
 
-def rules_of(report: PassReport) -> dict[str, Severity]:
+def rules_of(report: PassReport) -> dict[str, Urgency]:
     """Rule -> severity, of what a pass found."""
     return {symptom.rule: symptom.severity for row in report.index.rows for symptom in row.symptoms}
 
@@ -206,16 +206,16 @@ def test_a_driver_on_a_lost_node_pages_once_it_is_silent_for_longer_than_its_job
     """Six hours of silence were one ticket. The page names both commands of the way out. Negative control: the same
     silence without the rule is a ticket for ever."""
     job.report(7)
-    assert rules_of(a_pass(job, now=1000.0))["driver-unknown"] is Severity.TICKET
-    assert rules_of(a_pass(job, now=1599.0))["driver-unknown"] is Severity.TICKET
+    assert rules_of(a_pass(job, now=1000.0))["driver-unknown"] is Urgency.TICKET
+    assert rules_of(a_pass(job, now=1599.0))["driver-unknown"] is Urgency.TICKET
     paged = a_pass(job, now=1600.0)
-    assert rules_of(paged) == {**rules_of(paged), "driver-lost": Severity.PAGE}
-    assert paged.index.rows[0].worst is Severity.PAGE
+    assert rules_of(paged) == {**rules_of(paged), "driver-lost": Urgency.PAGE}
+    assert paged.index.rows[0].worst is Urgency.PAGE
     action = next(symptom.action for symptom in paged.index.rows[0].symptoms if symptom.rule == "driver-lost")
     assert f"streamkeeper state-dead {JOB} {DRIVER}" in action
     assert f"streamkeeper recover {JOB} --action restore" in action
     without = rules_of(a_pass(job, now=1600.0 + 6 * 3600, but=frozenset({"driver-lost"})))
-    assert (without["driver-unknown"], Severity.PAGE in without.values()) == (Severity.TICKET, False)
+    assert (without["driver-unknown"], Urgency.PAGE in without.values()) == (Urgency.TICKET, False)
 
 
 def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: Registered) -> None:
@@ -225,7 +225,7 @@ def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: R
     for moment in (1000.0, 1060.0, 1120.0):
         found = a_pass(job, now=moment, acts=True)
         assert not any("start" in line for line in found.lines if "owner-unproven" not in line), found.lines
-        assert rules_of(found)["owner-unproven"] is Severity.PAGE
+        assert rules_of(found)["owner-unproven"] is Urgency.PAGE
         assert "driver-dead" not in rules_of(found)
     proven = Registered(job.directory.parents[3] / "other")
     assert any("would start" in line for line in a_pass(proven, now=1000.0, acts=True, dry_run=True).lines)
@@ -237,7 +237,7 @@ def test_a_directory_without_a_committed_batch_is_no_page_after_a_stated_termina
         shutil.rmtree(job.directory / folder)
     say(job)
     found = a_pass(job, now=1000.0, acts=True, dry_run=True)
-    assert rules_of(found) == {"driver-dead": Severity.PAGE}
+    assert rules_of(found) == {"driver-dead": Urgency.PAGE}
     assert any("would start" in line for line in found.lines), found.lines
 
 

@@ -11,7 +11,7 @@ from streamkeeper.model.protocol.control import DriverState, DriverStatus
 from streamkeeper.model.records.journal import InstanceAppointed, InstancePlanned, ReleasePromoted, Role
 from streamkeeper.model.settings.settings import Settings
 from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow, SnapshotFacts
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.fleet.fleet_metrics import FRESH_S, RecentFleet, look_at_fleet
 from streamkeeper.operations.jobs.installation import Installation
@@ -140,7 +140,7 @@ def index_of(*jobs: str, started: float) -> FleetIndex:
     """What a pass left that took two seconds."""
     snapshots = {"totals": SnapshotFacts(looked_at=started, taken_at=NOW - 100, verified_at=NOW - 500)}
     found = Symptom(
-        rule="stalled", severity=Severity.PAGE, job="sales", query="totals", cause="c", action="a", heading="h"
+        rule="stalled", severity=Urgency.PAGE, job="sales", query="totals", cause="c", action="a", heading="h"
     )
     rows = [
         JobRow(

@@ -22,7 +22,7 @@ from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.watch.fleet import JobRow
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.fleet.job_rows import LONGEST_ERROR, REMEMBERED_S
-from streamkeeper.operations.fleet.watching import Watch, look_now, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, look_now, run_pass
 from streamkeeper.operations.jobs.job_facts import read_facts
 from streamkeeper.registry.control import Control
 from streamkeeper.stores.counting import CountingStore
@@ -47,7 +47,7 @@ def tell(job: Registered, *, generation: int = 1, error: str = "", query_error: 
 
 def passed(job: Registered, at: float) -> JobRow:
     """The row that a pass of the watch leaves, which is also what a look gives at once."""
-    (row,) = run_pass(Watch(installation=job.installation, now=lambda: at, acts=False)).index.rows
+    (row,) = run_pass(WatchPass(installation=job.installation, now=lambda: at, acts=False)).index.rows
     (live,) = look_now(job.installation, now=at).rows
     shown = ("queries", "restarts", "restarts_lately", "error", "standing", "release", "under_way", "stopped")
     assert [getattr(live, each) for each in shown] == [getattr(row, each) for each in shown]

@@ -37,7 +37,7 @@ from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.fleet import watching
 from streamkeeper.operations.fleet.watch_acts import Begun
-from streamkeeper.operations.fleet.watching import PassReport, Watch, look_now, run_pass
+from streamkeeper.operations.fleet.watching import PassReport, WatchPass, look_now, run_pass
 from streamkeeper.operations.jobs import carriers
 from streamkeeper.operations.jobs.carriers import Carrier, note_carrier, this_process
 from streamkeeper.operations.jobs.installation import Installation
@@ -87,7 +87,7 @@ class House:
         if self.job.runner.life is Life.ALIVE:
             self.beat()
         values = {"acts": False, "senders": {"mail": self.told.append}, **given}
-        return run_pass(Watch(installation=self.installation, now=self.clock, **values))  # type: ignore[arg-type]
+        return run_pass(WatchPass(installation=self.installation, now=self.clock, **values))  # type: ignore[arg-type]
 
     def beat(self) -> None:
         """The driver's next word."""

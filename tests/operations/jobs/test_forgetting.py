@@ -25,7 +25,7 @@ from streamkeeper.model.requests.request import Deployment, DeployRequest, Reque
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.deploys.starting import open_start
 from streamkeeper.operations.fleet.fleet_metrics import look_at_fleet
-from streamkeeper.operations.fleet.watching import Watch, look_now, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, look_now, run_pass
 from streamkeeper.operations.jobs.forgetting import forget_job
 from streamkeeper.operations.jobs.targets import all_targets, query_target
 from streamkeeper.registry.incidents import IncidentLog
@@ -113,7 +113,7 @@ def test_a_forgotten_job_is_out_of_sight(job: Registered) -> None:
     """Of the list, the metrics and the backups; its incidents are cleared. Negative control: all have it before."""
     job.record(replace(job.epoch("v0001", 2), committed=7))
     shutil.rmtree(job.directory)
-    watch = Watch(installation=job.installation, acts=False)
+    watch = WatchPass(installation=job.installation, acts=False)
     run_pass(watch)
     assert shown(job) == [JOB]
     assert [each.job for each in look_at_fleet(job.installation, time.time()).jobs] == [JOB]

@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 from streamkeeper.cli.main import app
 from streamkeeper.errors import JournalLost, NotFound
 from streamkeeper.model.records.journal import DesiredChanged, JobForgotten
-from streamkeeper.model.requests.recovery import Cause
+from streamkeeper.model.requests.recovery import Problem
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.deploys.releases import push_release
 from streamkeeper.operations.fleet import fleet_look
-from streamkeeper.operations.fleet.watching import PassReport, Watch, run_pass
+from streamkeeper.operations.fleet.watching import PassReport, WatchPass, run_pass
 from streamkeeper.operations.jobs.carriers import note_carrier, this_process
 from streamkeeper.operations.jobs.lost_jobs import find_lost_jobs
 from streamkeeper.operations.jobs.observation import recorded_jobs
@@ -39,7 +39,7 @@ def job(tmp_path: Path) -> Registered:
 
 
 def passed(job: Registered) -> PassReport:
-    return run_pass(Watch(installation=job.installation))
+    return run_pass(WatchPass(installation=job.installation))
 
 
 def store_of(job: Registered) -> Path:
@@ -62,7 +62,7 @@ def test_a_job_without_its_journal_is_paged_and_listed(job: Registered, monkeypa
     lose(job)
     for _ in range(3):
         (row,) = passed(job).index.rows
-        assert [(each.rule, each.severity) for each in row.symptoms] == [("journal-lost", Severity.PAGE)]
+        assert [(each.rule, each.severity) for each in row.symptoms] == [("journal-lost", Urgency.PAGE)]
         assert "registry rebuild sales" in row.symptoms[0].action
         assert (row.job, row.release, row.standing.value) == (JOB, "r0001", "unknown")
     assert set(IncidentLog(job.installation.store, JOB).state().open) == {"journal-lost/-"}
@@ -124,7 +124,7 @@ def test_without_that_look_it_is_in_no_list(job: Registered, monkeypatch: pytest
 def test_what_was_wrong_before_stays_open(job: Registered) -> None:
     """That it cannot be looked at any more does not mean that it is well."""
     job.record(DesiredChanged(serve=True, requested_by="ann", reason="a test"))
-    run_pass(Watch(installation=job.installation, acts=False))
+    run_pass(WatchPass(installation=job.installation, acts=False))
     before = set(IncidentLog(job.installation.store, JOB).state().open)
     assert before
     lose(job)
@@ -137,7 +137,7 @@ def test_it_is_not_begun_anew(job: Registered, tmp_path: Path) -> None:
     job.report(committed=7)
     lose(job)
     found = diagnose_job(job.installation, JOB)
-    assert (found.cause, [option.possible for option in found.options]) == (Cause.JOURNAL_LOST, [False] * 4)
+    assert (found.cause, [option.possible for option in found.options]) == (Problem.JOURNAL_LOST, [False] * 4)
     with pytest.raises(JournalLost, match="the journal of job sales is lost"):
         Deploy.open(job.installation, "op9", DeployRequest(job=JOB))
     (tmp_path / "jobs").mkdir()

@@ -10,7 +10,7 @@ from threading import Event
 import pytest
 
 from streamkeeper.health.rules import RULES as RULES_OF_HEALTH
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.incident import IncidentRaised
 from streamkeeper.operations.jobs.notices import Message, bound_senders, runbook_link, send_notices
 from streamkeeper.registry.incidents import IncidentLog
@@ -28,7 +28,7 @@ def log(tmp_path: Path) -> IncidentLog:
 def raise_pages(log: IncidentLog, *rules: str) -> None:
     for rule in rules:
         symptom = Symptom(
-            job="sales", query="", rule=rule, severity=Severity.PAGE, cause="c", action="a", heading="Nothing serves"
+            job="sales", query="", rule=rule, severity=Urgency.PAGE, cause="c", action="a", heading="Nothing serves"
         )
         log.append(lambda _, symptom=symptom: IncidentRaised(symptom=symptom), now=0.0)
 

@@ -26,15 +26,15 @@ from streamkeeper.model.records.journal import (
     Role,
     StartOffsetsKnown,
 )
-from streamkeeper.model.requests.recovery import Cause
+from streamkeeper.model.requests.recovery import Problem
 from streamkeeper.model.requests.request import DeployRequest, Rollback
 from streamkeeper.model.watch.fleet import FleetIndex
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.operations.backups.pruning import plan_prune
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.deploys.starting import open_start
 from streamkeeper.operations.deploys.version_acts import VersionActs
-from streamkeeper.operations.fleet.watching import Watch, run_pass
+from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs import outdated
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
 from streamkeeper.operations.recovery.lost_journals import plan_rebuild
@@ -205,13 +205,13 @@ def test_recover_names_it_before_anything_else(job: Registered) -> None:
     """No action is offered: each would go on from what the older journal says."""
     leave_claim(claims(job), NEWER)
     found = diagnose_job(job.installation, JOB)
-    assert found.cause is Cause.JOURNAL_OUTDATED
+    assert found.cause is Problem.JOURNAL_OUTDATED
     assert not any(option.possible for option in found.options)
     assert "registry rebuild" in found.advice
 
 
 def pass_of(job: Registered) -> FleetIndex:
-    run_pass(Watch(installation=job.installation, acts=False))
+    run_pass(WatchPass(installation=job.installation, acts=False))
     index = read_index(job.installation.store, "")
     assert index is not None
     return index
@@ -220,8 +220,8 @@ def pass_of(job: Registered) -> FleetIndex:
 def test_the_watch_pages_and_starts_nothing(job: Registered) -> None:
     """A dead driver with an older journal is paged under its own rule; the runner of this test starts nothing."""
     leave_claim(claims(job), NEWER)
-    report = run_pass(Watch(installation=job.installation))
-    (symptom,) = [each for row in report.index.rows for each in row.symptoms if each.severity is Severity.PAGE]
+    report = run_pass(WatchPass(installation=job.installation))
+    (symptom,) = [each for row in report.index.rows for each in row.symptoms if each.severity is Urgency.PAGE]
     assert symptom.rule == "journal-outdated"
     assert "under epoch 2" in symptom.cause
     assert not [line for line in report.lines if "starts" in line or "could not" in line], report.lines
@@ -231,7 +231,7 @@ def test_without_that_look_the_watch_starts_it(job: Registered, monkeypatch: pyt
     """The negative control: the same pass begins a start from v0001."""
     leave_claim(claims(job), NEWER)
     monkeypatch.setattr(outdated, "find_newer", lambda *_: "")
-    report = run_pass(Watch(installation=job.installation))
+    report = run_pass(WatchPass(installation=job.installation))
     assert [line for line in report.lines if "start" in line], report.lines
 
 
@@ -239,12 +239,12 @@ def test_the_watch_knows_a_journal_that_has_lost_entries(job: Registered) -> Non
     """Where no epoch was claimed since, the last index still knows how far the journal went: a stop, for example."""
     job.record(DesiredChanged(serve=False, requested_by="ann", reason="maintenance"))
     row = pass_of(job).rows[0]
-    assert row.worst is not Severity.PAGE
+    assert row.worst is not Urgency.PAGE
     newest = max(job.installation.store.list(f"registry/{JOB}/journal/"))
     job.installation.store.delete(newest)
     for _ in range(2):
         row = pass_of(job).rows[0]
-        assert [each.rule for each in row.symptoms if each.severity is Severity.PAGE] == ["journal-outdated"]
+        assert [each.rule for each in row.symptoms if each.severity is Urgency.PAGE] == ["journal-outdated"]
         assert "but the watch has read its entry" in row.symptoms[0].cause
     assert row.memory.facts is not None
     assert row.memory.facts.stopped == ""

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from streamkeeper.errors import InvalidInput, RegistryDamaged
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.journal_keys import entry_key
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.incident import incident_key
 from streamkeeper.operations.fleet import fleet_look, job_look, watching
 from streamkeeper.registry.incidents import IncidentLog
@@ -47,7 +47,7 @@ def test_a_journal_entry_that_cannot_be_read_pages_with_its_name(house: House, d
         house.job.runner.life = life
         (row,) = house.make(after_s=60, acts=True).index.rows
         (symptom,) = row.symptoms
-        assert (symptom.rule, symptom.severity) == ("journal-unreadable", Severity.PAGE)
+        assert (symptom.rule, symptom.severity) == ("journal-unreadable", Urgency.PAGE)
         assert key in symptom.cause
         assert ("has ended" in symptom.cause) is (life is Life.DEAD)
         assert (row.release, row.wanted, row.life) == ("r0001", True, life)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
-from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, RecoveryAction
+from streamkeeper.model.requests.recovery import Diagnosis, Option, Problem, RecoveryAction
 from streamkeeper.operations.recovery import diagnoses
 from streamkeeper.operations.recovery.diagnoses import render_diagnosis
 
@@ -20,7 +20,7 @@ def shown() -> tuple[str, set[str]]:
         Option(action=RecoveryAction.RESTORE, does=QUOTED, stands_on=(QUOTED,)),
     )
     found = Diagnosis(
-        job="sales", cause=Cause.DRIVER_KILLED, sentence=QUOTED, evidence=(QUOTED,), advice=QUOTED, heading="",
+        job="sales", cause=Problem.DRIVER_KILLED, sentence=QUOTED, evidence=(QUOTED,), advice=QUOTED, heading="",
         options=options,
     )  # fmt: skip
     tokens = MarkdownIt("commonmark").parse(render_diagnosis(found))

@@ -27,7 +27,7 @@ from streamkeeper.model.records.journal import (
 from streamkeeper.model.records.snapshot import DrillResult
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.asked_fields import Verb, asked_fields
-from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, RecoveryAction
+from streamkeeper.model.requests.recovery import Diagnosis, Option, Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.operations.deploys.assessing import assess_candidate
 from streamkeeper.operations.deploys.replanning import must_not_hold
@@ -67,7 +67,7 @@ def test_a_recovery_has_the_deadlines_of_a_deploy() -> None:
     """Each that its form and its command have reaches the deploy."""
     deadlines = [each.name for each in asked_fields(DeployRequest, Verb.RECOVER).values() if each.ask.unit]
     assert len(deadlines) == 7
-    found = Diagnosis(job=JOB, cause=Cause.NOTHING_WRONG, sentence="", options=(Option(action=RESTART),))
+    found = Diagnosis(job=JOB, cause=Problem.NOTHING_WRONG, sentence="", options=(Option(action=RESTART),))
     wanted = {name: number for number, name in enumerate(deadlines, 1)}
     request = recovery_request(
         "r0001", RecoveryRequest(request=DeployRequest(job=JOB, **wanted), action=RESTART), found
@@ -81,7 +81,7 @@ def test_a_lost_checkpoint_is_named_and_goes_back_to_its_snapshot(job: Registere
     job.take()
     lose(job.directory, how)
     found = diagnose_job(job.installation, JOB)
-    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_LOST, RESTORE)
+    assert (found.cause, found.options[0].action) == (Problem.CHECKPOINT_LOST, RESTORE)
     assert str(job.directory) in found.sentence
     assert found.options[0].snapshots == {QUERY: "s0001"}
     assert not found.options[0].asks
@@ -129,7 +129,7 @@ def test_a_function_gets_batches_twice_only_if_somebody_says_so(tmp_path: Path) 
     job.report(committed=8)
     (job.directory / "commits/8").write_text("")
     found = diagnose_job(job.installation, JOB)
-    assert found.cause is Cause.CHECKPOINT_DAMAGED
+    assert found.cause is Problem.CHECKPOINT_DAMAGED
     assert found.option(RESTORE).prices[0].doubles
     with pytest.raises(OperationRefused, match="--accept-replay"):
         open_recovery(job.installation, "op2", asked(accepted_by="ada", accept_loss=True))
@@ -163,7 +163,7 @@ def test_an_open_batch_is_planned_again_in_a_copy_of_its_last_commit(job: Regist
     with pytest.raises(CheckpointDamaged):
         job.take()
     found = diagnose_job(job.installation, JOB)
-    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, REPLAN)
+    assert (found.cause, found.options[0].action) == (Problem.CHECKPOINT_DAMAGED, REPLAN)
     opened = open_recovery(job.installation, "op2", asked(REPLAN))
     assert open_recovery(job.installation, "op3", asked(REPLAN)).operation == "op2"
     recover = opened.state.operations["op2"].request.recovery
@@ -276,7 +276,7 @@ def test_input_that_cannot_be_looked_for_is_never_taken_for_there(job: Registere
         log = job.directory / "sources" / "0" / (f"{entry}.compact" if entry == 9 else str(entry))
         log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
     found = diagnose_job(job.installation, JOB, chosen=[QUERY])
-    assert found.cause is not Cause.INPUT_GONE
+    assert found.cause is not Problem.INPUT_GONE
     unchecked = "1 of 1 files of open batch 9 are not checked, such as gs://bucket/in/f9.json"
     assert any(unchecked in line for line in found.evidence)
     replay, rebuild = found.option(RESTORE), found.option(REBUILD)
@@ -329,7 +329,7 @@ def test_a_sink_that_is_ahead_is_named_with_both_batches(job: Registered) -> Non
     job.take()
     job.write_table(12)
     found = diagnose_job(job.installation, JOB)
-    assert found.cause is Cause.SINK_AHEAD
+    assert found.cause is Problem.SINK_AHEAD
     assert "contains batch 12 of v0001, but its checkpoint has planned only up to 7" in found.sentence
     assert found.option(RESTORE).prices[0].written
 
@@ -341,25 +341,25 @@ def test_a_store_that_does_not_answer_is_the_cause(job: Registered, monkeypatch:
         raise StoreUnavailable("s3://bucket does not answer")
 
     monkeypatch.setattr(diagnosing, "read_job", refuse)
-    assert diagnose_job(job.installation, JOB).cause is Cause.STORE_OUT_OF_REACH
+    assert diagnose_job(job.installation, JOB).cause is Problem.STORE_OUT_OF_REACH
 
 
 def test_a_full_disk_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else is broken, nothing can be written."""
     monkeypatch.setattr(diagnosing, "LEAST_FREE_BYTES", 1 << 80)
     found = diagnose_job(job.installation, JOB)
-    assert (found.cause, found.options[0].possible) == (Cause.DISK_FULL, False)
+    assert (found.cause, found.options[0].possible) == (Problem.DISK_FULL, False)
 
 
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
-        ("query totals: KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone", Cause.SOURCE_OFFSET_LOST),
-        ("the JVM exited on its own: java.lang.OutOfMemoryError (exit code 52)", Cause.OUT_OF_MEMORY),
-        ("ValueError: 3 is no colour", Cause.DRIVER_FAILED),
+        ("query totals: KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone", Problem.SOURCE_OFFSET_LOST),
+        ("the JVM exited on its own: java.lang.OutOfMemoryError (exit code 52)", Problem.OUT_OF_MEMORY),
+        ("ValueError: 3 is no colour", Problem.DRIVER_FAILED),
     ],
 )
-def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cause: Cause) -> None:
+def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cause: Problem) -> None:
     """What a source has dropped and what memory did not suffice for are causes of their own."""
     ending = DriverExit(instance="op-candidate", state=DriverState.FAILED, code=5, error=error)
     Control(job.installation.store, JOB, "op-candidate").write_exit(ending)
@@ -375,14 +375,14 @@ def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -
     job.record(OperationStarted(operation="again-1", request=request, steps=()))
     job.record(OperationFinished(operation="again-1", outcome=Outcome.REFUSED, sentence=told))
     found = diagnose_job(job.installation, JOB)
-    assert (found.cause, found.sentence) == (Cause.SOURCE_OFFSET_LOST, told)
+    assert (found.cause, found.sentence) == (Problem.SOURCE_OFFSET_LOST, told)
 
 
 def test_a_stopped_job_is_left_alone(job: Registered) -> None:
     """Nothing starts it but a person."""
     job.record(DesiredChanged(serve=False, requested_by="ada", reason="quarter end"))
     found = diagnose_job(job.installation, JOB)
-    assert (found.cause, found.sentence) == (Cause.STOPPED, "the job was stopped by ada: quarter end")
+    assert (found.cause, found.sentence) == (Problem.STOPPED, "the job was stopped by ada: quarter end")
     with pytest.raises(OperationRefused, match="start it first"):
         open_recovery(job.installation, "op2", asked(RESTART))
 
@@ -396,7 +396,7 @@ def test_a_driver_that_lives_is_no_cause(job: Registered) -> None:
     Control(job.installation.store, JOB, "op-candidate").write_status(
         DriverStatus(instance="op-candidate", release="r0001", generation=1, state=DriverState.SERVING, beat=10, at="")
     )
-    assert diagnose_job(job.installation, JOB).cause is Cause.NOTHING_WRONG
+    assert diagnose_job(job.installation, JOB).cause is Problem.NOTHING_WRONG
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,7 @@ def test_a_lost_output_is_the_cause_and_a_restart_without_it_is_accepted_by_a_pe
     else:
         job.warehouse.unlink()
     found = diagnose_job(job.installation, JOB)
-    assert (found.cause, found.option(RESTART).possible) == (Cause.OUTPUT_LOST, True)
+    assert (found.cause, found.option(RESTART).possible) == (Problem.OUTPUT_LOST, True)
     assert f"{job.warehouse}#totals lacks committed batches" in found.sentence
     restart = asked(action=RESTART)
     with pytest.raises(OperationRefused, match="effects of restart on sales: .*LOSES the rows that the output"):

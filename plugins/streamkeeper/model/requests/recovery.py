@@ -27,7 +27,7 @@ class RecoveryAction(Enum):
     """Let each damaged query read its sources again into a shadow, which becomes current once it has caught up."""
 
 
-class Cause(Enum):
+class Problem(Enum):
     """Why a job does not run or makes no progress; NOTHING_WRONG if it has no problem.
 
     ``diagnose`` checks the causes in a fixed order and names only the first cause that applies.
@@ -285,7 +285,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     job: str
     """The job."""
-    cause: Cause
+    cause: Problem
     """The cause."""
     sentence: str
     """The cause as a sentence for a person."""

@@ -12,7 +12,7 @@ _LIKENESS = 0.96
 """The least similarity of a misspelt conf, one or two letters: names of other Spark versions differ in more."""
 
 
-class Role(Enum):
+class ConfRole(Enum):
     """The effect of a changed conf on a query that resumes."""
 
     MEANING = "meaning"
@@ -49,15 +49,15 @@ def meant_key(key: str) -> str:
     return nearest(key, there, likeness=_LIKENESS)
 
 
-def role(key: str) -> Role:
+def role(key: str) -> ConfRole:
     """Return the effect of a conf, given by its current key; MEANING for an unlisted conf."""
     if key in PINNED:
-        return Role.PINNED
+        return ConfRole.PINNED
     if key in REFUSED:
-        return Role.REFUSED
+        return ConfRole.REFUSED
     if key in TUNING or key.startswith(_TUNING_FAMILIES):
-        return Role.TUNING
-    return Role.MEANING
+        return ConfRole.TUNING
+    return ConfRole.MEANING
 
 
 def hash_setting(value: str) -> str:

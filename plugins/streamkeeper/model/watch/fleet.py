@@ -10,7 +10,7 @@ import msgspec
 
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.watch.facts import JobFacts, OperationFacts
-from streamkeeper.model.watch.health import Severity, Symptom
+from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.incident import JobIncidents
 from streamkeeper.model.watch.job_status import JobStatus
 
@@ -151,7 +151,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     """Query -> its newest committed batch."""
     silent_s: float = 0.0
     """Seconds for which the driver's beat has not grown."""
-    worst: Severity | None = None
+    worst: Urgency | None = None
     """The severity of its worst symptom; None without one."""
     symptoms: tuple[Symptom, ...] = ()
     """Its symptoms."""

@@ -12,7 +12,7 @@ from streamkeeper.model.protocol.signals import HistoryPoint
 from streamkeeper.model.watch.facts import NO_FACTS, JobFacts
 
 
-class Severity(Enum):
+class Urgency(Enum):
     """How urgently a person must be informed."""
 
     PAGE = "page"
@@ -136,7 +136,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str
     """The rule's id."""
-    severity: Severity
+    severity: Urgency
     """Its severity."""
     job: str
     """The job."""
@@ -155,7 +155,7 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.rule}/{self.query or '-'}"
 
 
-def worst(symptoms: Iterable[Symptom]) -> Severity | None:
+def worst(symptoms: Iterable[Symptom]) -> Urgency | None:
     """Return the most urgent severity of the symptoms; None if there are none."""
-    order = list(Severity)
+    order = list(Urgency)
     return min((symptom.severity for symptom in symptoms), key=order.index, default=None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
-from streamkeeper.checkpoints.reach import Position, Reach, compare, position
+from streamkeeper.checkpoints.reach import Position, ReachComparison, compare, position
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.protocol.control import DriverState, DriverStatus
@@ -69,7 +69,7 @@ def estimate(old: Tree, conf: Mapping[str, str], *, beside: str = "") -> str:
     return f"reads {reads} again{beside}; a second driver needs about {_gib(needs)}, {_gib(free)} are free here{short}"
 
 
-def _seconds_left(new: Tree, reach: Reach) -> float | None:
+def _seconds_left(new: Tree, reach: ReachComparison) -> float | None:
     """Return an estimate from the duration of the reading so far; None before the first commit."""
     read = sum(source.total - source.missing for source in reach.sources)
     newest = last_committed(new.fresh())

@@ -21,7 +21,7 @@ from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.job_versions import released_version
 from streamkeeper.operations.jobs.notices import Message, runbook_link
@@ -126,7 +126,7 @@ def compose_question(
         job=job,
         query="",
         rule="approval-waiting",
-        severity=Severity.TICKET.value,
+        severity=Urgency.TICKET.value,
         event="asked",
         subject=f"[approval] {subject_of(state, operation)}",
         text="\n".join(lines),

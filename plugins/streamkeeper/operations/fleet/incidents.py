@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from streamkeeper.health.rules import EXPLAINS
-from streamkeeper.model.watch.health import JobLook, Severity, Symptom
+from streamkeeper.model.watch.health import JobLook, Symptom, Urgency
 from streamkeeper.model.watch.incident import (
     IncidentCleared,
     IncidentRaised,
@@ -29,7 +29,7 @@ def reconcile(
 
     Raises StoreUnavailable and RegistryDamaged.
     """
-    found = {symptom.key: symptom for symptom in symptoms if symptom.severity is not Severity.INFO}
+    found = {symptom.key: symptom for symptom in symptoms if symptom.severity is not Urgency.INFO}
     lines: list[str] = []
     for key, symptom in found.items():
         add(log, _raise_or_repeat(key, symptom, now), lines, now=now, dry_run=dry_run)

@@ -43,7 +43,7 @@ the job: passes may run on any machine by chance, and a job that no watch observ
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class WatchPass:
     """The settings of a pass."""
 
     installation: Installation
@@ -106,7 +106,7 @@ class PassReport:
     lines: tuple[str, ...]
 
 
-def run_pass(watch: Watch) -> PassReport:
+def run_pass(watch: WatchPass) -> PassReport:
     """Make one pass; raises StoreUnavailable if the jobs cannot be listed or the index cannot be written."""
     store = CountingStore(watch.installation.store)
     watch = dataclasses.replace(watch, installation=dataclasses.replace(watch.installation, store=store))
@@ -144,7 +144,7 @@ def run_pass(watch: Watch) -> PassReport:
 
 
 def _make_index(
-    watch: Watch, before: FleetIndex | None, jobs: list[_Job], failed: list[str], began: float
+    watch: WatchPass, before: FleetIndex | None, jobs: list[_Job], failed: list[str], began: float
 ) -> FleetIndex:
     return FleetIndex(
         number=(before.number if before is not None else 0) + 1,
@@ -157,7 +157,7 @@ def _make_index(
     )
 
 
-def _leave(watch: Watch, store: CountingStore, index: FleetIndex) -> FleetIndex:
+def _leave(watch: WatchPass, store: CountingStore, index: FleetIndex) -> FleetIndex:
     if not watch.dry_run:
         write_index(store, index)
     return index
@@ -178,7 +178,7 @@ def look_now(installation: Installation, *, now: float, job: str = "") -> FleetI
     return FleetIndex(number=0, started=now, rows=tuple(rows))
 
 
-def _look(watch: Watch, before: FleetIndex | None, now: float, failed: list[str]) -> list[_Job]:
+def _look(watch: WatchPass, before: FleetIndex | None, now: float, failed: list[str]) -> list[_Job]:
     prune = find_prune(watch.installation)
     found: list[_Job] = []
     writer = f"watch:{watch.by or _this_watch()}"
@@ -191,7 +191,7 @@ def _look(watch: Watch, before: FleetIndex | None, now: float, failed: list[str]
 
 
 def _judge(
-    watch: Watch, seen: WatchedJob, now: float, prune: PruneRecord | None, failed: list[str]
+    watch: WatchPass, seen: WatchedJob, now: float, prune: PruneRecord | None, failed: list[str]
 ) -> tuple[JobLook, JobMemory, tuple[Symptom, ...]]:
     """Return the findings about one job; an error is added to ``failed`` and does not affect other jobs.
 
@@ -214,7 +214,7 @@ def _tell_left(jobs: list[_Job]) -> list[str]:
     return [f"{jobs_are} left to the watch on {host}" for host, jobs_are in sorted(left.items())]
 
 
-def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
+def _keep_incidents(watch: WatchPass, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
     """Raise, repeat and clear incidents; a job without findings and incidents needs no request.
 
     ``watch``: the settings; ``job``: the job; ``now``: seconds since 1970; ``lines``: takes the changes; ``failed``:
@@ -230,7 +230,7 @@ def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], faile
     failed += [f"{job.look.job}: an incident record is skipped: {why}" for why in job.log.passed]
 
 
-def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) -> None:
+def _act(watch: WatchPass, jobs: list[_Job], lines: list[str], failed: list[str]) -> None:
     deadline = watch.now() + watch.act_s
     carried = [operation for job in jobs for operation in _own(job) if not _unknown_secrets(watch, job)]
     for job in jobs:
@@ -261,13 +261,13 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
         )
 
 
-def _unknown_secrets(watch: Watch, job: _Job) -> str:
+def _unknown_secrets(watch: WatchPass, job: _Job) -> str:
     """Return the secret schemes that this watch cannot resolve; Airflow's connections do not exist outside Airflow."""
     needed = job.seen.facts.secrets if job.seen.facts is not None else ()
     return ", ".join(scheme for scheme in needed if scheme not in watch.installation.resolvers)
 
 
-def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> list[Carried]:
+def _begin(watch: WatchPass, job: _Job, planned: PlannedAct, lines: list[str]) -> list[Carried]:
     """Start an action, record it in its incident and remember the time. Return the operation to continue, if any."""
     assert job.seen.facts is not None
     now, memory = watch.now(), job.memory
@@ -306,7 +306,7 @@ def _wait_of(job: _Job, operation: str) -> Carried:
     return Carried(job=job.look.job, operation=operation, on=on if same else "", since=since if same else 0.0)
 
 
-def _tell(watch: Watch, job: _Job, senders: Mapping[str, Sender], failed: list[str]) -> None:
+def _tell(watch: WatchPass, job: _Job, senders: Mapping[str, Sender], failed: list[str]) -> None:
     known = job.memory.incidents
     if watch.dry_run or (known is not None and not (known.unsent or job.symptoms or known.open)):
         return

@@ -15,7 +15,7 @@ from streamkeeper.operations.jobs.journal_entries import read_entries
 from streamkeeper.registry.journal import Journal
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class OperationEnding(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one operation, or its progress."""
 
     job: str
@@ -40,11 +40,11 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds from the order to drain until every query's first commit; None without a replaced driver."""
 
 
-def read_ending(journal: Journal, operation: str) -> Ending:
+def read_ending(journal: Journal, operation: str) -> OperationEnding:
     """Return the result of an operation, or its progress."""
     state = journal.state()
     asked = state.operations[operation]
-    return Ending(
+    return OperationEnding(
         job=state.job,
         operation=operation,
         release=asked.release,
@@ -58,7 +58,7 @@ def read_ending(journal: Journal, operation: str) -> Ending:
     )
 
 
-def render_ending(ending: Ending) -> str:
+def render_ending(ending: OperationEnding) -> str:
     """Return the result as Markdown."""
     rows = [
         ("job", ending.job),

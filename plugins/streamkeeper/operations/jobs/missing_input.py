@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
-from streamkeeper.checkpoints.positions import History, Position, position, until_unchanged
+from streamkeeper.checkpoints.positions import Position, PositionHistory, position, until_unchanged
 from streamkeeper.checkpoints.reach import missing_since
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import (
@@ -296,10 +296,10 @@ def _snapshot(installation: Installation, state: JobState, query: str, name: str
     return Catalogue(installation.snapshots, series_of_query(state.job, query)).read(snapshot_number(name))
 
 
-def _newest(tree: Tree) -> tuple[History, int]:
+def _newest(tree: Tree) -> tuple[PositionHistory, int]:
     """Return the file lists up to the newest planned batch, and the number of that batch."""
     seen = tree.fresh()
     newest = last_planned(seen)
     if newest is None:
         raise CheckpointDamaged(f"{tree} contains no planned batch")
-    return History(seen, [newest]), newest
+    return PositionHistory(seen, [newest]), newest

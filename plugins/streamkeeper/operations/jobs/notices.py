@@ -9,7 +9,7 @@ from threading import Thread
 import msgspec
 
 from streamkeeper.model.markdown_text import anchor
-from streamkeeper.model.watch.health import Severity
+from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.incident import JobIncidents, Notice, NoticeSent
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.system import clock
@@ -105,7 +105,7 @@ def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float)
 
 
 def _needs_nobody(notice: Notice, now: float) -> bool:
-    return now - notice.at > TOO_OLD_S or notice.symptom.severity is Severity.INFO
+    return now - notice.at > TOO_OLD_S or notice.symptom.severity is Urgency.INFO
 
 
 def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple[str, ...], list[str]]:

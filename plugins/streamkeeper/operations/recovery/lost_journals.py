@@ -16,7 +16,7 @@ from streamkeeper.checkpoints.layout import id_there, is_version_name, last_comm
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import InvalidInput, KeyMissing, OperationRefused, RegistryDamaged, StreamkeeperError
-from streamkeeper.lifecycle.rebuilding import Asked, RebuildPlan, decide_installation, decide_rebuild
+from streamkeeper.lifecycle.rebuilding import RebuildPlan, RebuildRequest, decide_installation, decide_rebuild
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.names import check_name, release_number
 from streamkeeper.model.records.checkpoint_version import checkpoint_location
@@ -57,7 +57,7 @@ class Rebuild(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_rebuild(
     installation: Installation,
-    asked: Asked,
+    asked: RebuildRequest,
     *,
     job: str = "",
     outputs: Iterable[str] = (),
@@ -310,8 +310,8 @@ def _filled_in(installation: Installation, place: str) -> str:
 
 
 def _asked_of(
-    asked: Asked, job: str, unfenced: Iterable[str], missing: Iterable[str], versions: Mapping[str, str]
-) -> Asked:
+    asked: RebuildRequest, job: str, unfenced: Iterable[str], missing: Iterable[str], versions: Mapping[str, str]
+) -> RebuildRequest:
     mine = f"{job}/"
     return msgspec.structs.replace(
         asked,

@@ -12,7 +12,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
-from streamkeeper.model.requests.recovery import Cause, Diagnosis, Option, Recovery, RecoveryAction
+from streamkeeper.model.requests.recovery import Diagnosis, Option, Problem, Recovery, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.requests.request_limits import check_request
 from streamkeeper.operations.deploys.deploy import Deploy
@@ -139,7 +139,7 @@ def recovery_request(
     """
     option = found.option(asked.action)
     replans = asked.action is RecoveryAction.REPLAN
-    loses = option.asks and asked.accept_loss and found.cause is Cause.OUTPUT_LOST
+    loses = option.asks and asked.accept_loss and found.cause is Problem.OUTPUT_LOST
     rebuilt = tuple(price.query for price in option.prices) if asked.action is RecoveryAction.REBUILD else ()
     request = msgspec.structs.replace(
         asked.request,
