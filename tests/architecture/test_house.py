@@ -75,6 +75,16 @@ def test_modules_stay_short() -> None:
     assert {name: lines for name, lines in too_long.items() if lines > LONGEST_MODULE} == {}
 
 
+def test_no_two_public_classes_share_a_name() -> None:
+    """A search for a name, or a traceback, leads to one class."""
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def test_functions_stay_short() -> None:
     """A function fits on a screen."""
     too_long = []

@@ -67,7 +67,7 @@ At = Annotated[
 ]
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class SnapshotPlace(msgspec.Struct, frozen=True, kw_only=True):
     """The series or checkpoint that the user names on the command line, and the store with its snapshots."""
 
     series: str
@@ -138,7 +138,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         raise InvalidInput(what, hint=f"name one of the known series: {known}")
 
 
-def read_place(series: str, checkpoint: str, store: str, *, read_only: bool = False, begins: bool = False) -> Place:
+def read_place(
+    series: str, checkpoint: str, store: str, *, read_only: bool = False, begins: bool = False
+) -> SnapshotPlace:
     """Return the series or checkpoint that the options name. Raises InvalidInput for an invalid name, or if both a
     series and a checkpoint are given.
 
@@ -152,10 +154,10 @@ def read_place(series: str, checkpoint: str, store: str, *, read_only: bool = Fa
         raise InvalidInput("both a series and a checkpoint are named", hint="name only one of them")
     if "/" in series:
         check_series(series)
-    return Place(series=series, checkpoint=checkpoint, store_url=store, read_only=read_only, begins=begins)
+    return SnapshotPlace(series=series, checkpoint=checkpoint, store_url=store, read_only=read_only, begins=begins)
 
 
-def read_snapshot(place: Place, id: str, batch: int | None, moment: str) -> tuple[Catalogue, Snapshot]:
+def read_snapshot(place: SnapshotPlace, id: str, batch: int | None, moment: str) -> tuple[Catalogue, Snapshot]:
     """Return the selected series and the selected snapshot of that series; raises InvalidInput, NotFound,
     SnapshotDamaged.
     """
