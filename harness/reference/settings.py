@@ -1,4 +1,4 @@
-"""The page about environment variables, from the list that ``read_settings`` knows."""
+"""The page about environment variables, from the table that ``read_settings`` reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from harness.reference.markdown import code, page, table
 from streamkeeper.model.settings.setting_variables import SECRET_PREFIX, VARIABLES, Variable
+from streamkeeper.model.settings.settings import shown_default
 
 _INTRODUCTION = """
 An installation is set by environment variables. Give every part of Airflow, every shell and every systemd unit the
@@ -70,7 +71,7 @@ def _table(variables: list[Variable]) -> str:
     rows = (
         (
             code(each.variable),
-            _default(each.default),
+            _default(shown_default(each)),
             f"{each.description} (*Airflow*)" if each.airflow_only else each.description,
         )
         for each in variables

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "plugins" / "streamkeeper"
 OWN = ("runners/", "model/runner_kinds/")
 OF_RUNNERS_ALONE = {kind.name for kind in clusters()}
 """Names that mean nothing but a kind of runner: ``local`` is also a master of Spark's."""
-OTHER_MEANINGS = {"model/settings/settings.py": "a master of Spark, which is refused"}
+OTHER_MEANINGS = {"model/settings/setting_parsers.py": "a master of Spark, which is refused"}
 
 
 def named_kinds(text: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
-from streamkeeper.model.settings.settings import check_standalone
+from streamkeeper.model.settings.setting_parsers import check_standalone
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection

@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.settings.settings import ARCHIVES, Settings
+from streamkeeper.model.settings.setting_parsers import ARCHIVES
+from streamkeeper.model.settings.settings import Settings
 from streamkeeper.system import clock
 from streamkeeper.system.private_files import FILE, make_folders
 

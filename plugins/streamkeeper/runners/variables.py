@@ -10,7 +10,8 @@ from pathlib import Path
 
 import streamkeeper
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.settings.settings import CONNECTION, Settings
+from streamkeeper.model.settings.setting_parsers import CONNECTION
+from streamkeeper.model.settings.settings import Settings
 
 DRIVER = (sys.executable, "-m", "streamkeeper.driver")
 PACKAGES = Path(streamkeeper.__file__).parents[1]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.model.settings.settings import read_settings
+from streamkeeper.model.settings.setting_variables import VARIABLES
+from streamkeeper.model.settings.settings import Settings, read_settings, shown_default
 
 
 def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) -> None:
@@ -15,6 +17,22 @@ def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) 
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).jars == ""
     assert read_settings({**home, "STREAMKEEPER_JARS": "jars:/opt/jars"}).jars == f"{Path.cwd()}/jars:/opt/jars"
+
+
+def test_every_setting_is_a_row_of_the_table(tmp_path: Path) -> None:
+    """Each field has a variable, each variable with a parser has a field; a field without its variable has its default.
+
+    So the reference, which has the default of the field, is right.
+    """
+    rows = [each for each in VARIABLES if each.read is not None]
+    fields = {field.name: field for field in msgspec.structs.fields(Settings)}
+    assert {each.field for each in rows} == set(fields) - {"runner_variables"}
+    assert len({each.field for each in rows}) == len(rows)
+    found = read_settings({"STREAMKEEPER_HOME": str(tmp_path)})
+    for each in rows:
+        if each.unset is None:
+            assert getattr(found, each.field) == fields[each.field].default, each.field
+    assert [shown_default(each) for each in VARIABLES if not shown_default(each)] == []
 
 
 @pytest.mark.parametrize(
