@@ -20,7 +20,7 @@ from harness.simulation.scheduler import START, Process
 from streamkeeper.errors import NotFound, TemporaryError
 from streamkeeper.model.protocol.control import LaunchSpec
 from streamkeeper.runners.yarn_application import YarnRunner
-from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, YarnContainer
+from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ContainerReport
 
 if TYPE_CHECKING:
     from harness.simulation.world import World
@@ -161,13 +161,13 @@ class Yarn(Cluster):
 
     # Requests to a NodeManager
 
-    def container(self, attempt: Attempt) -> YarnContainer | None:
+    def container(self, attempt: Attempt) -> ContainerReport | None:
         """Report a container; raises TemporaryError if the node cannot be reached."""
         self._must_answer(attempt)
         found = self._of(attempt.container_id)
         if found is None or not found.listed or not found.is_known:
             return None
-        return YarnContainer(id=attempt.container_id, state=found.listed)
+        return ContainerReport(id=attempt.container_id, state=found.listed)
 
     def node_started_ms(self, attempt: Attempt) -> int:
         """When a NodeManager was started; raises TemporaryError if its node cannot be reached."""
@@ -344,7 +344,7 @@ class SimulatedManager(Access):
         """As in ``ResourceManager``."""
         self._ask("kill", lambda: self._yarn.withdraw(application))
 
-    def look_at_container(self, attempt: Attempt) -> YarnContainer | None:
+    def look_at_container(self, attempt: Attempt) -> ContainerReport | None:
         """As in ``ResourceManager``."""
         return self._ask("container", lambda: self._yarn.container(attempt))
 

@@ -11,7 +11,7 @@ from streamkeeper.model.protocol.faults import Fault
 from streamkeeper.model.runner_kinds.yarn_kind import Application
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.yarn_application import YarnRunner
-from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ResourceManager, YarnContainer
+from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ContainerReport, ResourceManager
 from tests.runners.launching import JOB, Place
 
 CLUSTER, APPLICATION, ATTEMPT = "http://127.0.0.1:1", "application_1_0001", "appattempt_1_0001_000001"
@@ -34,7 +34,7 @@ class Reporting(ResourceManager):
     def attempts(self, application: str) -> list[Attempt]:
         return [Attempt(app_attempt_id=ATTEMPT, start_time=STARTED_MS, container_id="container_1")]
 
-    def look_at_container(self, attempt: Attempt) -> YarnContainer | None:
+    def look_at_container(self, attempt: Attempt) -> ContainerReport | None:
         return None
 
     def node_started_at(self, attempt: Attempt) -> int:

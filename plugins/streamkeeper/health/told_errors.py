@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import cache
 
 from streamkeeper.model.protocol.faults import Fault, read_fault
-from streamkeeper.sources.known_sources import SOURCE_ERRORS
 
-_RECORDED_LOST = [errors.recorded_lost for errors in SOURCE_ERRORS if errors.recorded_lost]
-_RECORDED_DOWN = [errors.recorded_down for errors in SOURCE_ERRORS if errors.recorded_down]
 _KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.DISK_FULL, r"No space left on device|disk is full|Disk quota exceeded|database or disk is full"),
     (
@@ -23,10 +21,7 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.OUTPUT_LOST, r"output-lost|\blacks committed batches\b"),
     (Fault.SINK_AHEAD, r"sink-ahead|\bholds batch \d+ of v\d+, (its checkpoint knows|but checkpoint v\d+ has)"),
     (Fault.CHECKPOINT_LOST, r"checkpoint-lost|is not what was recorded|has gone back"),
-    (
-        Fault.SOURCE_LOST,
-        "|".join([r"input-gone|FAILED_READ_FILE\.FILE_NOT_EXIST|no[ -]longer[ -]holds", *_RECORDED_LOST]),
-    ),
+    (Fault.SOURCE_LOST, r"input-gone|FAILED_READ_FILE\.FILE_NOT_EXIST|no[ -]longer[ -]holds"),
     (
         Fault.OUT_OF_MEMORY,
         r"OutOfMemory|Java heap space|GC overhead|Cannot allocate memory|MemoryError"
@@ -39,17 +34,14 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
         r"|batch \d+ doesn't exist|(commits|offsets|metadata)\S* (is missing|cannot be read|is empty)"
         r"|Error reading (delta|snapshot|streaming state) file|CHECKPOINT_FILE_CHECKSUM",
     ),
-    (
-        Fault.SOURCE_DOWN,
-        "|".join(["SourceOutOfReach", *_RECORDED_DOWN]),
-    ),
+    (Fault.SOURCE_DOWN, "SourceOutOfReach"),
     (
         Fault.SINK_DOWN,
         r"OperationalError|InterfaceError|[Cc]onnection refused|could not connect|server closed the connection"
         r"|could not translate host|terminating connection|connection timeout expired|database is locked",
     ),
 )
-_PATTERNS = tuple((fault, re.compile(pattern)) for fault, pattern in _KINDS)
+"""Kind of fault -> the texts that show it; the declarations of sources add theirs."""
 
 
 def fault_of(recorded: str, text: str, first: Collection[Fault] = ()) -> Fault | None:
@@ -70,5 +62,17 @@ def find_fault(text: str, first: Collection[Fault] = ()) -> Fault | None:
 
     ``first``: kinds that take precedence over all others.
     """
-    ranked = sorted(_PATTERNS, key=lambda entry: entry[0] not in first)
+    ranked = sorted(_patterns(), key=lambda entry: entry[0] not in first)
     return next((fault for fault, pattern in ranked if text and pattern.search(text)), None)
+
+
+@cache
+def _patterns() -> tuple[tuple[Fault, re.Pattern[str]], ...]:
+    # Only now: a job's definition imports the rules of health, and Spark's Python workers import the definition.
+    from streamkeeper.sources.known_sources import SOURCE_ERRORS
+
+    of_sources = {
+        Fault.SOURCE_LOST: [errors.recorded_lost for errors in SOURCE_ERRORS if errors.recorded_lost],
+        Fault.SOURCE_DOWN: [errors.recorded_down for errors in SOURCE_ERRORS if errors.recorded_down],
+    }
+    return tuple((fault, re.compile("|".join([known, *of_sources.get(fault, ())]))) for fault, known in _KINDS)

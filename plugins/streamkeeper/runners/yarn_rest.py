@@ -60,7 +60,7 @@ class Attempt(msgspec.Struct, frozen=True, rename="camel"):
     """The URL of its logs, empty before there are any."""
 
 
-class YarnContainer(msgspec.Struct, frozen=True, rename="camel"):
+class ContainerReport(msgspec.Struct, frozen=True, rename="camel"):
     """A container as its NodeManager reports it."""
 
     id: str
@@ -80,7 +80,7 @@ class _AttemptList(msgspec.Struct, rename="camel"):
 
 
 class _Container(msgspec.Struct):
-    container: YarnContainer
+    container: ContainerReport
 
 
 class _Node(msgspec.Struct, rename="camel"):
@@ -169,7 +169,7 @@ class ResourceManager:
         """
         self._ask("PUT", f"apps/{application}/state", {"state": "KILLED"})
 
-    def look_at_container(self, attempt: Attempt) -> YarnContainer | None:
+    def look_at_container(self, attempt: Attempt) -> ContainerReport | None:
         """Return a container's state from its NodeManager; None if the NodeManager has no such container."""
         url = f"http://{attempt.node_http_address}/ws/v1/node/containers/{attempt.container_id}"
         try:
