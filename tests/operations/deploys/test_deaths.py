@@ -24,7 +24,7 @@ from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.deploys.starting import open_start
 from streamkeeper.operations.deploys.version_acts import VersionActs
 from streamkeeper.operations.fleet.watching import PassReport, WatchPass, run_pass
-from streamkeeper.operations.jobs.observation import observe_liveness
+from streamkeeper.operations.jobs.observation import DriverObservation
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
 from streamkeeper.registry.control import Control
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -52,7 +52,7 @@ def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
     assert state.instances[DRIVER].proof == f"stated by cli:ada, not proven: {REASON}"
     assert state.instances[DRIVER].stated_by == "cli:ada"
     assert state.owners == []
-    assert observe_liveness(job.installation, state, DRIVER).life is Life.DEAD
+    assert DriverObservation.of(job.installation, state, DRIVER).liveness.life is Life.DEAD
     assert diagnose_job(job.installation, JOB).cause is Problem.OWNER_UNPROVEN
 
 

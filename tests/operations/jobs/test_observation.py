@@ -43,7 +43,7 @@ def test_a_recorded_end_counts_for_every_look(job: Registered) -> None:
     expected = Liveness(life=Life.DEAD, why="gone", fault=Fault.EVICTED)
     facts = make_facts(job.installation, look.state)
     assert look.driver(DRIVER).liveness == expected
-    assert observe_instances(job.installation, look.state, [DRIVER]) == {(JOB, DRIVER): expected}
+    assert observe_instances(job.installation, look.state, [DRIVER]) == {DRIVER: expected}
     assert observe_livenesses(job.installation, {(JOB, DRIVER): facts.end}) == {(JOB, DRIVER): expected}
     assert DriverObservation(job.installation, JOB, DRIVER).liveness.life is Life.ALIVE, "what the runner alone sees"
 

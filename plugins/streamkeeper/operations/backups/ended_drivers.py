@@ -227,7 +227,7 @@ def _needed(state: JobState) -> set[str]:
 def _dead(installation: Installation, state: JobState) -> list[InstanceState]:
     """Return the instances whose end is recorded, and those whose end is proven now."""
     seen = observe_instances(installation, state, state.instances)
-    terminated = {name for (_, name), liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
+    terminated = {name for name, liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
     return [instance for name, instance in state.instances.items() if name in terminated]
 
 

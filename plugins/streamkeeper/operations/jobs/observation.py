@@ -16,6 +16,7 @@ from streamkeeper.model.protocol.control import Command, DriverExit, DriverStatu
 from streamkeeper.model.protocol.liveness import Liveness, recorded_end
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.model.watch.job_status import JobStatus, find_standing
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.lost_jobs import must_not_be_lost
@@ -88,6 +89,18 @@ class JobObservation:
                 self.installation, self.job, instance, end=lambda: end_of(self.state, instance)
             )
         return self._drivers[instance]
+
+    def known_version(self, query: str, version: str) -> KnownCheckpoint:
+        """Return the facts that the journal and the last driver recorded about a version.
+
+        Call this before reading the version's files. Raises FormatTooNew or RegistryDamaged if the driver's status
+        cannot be read.
+        """
+        recorded = self.state.version(query, version)
+        if recorded is None:
+            return KnownCheckpoint(series=f"{self.job}/{query}", version=version)
+        status = self.driver(recorded.claimed_by).status if recorded.claimed_by else None
+        return known_checkpoint(self.job, recorded, commits_of(status))
 
 
 class DriverObservation:
@@ -182,11 +195,6 @@ def end_of(state: JobState, instance: str) -> Liveness | None:
     return recorded_end(known.proof, known.fault) if known is not None else None
 
 
-def observe_liveness(installation: Installation, state: JobState, instance: str) -> Liveness:
-    """Return whether an instance is alive."""
-    return DriverObservation.of(installation, state, instance).liveness
-
-
 def observe_livenesses(
     installation: Installation, ends: Mapping[tuple[str, str], Liveness | None]
 ) -> dict[tuple[str, str], Liveness]:
@@ -198,8 +206,7 @@ def observe_livenesses(
     return {**recorded, **installation.runner.observe_many([driver for driver in ends if driver not in recorded])}
 
 
-def observe_instances(
-    installation: Installation, state: JobState, instances: Iterable[str]
-) -> dict[tuple[str, str], Liveness]:
-    """Return (job, instance) -> whether it is alive, for instances of one job."""
-    return observe_livenesses(installation, {(state.job, name): end_of(state, name) for name in instances})
+def observe_instances(installation: Installation, state: JobState, instances: Iterable[str]) -> dict[str, Liveness]:
+    """Return instance -> whether it is alive, for instances of one job, with one observation of the machine."""
+    seen = observe_livenesses(installation, {(state.job, name): end_of(state, name) for name in instances})
+    return {instance: liveness for (_, instance), liveness in seen.items()}

@@ -35,8 +35,7 @@ def check_placement(installation: Installation, state: JobState) -> None:
 def must_see_drivers(installation: Installation, state: JobState) -> None:
     """Raise WrongMachine if another machine has a driver without a proven termination."""
     running = running_instances(state)
-    seen = observe_instances(installation, state, [each.instance for each in running])
-    must_see(state.job, running, {instance: liveness for (_, instance), liveness in seen.items()})
+    must_see(state.job, running, observe_instances(installation, state, [each.instance for each in running]))
 
 
 def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[str, Liveness | None]) -> None:

@@ -17,9 +17,9 @@ from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.output_history import OutputHistory
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion, topics_of_the_first_rows
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
+from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.operations.jobs.observation import DriverObservation, observe_liveness
+from streamkeeper.operations.jobs.observation import DriverObservation, JobObservation
 from streamkeeper.operations.jobs.placement import find_disk, told_disk
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.objects import read_manifest
@@ -79,7 +79,9 @@ def deployed_of(installation: Installation, job: str) -> Deployed:
 
 def is_served(installation: Installation, state: JobState) -> bool:
     """Whether a running driver owns checkpoints of the job. If so, the open batches in them belong to that driver."""
-    return any(observe_liveness(installation, state, owner.instance).life is Life.ALIVE for owner in state.owners)
+    return any(
+        DriverObservation.of(installation, state, owner.instance).liveness.life is Life.ALIVE for owner in state.owners
+    )
 
 
 def stored_manifests(installation: Installation, state: JobState, release: str) -> dict[str, Manifest]:
@@ -130,12 +132,7 @@ def known_version(installation: Installation, state: JobState, query: str, versi
     """Return the facts that the journal and the last driver recorded about a version. Call this before reading the
     version's files.
     """
-    recorded = state.version(query, version)
-    if recorded is None:
-        return KnownCheckpoint(series=f"{state.job}/{query}", version=version)
-    by = recorded.claimed_by
-    status = DriverObservation.of(installation, state, by).status if by else None
-    return known_checkpoint(state.job, recorded, commits_of(status))
+    return JobObservation(installation, state.job, state=state).known_version(query, version)
 
 
 def must_know_commits(installation: Installation, state: JobState) -> None:
@@ -155,12 +152,18 @@ def find_version_loss(installation: Installation, state: JobState, query: str, v
 
     A lost version belongs to another installation, is on the disk of another host, or does not match its records.
     """
+    return find_observed_loss(JobObservation(installation, state.job, state=state), query, version)
+
+
+def find_observed_loss(job: JobObservation, query: str, version: str) -> str:
+    """Return what ``find_version_loss`` returns, for a job that is already being observed."""
+    installation, state = job.installation, job.state
     if foreign := find_foreign(installation, state, query, version):
         return foreign
     recorded, tree = state.version(query, version), installation.checkpoint(state, query, version)
     if recorded is not None and (host := find_disk(installation, state.job, recorded, tree)):
         return told_disk(tree, host)
-    return find_loss(tree, known_version(installation, state, query, version))
+    return find_loss(tree, job.known_version(query, version))
 
 
 def find_foreign(installation: Installation, state: JobState, query: str, version: str) -> str:

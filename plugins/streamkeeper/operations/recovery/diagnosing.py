@@ -42,11 +42,11 @@ from streamkeeper.operations.deploys.replanning import look_at_replan
 from streamkeeper.operations.jobs.input_access import unseen_input
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.job_facts import failed_last, release_of
-from streamkeeper.operations.jobs.observation import DriverObservation, read_job
+from streamkeeper.operations.jobs.observation import JobObservation, read_job
 from streamkeeper.operations.jobs.old_input import told_old_input
 from streamkeeper.operations.jobs.outdated import find_outdated
 from streamkeeper.operations.jobs.outputs import ask
-from streamkeeper.operations.jobs.registered import find_version_loss, known_version, stored_manifests
+from streamkeeper.operations.jobs.registered import find_observed_loss, stored_manifests
 from streamkeeper.operations.recovery.replaying import Left, choose_replay
 from streamkeeper.sinks.contract import OutputAnswer
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
@@ -76,16 +76,15 @@ def look_at_job(
 ) -> RecoveryLook:
     """Return all observations for a diagnosis; a store that does not answer is an observation, not an error."""
     try:
-        return _look(installation, read_job(installation, job), chosen, snapshots or {})
+        return _look(JobObservation(installation, job, state=read_job(installation, job)), chosen, snapshots or {})
     except StoreUnavailable as error:
         return RecoveryLook(job=job, store=error.message)
     except JournalLost as error:
         return RecoveryLook(job=job, lost=error.message)
 
 
-def _look(
-    installation: Installation, state: JobState, chosen: Collection[str], snapshots: Mapping[str, str]
-) -> RecoveryLook:
+def _look(job: JobObservation, chosen: Collection[str], snapshots: Mapping[str, str]) -> RecoveryLook:
+    installation, state = job.installation, job.state
     release, instance, opened = state.serving_release, state.appointed, state.open_operation
     if outdated := find_outdated(installation, state):
         return RecoveryLook(job=state.job, outdated=outdated, release=release, instance=instance)
@@ -100,7 +99,7 @@ def _look(
         seen = msgspec.structs.replace(seen, open_operation=opened_at, waits=asked_about(opened) is not None)
     if not instance:
         return seen
-    observation = DriverObservation.of(installation, state, instance)
+    observation = job.driver(instance)
     # An unreadable report is an error here, because it is the record of the last commits.
     status, driver = observation.status, observation.observed
     errors = _told(driver)
@@ -113,8 +112,7 @@ def _look(
         broke=_broke(status, manifests),
         queries=tuple(
             _look_at_query(
-                installation,
-                state,
+                job,
                 query,
                 manifest,
                 status,
@@ -129,8 +127,7 @@ def _look(
 
 
 def _look_at_query(
-    installation: Installation,
-    state: JobState,
+    job: JobObservation,
     query: str,
     manifest: Manifest,
     status: DriverStatus | None,
@@ -139,11 +136,11 @@ def _look_at_query(
     named: str,
     alive: bool,
 ) -> QueryLook:
+    installation, state = job.installation, job.state
     current = state.current_version(query)
     assert current is not None
     version, directory = current.version, installation.checkpoint(state, query, current.version)
-    lost = find_version_loss(installation, state, query, version)
-    known = known_version(installation, state, query, version)
+    lost, known = find_observed_loss(job, query, version), job.known_version(query, version)
     opened = OpenInput()
     if not lost and not alive:
         opened = find_open_input(directory.fresh(), lambda: unseen_input(installation, state, query))

@@ -23,7 +23,7 @@ from streamkeeper.model.records.snapshot import Snapshot
 from streamkeeper.operations.deploys.version_acts import created_from, fill_version, free_version
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.missing_input import MissingInput, missing_for_restore
-from streamkeeper.operations.jobs.observation import observe_liveness, read_job
+from streamkeeper.operations.jobs.observation import DriverObservation, read_job
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated
 from streamkeeper.operations.jobs.outputs import ask, takes_again
 from streamkeeper.operations.jobs.registered import stored_manifests
@@ -271,7 +271,7 @@ def _must_be_at_rest(installation: Installation, state: JobState) -> None:
     if state.open_operation is not None:
         raise OperationOpen(state.job, state.open_operation.operation)
     for owner in state.owners:
-        seen = observe_liveness(installation, state, owner.instance)
+        seen = DriverObservation.of(installation, state, owner.instance).liveness
         if seen.life not in (Life.DEAD, Life.ABSENT):
             raise OperationRefused(
                 f"driver {owner.instance} of job {state.job} may still write: {seen.why}",
