@@ -214,6 +214,26 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
     assert asked(job, params={"input": "/in"}).params == {"input": "/in"}
 
 
+def test_an_operation_that_ends_meanwhile_lets_no_unchecked_request_in(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request to continue it was not checked. Negative control: asked for again, it is."""
+    serving(job, {"input": "/in"}, {})
+    Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0001"))
+    start = Deploy._start
+
+    def ended(self: Deploy, *given: Any) -> str | None:
+        job.record(OperationFinished(operation="before", outcome=Outcome.REFUSED, sentence="over"))
+        return start(self, *given)
+
+    monkeypatch.setattr(Deploy, "_start", ended)
+    request = DeployRequest(job=JOB, params={"inptu": "/in"})
+    with pytest.raises(OperationRefused, match=f"open for job {JOB} ended while this deploy was requested"):
+        open_deploy(job.installation, "op2", request, on_open=OnOpen.CONTINUE)
+    with pytest.raises(InvalidInput, match="unknown param inptu"):
+        open_deploy(job.installation, "op2", request, on_open=OnOpen.CONTINUE)
+
+
 def test_the_same_operation_again_is_found_whatever_was_filled_in(job: Registered) -> None:
     """A cleared task asks with an empty form; another request is still another one."""
     serving(job, {"input": "/in"}, CONF)

@@ -50,7 +50,12 @@ def open_deploy(
         return admit(installation, state, request)
 
     def allowed(now: JobState) -> None:
-        if inherits and inherited_from and now.serving_release != inherited_from[0]:
+        if not inherited_from:
+            # Another operation was open, so the request was not prepared.
+            raise OperationRefused(
+                f"the operation that was open for job {request.job} ended while this deploy was requested", hint=_AGAIN
+            )
+        if inherits and now.serving_release != inherited_from[0]:
             raise OperationRefused(
                 f"{now.serving_release} became the current release after this deploy was requested, so the deploy"
                 f" would not inherit the params and confs of {now.serving_release}",
