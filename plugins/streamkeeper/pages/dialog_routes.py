@@ -10,7 +10,6 @@ from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import Response
 
 from streamkeeper.errors import NotFound
-from streamkeeper.model.names import check_name
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import read_job
@@ -37,7 +36,7 @@ def router_of(open_installation: Callable[[], Installation], viewer: Callable[..
     @router.get("/jobs/{job}/dialogs/answer")
     def answer(request: Request, job: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
         here = open_installation()
-        question = read_asking(here, read_job(here, check_name("job", job)), who)
+        question = read_asking(here, read_job(here, job), who)
         if question is None:
             raise NotFound(f"no operation of job {job} has an open question")
         if question.objection:
@@ -53,7 +52,7 @@ def router_of(open_installation: Callable[[], Installation], viewer: Callable[..
         snapshot: str = "",
         who: Viewer = guarded(viewer, DEPLOY),
     ) -> Response:
-        state = read_job(open_installation(), check_name("job", job))
+        state = read_job(open_installation(), job)
         made = dialogs.recover_dialog(state, action=action, query=query, snapshot=snapshot)
         return _shown(request, who, job, made)
 
@@ -61,7 +60,7 @@ def router_of(open_installation: Callable[[], Installation], viewer: Callable[..
     def plain(request: Request, job: str, name: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
         if name not in _PLAIN:
             raise NotFound("this dialog does not exist")
-        return _shown(request, who, job, _PLAIN[name](read_job(open_installation(), check_name("job", job))))
+        return _shown(request, who, job, _PLAIN[name](read_job(open_installation(), job)))
 
     return router
 

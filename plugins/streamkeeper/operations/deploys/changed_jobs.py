@@ -14,7 +14,6 @@ import msgspec
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.model.markdown_text import visible
-from streamkeeper.model.names import check_name
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.job_health import declares_job
@@ -76,7 +75,7 @@ def _look(installation: Installation, root: Path, job: str, *, known: bool) -> J
     file = root / f"{job}.py"
     if not known and not (file.is_file() and _may_be_job(file, job)):
         return None
-    state = installation.journal(check_name("job", job), writer="check").state()
+    state = installation.journal(job, writer="check").state()
     release = state.serving_release
     if not file.is_file():
         return JobChange(job=job, kind=ChangeKind.NO_FILE, release=release) if state.wanted else None

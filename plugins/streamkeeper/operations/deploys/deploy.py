@@ -28,7 +28,7 @@ from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.right_to_answer import must_have_right
 from streamkeeper.lifecycle.steps import PlannedStep, current_step, plan_deploy
-from streamkeeper.model.names import check_instance, check_name
+from streamkeeper.model.names import check_instance
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal import AbortRequested, OperationStarted, Outcome, Record, Role
 from streamkeeper.model.records.operation import OperationState
@@ -163,7 +163,7 @@ class Deploy:
 
         ``on`` and ``waited_s``: as in the deploy's last ``Progress``.
         """
-        deploy = cls(installation, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
+        deploy = cls(installation, job, check_instance(operation), on=on, waited_s=waited_s)
         if operation not in deploy.state.operations:
             raise unknown_operation(job, operation)
         return deploy

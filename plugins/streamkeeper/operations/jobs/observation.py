@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 
 from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
-from streamkeeper.model.names import check_name
 from streamkeeper.model.protocol.control import Command, DriverExit, DriverStatus
 from streamkeeper.model.protocol.liveness import Liveness, recorded_end
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
@@ -32,12 +31,12 @@ def recorded_jobs(installation: Installation) -> list[str]:
 
 def read_job(installation: Installation, job: str) -> JobState:
     """Return a job's state; raises NotFound for a job without a journal."""
-    return on_record(installation, Journal(installation.store, check_name("job", job), writer="reader").state())
+    return on_record(installation, Journal(installation.store, job, writer="reader").state())
 
 
 def read_job_again(installation: Installation, job: str) -> JobState:
     """Return what ``read_job`` returns; journal entries that this process has already read come from a cache."""
-    return on_record(installation, installation.known_jobs.read(check_name("job", job)))
+    return on_record(installation, installation.known_jobs.read(job))
 
 
 def on_record(installation: Installation, state: JobState) -> JobState:
