@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from streamkeeper.checkpoints import input_files
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, OperationRefused, StoreUnavailable
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.protocol.control import DriverExit, DriverState
-from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.records.journal import (
     DesiredChanged,
     OperationFinished,
@@ -38,7 +39,7 @@ from streamkeeper.operations.recovery.recovering import RecoveryRequest, diagnos
 from streamkeeper.operations.recovery.restoring import restore_version
 from streamkeeper.registry.control import Control
 from tests.checkpoints.damaging import LOSSES, lose
-from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.operations.registered_job import JOB, QUERY, Registered, RestingRunner
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
 REPLAN = RecoveryAction.REPLAN
@@ -134,6 +135,30 @@ def test_a_function_gets_batches_twice_only_if_somebody_says_so(tmp_path: Path) 
     with pytest.raises(OperationRefused, match="--accept-replay"):
         open_recovery(job.installation, "op2", asked(accepted_by="ada", accept_loss=True))
     assert "cannot be written without readers seeing it" in found.option(REBUILD).why_not
+
+
+class CommittingRunner(RestingRunner):
+    """Of a driver that commits and reports a batch while it is observed, and is found dead."""
+
+    def __init__(self, job: Registered) -> None:
+        super().__init__()
+        self.job = job
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        self.job.report(committed=8)
+        return super().observe(job, instance)
+
+
+def test_a_batch_that_is_committed_during_the_look_is_announced(tmp_path: Path) -> None:
+    """A function would get it twice after a restore; its price is that of a batch committed before the look."""
+    job = registered(tmp_path, sink="foreach")
+    job.take()
+    lose(job.directory, "missing")
+    before = diagnose_job(job.installation, JOB).option(RESTORE).prices
+    installation = replace(job.installation, runner=CommittingRunner(job))
+    during = diagnose_job(installation, JOB).option(RESTORE).prices
+    assert during == diagnose_job(job.installation, JOB).option(RESTORE).prices
+    assert during != before
 
 
 def cut_plan(job: Registered, listed: Path | None = None) -> None:

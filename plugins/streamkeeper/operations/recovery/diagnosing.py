@@ -100,8 +100,10 @@ def _look(job: JobObservation, chosen: Collection[str], snapshots: Mapping[str, 
     if not instance:
         return seen
     observation = job.driver(instance)
-    # An unreadable report is an error here, because it is the record of the last commits.
-    status, driver = observation.status, observation.observed
+    # The liveness is read before the report, so that the report of a dead driver has its last commits.
+    driver = observation.observed
+    # An unreadable report is an error here, because it is the record of these commits.
+    status = observation.status
     errors = _told(driver)
     wanted = frozenset(chosen)
     return msgspec.structs.replace(
