@@ -6,10 +6,12 @@ import socket
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from streamkeeper.errors import NotFound
 from streamkeeper.model.protocol.control import DriverExit, DriverState
-from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
+from streamkeeper.model.runner_kinds.kubernetes_kind import POD_TEMPLATE, Pod
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from tests.runners.cluster_server import kubeconfig
@@ -53,3 +55,11 @@ def test_without_that_record_nothing_is_proven(place: PodPlace) -> None:
     assert seen.life is Life.UNKNOWN
     assert "cannot be inspected" in seen.why
     assert place.server in seen.why
+
+
+def test_a_launch_without_a_template_is_one_line(place: PodPlace) -> None:
+    """A recorded launch goes on with its runner, also after the installation's settings name another one."""
+    settings = {key: value for key, value in place.settings.runner_variables.items() if key != POD_TEMPLATE}
+    place.settings = msgspec.structs.replace(place.settings, runner_variables=settings)
+    with pytest.raises(NotFound, match="STREAMKEEPER_POD_TEMPLATE= cannot be read"):
+        place.new_runner().launch(place.spec("two"), {})

@@ -224,7 +224,7 @@ class KubernetesRunner(ContainerRunner[Pod]):
         return driver_pod(template, name, whose, supervisor, variables, conf, secret=secret, own_tasks=tasks)
 
     def _template(self) -> PodTemplate:
-        return read_template(self._settings.runner_variables[POD_TEMPLATE])
+        return read_template(self._settings.runner_variables.get(POD_TEMPLATE, ""))
 
 
 def _has_more_running(found: PodReport) -> bool:
