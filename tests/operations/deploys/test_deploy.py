@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
 from streamkeeper.model.protocol.liveness import Life, Liveness
+from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.journal import (
     Assessed,
     FallBackDecided,
@@ -123,6 +125,22 @@ def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job
     state = job.installation.journal(JOB, "test").state()
     with pytest.raises(JobUnusable, match="code sets .*providerClass"):
         assess_candidate(job.installation, state, state.operations["op2"], name)
+
+
+def test_a_request_that_is_too_large_with_what_it_inherits_ends_no_other(job: Registered) -> None:
+    """The limit holds for the request that would be recorded; negative control: less is inherited."""
+    job.record(OperationStarted(operation="open", request=DeployRequest(job=JOB), steps=()))
+    request = DeployRequest(job=JOB, reason="new")
+
+    def inherit(size: int) -> Callable[[JobState], DeployRequest]:
+        return lambda state: replace(request, conf={"spark.note": "x" * size})
+
+    with pytest.raises(InvalidInput, match="more than 1,048,576"):
+        Deploy.open(job.installation, "op2", request, on_open=OnOpen.ABORT, prepare=inherit(2**20))
+    state = job.installation.journal(JOB, "test").state()
+    assert state.operations["open"].abort == ""
+    Deploy.open(job.installation, "op2", request, on_open=OnOpen.ABORT, prepare=inherit(10))
+    assert job.installation.journal(JOB, "test").state().operations["open"].abort != ""
 
 
 @pytest.mark.parametrize("on_open", [OnOpen.CONTINUE, OnOpen.ABORT])

@@ -123,10 +123,10 @@ class Deploy:
         operation; ``prepare``: checks a request against the job's state before a new operation, and returns the request
         to record; ``allowed``: raises if the operation must not start in the given state.
 
-        The order: the request by itself; ``prepare``; whether the journal is outdated or lost; the commits to fall back
-        to; and, as part of recording, whether the id has another request, the right to answer in advance, other
-        operations, a forgotten job, ``allowed``. Raises InvalidInput, JournalOutdated, JournalLost and
-        OperationRefused.
+        The order: the request by itself; ``prepare``, and the request that it returns; whether the journal is outdated
+        or lost; the commits to fall back to; and, as part of recording, whether the id has another request, the right
+        to answer in advance, other operations, a forgotten job, ``allowed``. Raises InvalidInput, JournalOutdated,
+        JournalLost and OperationRefused.
         """
         check_request(request)
         check_instance(operation)
@@ -137,6 +137,8 @@ class Deploy:
         free = state.open_operation is None or on_open is OnOpen.ABORT
         if prepare is not None and free and operation not in state.operations:
             request = prepare(state)
+            # It inherits params and confs, which count for the limits too.
+            check_request(request)
             # The driver that runs may have recorded new epochs meanwhile.
             state = deploy.state
         must_not_be_outdated_as_far_as_seen(installation, state)
