@@ -165,6 +165,21 @@ def test_an_error_is_a_result_as_well(job: Registered, dry_run: tuple[str, ...])
     assert plain.stderr == f"error: {told['message']} ({told['hint']})\n"
 
 
+REFUSED_AT_ONCE = [
+    ("deploy", "Not-A-Name"),
+    ("stop", "Not-A-Name", "--reason", "nobody reads it"),
+    ("stop", JOB, "--reason", "nobody reads it", "--drain-s", "1e9"),
+]
+
+
+@pytest.mark.parametrize("words", REFUSED_AT_ONCE)
+def test_a_request_that_is_refused_at_once_is_a_result_as_well(job: Registered, words: tuple[str, ...]) -> None:
+    """Nothing of the installation was read by then."""
+    told = result_of(*words, code=2)
+    assert (told["outcome"], told["command"]) == ("error", words[0])
+    assert run(*words).stderr.startswith(f"error: {told['message']}")
+
+
 def test_ctrl_c_is_a_result_as_well(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operation stays open, and the message names the command that continues it."""
 

@@ -10,7 +10,9 @@ from typing import Annotated, Any, get_args
 import msgspec
 import typer
 
+from streamkeeper.cli.command_results import reporting
 from streamkeeper.cli.common_options import read_conf, read_params
+from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.requests.asked_fields import AskedField, Verb, asked_fields
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.requests.request_limits import check_length, check_request
@@ -32,7 +34,11 @@ def takes_request(verb: Verb) -> Callable[[Command], Command]:
         def run(**given: Any) -> None:
             request = _request(fields, {name: given.pop(name) for name in fields})
             # Before the command creates an installation, or diagnoses for minutes.
-            check_request(request)
+            try:
+                check_request(request)
+            except StreamkeeperError:
+                with reporting(verb.value, job=request.job, as_json=given.get("json", False) and _gives_result(verb)):
+                    raise
             command(request=request, **given)
 
         # job, then the options in the order of the command's signature.
@@ -45,6 +51,11 @@ def takes_request(verb: Verb) -> Callable[[Command], Command]:
         return run
 
     return decorate
+
+
+def _gives_result(verb: Verb) -> bool:
+    """Whether ``--json`` prints the result of the command; a recovery prints its diagnosis."""
+    return verb is not Verb.RECOVER
 
 
 def asked(name: str, **other: Any) -> Any:
