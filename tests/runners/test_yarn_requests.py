@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.errors import InvalidInput
+from streamkeeper.errors import InvalidInput, TemporaryError
 from streamkeeper.model.protocol.control import ProcessRecord
 from streamkeeper.model.runner_kinds.yarn_kind import Application
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.yarn_application import YarnRunner
+from streamkeeper.runners.yarn_rest import ResourceManager
 from tests.runners.cluster_server import ClusterServer, cluster_server
 from tests.runners.launching import JOB, Place
 
@@ -104,3 +106,12 @@ def test_a_value_that_a_nodes_shell_would_change_is_refused_before_anything_is_s
     YarnRunner(place.store, place.settings, environ).launch(place.spec(), {})
     assert cluster.asked[-1] == f"POST {API}/apps"
     assert cluster.bodies[-1]["application-id"] == APPLICATION
+
+
+def test_a_server_is_named_whatever_the_case_of_its_host() -> None:
+    """Requests have their host in lower case; a host of the Hadoop configuration may have capital letters."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://LocalHost:{probe.getsockname()[1]}"
+    with pytest.raises(TemporaryError, match=f"ResourceManager {url}"):
+        ResourceManager(url, "ada").must_answer()

@@ -214,7 +214,8 @@ class WebHdfs:
         return f"cannot {what} {self.root}{path}: "
 
     def _server_at(self, url: str) -> Server:
-        if url.startswith(f"{self.url}/"):
+        # A request has its host in lower case, the Hadoop configuration may have it in upper case.
+        if url.lower().startswith(f"{self.url}/".lower()):
             return Server(name=self.url, unanswered=_NOBODY)
         return Server(name="/".join(url.split("/")[:3]), unanswered=_NO_DATANODE)
 

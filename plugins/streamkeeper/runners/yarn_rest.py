@@ -190,7 +190,8 @@ class ResourceManager:
         return self._client.send(method, url, params={"user.name": self._user}, json=body, headers=headers)
 
     def _server_at(self, url: str) -> Server:
-        if url.startswith(f"{self.url}/"):
+        # A request has its host in lower case, the Hadoop configuration may have it in upper case.
+        if url.lower().startswith(f"{self.url}/".lower()):
             return Server(name=f"ResourceManager {self.url}", unanswered=_HINT, denied=_DENIED)
         address = urlsplit(url).netloc
         return Server(name=f"NodeManager {address}", unanswered=_NODE_HINT, denied=_DENIED, timeouts_s=_OF_A_NODE_S)
