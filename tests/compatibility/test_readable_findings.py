@@ -768,3 +768,14 @@ def test_a_lost_file_of_a_checkpoint_names_the_command_that_lists_what_is_possib
     """The hint was ``restore the commit``, and the report did not say from where."""
     (finding,) = damage_findings([damage(shape, "commits", "seen")])
     assert finding.hint.endswith("If you have no copy, streamkeeper recover lists what each option loses or duplicates")
+
+
+def test_a_changed_sink_function_says_when_a_batch_is_repeated_and_what_to_do() -> None:
+    """The effect was ``an open batch may be written by both versions``, beside a verdict that the old one finishes its
+    batch; the note, ``if the function may be called twice``, had no otherwise."""
+    old, new = (
+        changed(of_function(STATEFUL, digest), sink_routing={f"{SINK_FUNCTION}function": "same"}) for digest in "ab"
+    )
+    found = findings_of(old, new)["sink-function-changed"]
+    assert "a deploy repeats no batch; only if the old driver is killed during a batch, the new code writes" in found.effect
+    assert found.hint.startswith("no action is needed if the function tolerates a repeated batch; otherwise let it skip")
