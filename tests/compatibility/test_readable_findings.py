@@ -779,3 +779,24 @@ def test_a_changed_sink_function_says_when_a_batch_is_repeated_and_what_to_do() 
     found = findings_of(old, new)["sink-function-changed"]
     assert "a deploy repeats no batch; only if the old driver is killed during a batch, the new code writes" in found.effect
     assert found.hint.startswith("no action is needed if the function tolerates a repeated batch; otherwise let it skip")
+
+
+def test_a_note_refers_to_the_finding_that_blocks_the_same_change_of_a_column() -> None:
+    """Beside ``sink-column-redefined`` the note for the same column was: no action is needed for this change alone."""
+    old = changed(of_function(STATEFUL), sink_columns=("s",))
+    columns = (old.columns[0], msgspec.structs.replace(old.columns[1], meaning="add(sum(source 0.x), 1:long)"))
+    new = changed(old, columns=columns, plan=f"{old.plan}\nother")
+    hint = findings_of(old, new)["output-column-redefined"].hint
+    assert hint == "follow the hint of sink-column-redefined, which reports the change of s"
+    lines = [
+        changed(old, plan=f"Project [{text} AS s]", columns=each.columns) for text, each in (("x", old), ("y", new))
+    ]
+    lines = [changed(each, operators=(), output_mode="append") for each in lines]
+    assert findings_of(*lines)["stateless-change"].hint == hint
+    added = changed(STATEFUL, plan=f"{STATEFUL.plan}\nProject [x AS o]", output_schema=f"{STATEFUL.output_schema}\no int")
+    assert findings_of(STATEFUL, added)["above-state-changed"].hint == (
+        "follow the hint of output-column-added, which reports the change of o"
+    )
+    # Negative control: a finding about another column.
+    other = changed(new, sink_columns=("k",))
+    assert "follow the hint" not in findings_of(changed(old, sink_columns=("k",)), other)["output-column-redefined"].hint
