@@ -800,3 +800,34 @@ def test_a_note_refers_to_the_finding_that_blocks_the_same_change_of_a_column() 
     # Negative control: a finding about another column.
     other = changed(new, sink_columns=("k",))
     assert "follow the hint" not in findings_of(changed(old, sink_columns=("k",)), other)["output-column-redefined"].hint
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "mode", "lost"),
+    [
+        ("aggregate", "deduplicate", "update", "rows that the query has read before are written if they come again"),
+        (
+            "aggregate",
+            "deduplicate",
+            "append",
+            "rows that the query has read before are written if they come again, results that are not written yet are "
+            "lost",
+        ),
+        ("deduplicate", "aggregate", "append", "every group starts without earlier rows"),
+        ("deduplicate", "deduplicate-within-watermark", "append", "rows already seen are written again if they come"),
+        ("deduplicate", "", "append", "nothing is lost, because the candidate keeps no state"),
+        ("join", "", "append", "rows waiting for a match are lost"),
+    ],
+)
+def test_the_cost_of_another_operator_is_that_of_the_candidates(before: str, after: str, mode: str, lost: str) -> None:
+    """For an aggregation that becomes a deduplication the cost was: every group restarts without its earlier rows."""
+    old, new = (
+        changed(
+            of_function(STATEFUL),
+            output_mode=mode,
+            operators=(msgspec.structs.replace(AGGREGATE, kind=kind),) if kind else (),
+        )
+        for kind in (before, after)
+    )
+    (finding,) = (each for each in findings_of(old, new).values() if each.rule.startswith("stateful-operator-"))
+    assert f"with empty state: {lost}" in finding.hint

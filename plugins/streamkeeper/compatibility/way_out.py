@@ -79,9 +79,23 @@ _LOST = {
     "join": "rows waiting for a match are lost",
     "limit": "the row count restarts at zero",
 }
-"""First part of an operator's kind -> the loss if its state is discarded."""
-
+"""First part of an operator's kind -> the loss if its state is discarded and the candidate has such an operator."""
 _CODE_ALONE = "its code starts without everything that it has stored"
+
+_BEGINS = {
+    "aggregate": "every group starts without earlier rows",
+    "deduplicate": "rows that the query has read before are written if they come again",
+    "join": "rows that the query has read before find no match",
+    "limit": "the row count starts at zero",
+}
+"""First part of an operator's kind -> the consequence of empty state if only the candidate has such an operator."""
+_CODE_BEGINS = "its new code starts without earlier rows"
+
+_ENDS = {"deduplicate": "", "join": _LOST["join"], "limit": ""}
+"""First part of an operator's kind -> the loss if only the deployed query has such an operator. Outside of the append
+mode, an aggregation has written all of its results."""
+_NOT_WRITTEN = "results that are not written yet are lost"
+_NOTHING_LOST = "nothing is lost, because the candidate keeps no state"
 
 
 class Options(NamedTuple):
@@ -198,7 +212,7 @@ def _cost(finding: Finding, options: Options) -> str:
     """Return the transition of a deploy that can switch, with its cost."""
     if options.switch is Switch.WITHOUT_STATE:
         sink = capabilities_of(options.new.sink.kind)
-        hint = WITHOUT_STATE.format(lost=_lost(options.old))
+        hint = WITHOUT_STATE.format(lost=_lost(options.old, options.new))
         no_rebuild = _NO_REBUILD.format(why=options.no_rebuild) if sink.shadows else ""
         return f"{hint}{_STILL_EVICTED if finding.rule in _OF_EVICTION else ''}{no_rebuild}"
     if options.no_handoff:
@@ -214,7 +228,7 @@ def _on_request(finding: Finding, options: Options) -> str:
         return READS_AGAIN_ON_REQUEST
     if concern_of(finding) is Concern.OUTPUT or not is_stateful(options.old, options.new):
         return _REVERT
-    return WITHOUT_STATE_ON_REQUEST.format(lost=_lost(options.old))
+    return WITHOUT_STATE_ON_REQUEST.format(lost=_lost(options.old, options.new))
 
 
 def _of_old_rows(options: Options) -> str:
@@ -239,6 +253,10 @@ def _blocking(options: Options) -> list[Finding]:
     return [each for each in breaking if is_about_offsets(each, stateful=stateful) or needs_new_rows(each, sink)]
 
 
-def _lost(old: Manifest) -> str:
-    lost = [_LOST.get(each.kind.partition("-")[0], _CODE_ALONE) for each in old.operators]
-    return ", ".join(dict.fromkeys(lost)) or "the earlier rows are missing in it"
+def _lost(old: Manifest, new: Manifest) -> str:
+    """What a switch with empty state loses: by the candidate's operators, then by those that only the old query has."""
+    before, after = ([each.kind.partition("-")[0] for each in side.operators] for side in (old, new))
+    lost = [_LOST.get(kind, _CODE_ALONE) if kind in before else _BEGINS.get(kind, _CODE_BEGINS) for kind in after]
+    ends = _ENDS if old.output_mode == "append" else {**_ENDS, "aggregate": ""}
+    lost += [ends.get(kind, _NOT_WRITTEN) for kind in before if kind not in after]
+    return ", ".join(filter(None, dict.fromkeys(lost))) or _NOTHING_LOST
