@@ -831,3 +831,21 @@ def test_the_cost_of_another_operator_is_that_of_the_candidates(before: str, aft
     )
     (finding,) = (each for each in findings_of(old, new).values() if each.rule.startswith("stateful-operator-"))
     assert f"with empty state: {lost}" in finding.hint
+
+
+def test_a_function_that_is_no_longer_called_is_not_changed_code_that_continues() -> None:
+    """The effect of a removed call was ``the changed code would continue``, and beside a failed rehearsal it was ``no
+    check can prove that the two fit``."""
+    old = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "a"})
+    new = changed(STATEFUL, functions={})
+    found = findings_of(old, new)["code-in-state-changed"]
+    assert found.effect.startswith("state that was computed with this function would be continued without it; no check")
+    assert "computed with this function and values computed without it" in found.hint
+    assert findings_of(new, old)["code-in-state-changed"].effect.startswith("state that was computed without")
+    refused = rehearsal_failed("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", "seen", 1, again=True)
+    assert findings_of(old, new, refused)["code-in-state-changed"].effect == (
+        "if the query did not fail, state that was computed with this function would be continued without it, and "
+        "results might become wrong"
+    )
+    other = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "b"})
+    assert findings_of(old, other)["code-in-state-changed"].effect.startswith("the changed code would continue")

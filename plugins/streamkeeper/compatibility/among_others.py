@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from streamkeeper.compatibility.effects import NO_ACTION
+from streamkeeper.compatibility.effects import NO_ACTION, UNPROVEN
 from streamkeeper.compatibility.rehearsals import FAILURES, OUTPUT_DOES_NOT_FIT
 from streamkeeper.model.manifests.finding import Finding, Severity
 
@@ -17,6 +17,8 @@ ALONE = f"{NO_ACTION} for this change alone"
 """Hint of a note beside a finding that needs an action."""
 UNLESS_FAILED = "if the query did not fail, "
 """Begins the effect of a change that would show only in a query that runs."""
+_MIXED = ", and results might become wrong"
+"""In place of the statement that nothing proves a failure."""
 _FOLLOW = "follow the hint of {rule}, which reports the change of {columns}"
 """Hint of a note about output columns that another finding, which needs an action, reports as well."""
 _COLUMN_PLACE = re.compile(r"(?:output|sink, \w+) column (.+)")
@@ -73,4 +75,4 @@ def _unless_failed(finding: Finding) -> Finding:
     fails = finding.rule in _MEASURED_FAILURES or finding.severity is Severity.FATAL
     if fails or not finding.effect or finding.unconditional:
         return finding
-    return msgspec.structs.replace(finding, effect=f"{UNLESS_FAILED}{finding.effect}")
+    return msgspec.structs.replace(finding, effect=f"{UNLESS_FAILED}{finding.effect.replace(UNPROVEN, _MIXED)}")

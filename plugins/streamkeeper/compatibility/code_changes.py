@@ -42,6 +42,8 @@ _PATTERN = re.compile(r"^(re\.compile\(.*, )(\d+)\)$", re.MULTILINE)
 
 NO_RECORD = "the code differs; one of the two manifests does not record its parts"
 NOT_IN_RECORD = f"the code differs beyond the first {MOST_PARTS} functions and values, which are all that is recorded"
+ADDED_CALL = "added: the deployed query does not call it"
+REMOVED_CALL = "removed: the candidate does not call it"
 NO_PART = "the code differs in a part that the manifests do not record; every recorded function and value is the same"
 
 
@@ -126,7 +128,7 @@ def _one_sided(had: str, has: str, old: Manifest, new: Manifest) -> str:
     if elsewhere:
         before, after = (elsewhere[0], places[0]) if has else (places[0], elsewhere[0])
         return f"the function itself is the same; it ran {_PLACES[before]} and now runs {_PLACES[after]}"
-    return "added: the deployed query does not call it" if has else "removed: the candidate does not call it"
+    return ADDED_CALL if has else REMOVED_CALL
 
 
 def _last_on_record(*reached: Sequence[str]) -> str:

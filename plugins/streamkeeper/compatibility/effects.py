@@ -166,6 +166,8 @@ BREAKING: dict[str, str] = {
 }
 
 _LOOK = "Spark would start, but"
+UNPROVEN = "; no check can prove that the two fit: results may become wrong, or the query may fail"
+"""Ends the effect of changed code on state; a rehearsal that failed is such a proof."""
 
 OPAQUE: dict[str, str] = {
     "source-topic-created-again": "the query would continue at its old offsets and never read the new topic's records "
@@ -176,8 +178,7 @@ OPAQUE: dict[str, str] = {
     "measured",
     "unknown-in-plan": "Spark would continue; whether the rows that reach the state are computed as before cannot be "
     "determined",
-    "code-in-state-changed": "the changed code would continue with state that the old code wrote; no check can prove "
-    "that the two fit: results may become wrong, or the query may fail",
+    "code-in-state-changed": f"the changed code would continue with state that the old code wrote{UNPROVEN}",
     "filter-below-code-changed": "the code would receive rows that its state has never seen, or no longer receive some "
     "that it has; no check can prove that the results stay right",
     "code-in-state-unreadable": "the code would continue with the existing state; whether the code changed cannot be "

@@ -9,7 +9,8 @@ from itertools import zip_longest
 
 import msgspec
 
-from streamkeeper.compatibility.code_changes import NO_PART, CodeChange, code_change
+from streamkeeper.compatibility.code_changes import ADDED_CALL, NO_PART, REMOVED_CALL, CodeChange, code_change
+from streamkeeper.compatibility.effects import UNPROVEN
 from streamkeeper.compatibility.function_names import short_name
 from streamkeeper.compatibility.operators import settings_apart
 from streamkeeper.compatibility.rule import (
@@ -41,6 +42,15 @@ _APPROVE_MEANING = (
     f"{APPROVE}. Approve if the new code can use what the old code has stored, and if results may combine values of "
     f"the old code with values of the new code. If not, {NEW_CHECKPOINT}"
 )
+_APPROVE_CALL = (
+    f"{APPROVE}. Approve if results may combine values computed with this function and values computed without it. If "
+    f"not, {NEW_CHECKPOINT}"
+)
+_CALLS = {
+    ADDED_CALL: f"state that was computed without this function would be continued with it{UNPROVEN}",
+    REMOVED_CALL: f"state that was computed with this function would be continued without it{UNPROVEN}",
+}
+"""Beginning of the evidence -> effect of a function that only one of the two queries calls."""
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -59,13 +69,15 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 shown = shown._replace(evidence=f"{shown.evidence}; {_MOVED}")
             names.setdefault(shown, []).append(function_called(name, new))
     for changed, functions in names.items():
+        effect = next((text for call, text in _CALLS.items() if changed.evidence.startswith(call)), "")
         yield Finding(
             rule="code-in-state-changed",
             line=changed.line,
             severity=Severity.OPAQUE,
             where=f"{' and '.join(dict.fromkeys(functions))}, {_decides_on_state(new)}",
             evidence=changed.evidence,
-            hint=_APPROVE_MEANING,
+            hint=_APPROVE_CALL if effect else _APPROVE_MEANING,
+            effect=effect,
             reference="measured: apws_logic, tws_logic",
         )
 
