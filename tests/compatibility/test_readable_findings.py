@@ -549,7 +549,10 @@ def test_a_query_that_ends_before_a_cutover_recommends_no_rebuild() -> None:
     new = changed(with_operator(STATEFUL, values=values), trigger="availableNow")
     hint = findings_of(STATEFUL, new)["aggregate-function-changed"].hint
     assert hint.startswith("revert the change; or switch with accept_state_loss")
-    assert hint.endswith("an availableNow query ends before it could take over (deploy it with an interval trigger)")
+    assert hint.endswith(
+        "because an availableNow query ends before it could take over. If the candidate has an interval trigger "
+        "instead, this switch is possible"
+    )
 
 
 def test_every_finding_of_a_query_names_the_same_switch() -> None:
@@ -849,3 +852,17 @@ def test_a_function_that_is_no_longer_called_is_not_changed_code_that_continues(
     )
     other = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "b"})
     assert findings_of(old, other)["code-in-state-changed"].effect.startswith("the changed code would continue")
+
+
+def test_a_table_with_other_columns_says_what_is_possible_and_what_does_not_help() -> None:
+    """The hint was ``(deploy it with an interval trigger)`` beside ``no switch is possible``, and left open whether
+    adding the column to the table by hand helps."""
+    new = changed(STATEFUL, output_schema=f"{STATEFUL.output_schema}\nmore int", trigger="availableNow")
+    hint = findings_of(STATEFUL, new)["output-column-added"].hint
+    assert "ends before it could take over. If the candidate has an interval trigger instead, the deploy can" in hint
+    assert "Otherwise revert the change, or run it as a new query" in hint
+    assert "Changing the table by hand does not help: the deploy is refused all the same, and the deployed" in hint
+    # It is true that the interval makes the switch possible, unless another reason prevents it.
+    assert findings_of(STATEFUL, changed(new, trigger="5 seconds"))["output-column-added"].hint.startswith("switch: ")
+    cleaned = with_source(new, options={**new.sources[0].options, "cleansource": "delete"})
+    assert "interval trigger" not in findings_of(STATEFUL, cleaned)["output-column-added"].hint

@@ -48,7 +48,7 @@ def _alone(finding: Finding) -> Finding:
 
 
 def _referring(finding: Finding, among: Iterable[Finding]) -> Finding:
-    """Return the finding; a note whose output columns another finding reports too has a hint that refers to that one."""
+    """Return the finding; the hint of a note refers to another finding that reports the same output columns."""
     if finding.severity is not Severity.NOTE or not finding.hint.startswith(NO_ACTION):
         return finding
     for other in among:

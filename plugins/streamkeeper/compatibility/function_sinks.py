@@ -50,8 +50,8 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.NOTE,
                 where=sink_function_called(name),
                 evidence=changed.evidence,
-                hint="no action is needed if the function tolerates a repeated batch; otherwise let it skip a batch that "
-                "it has written, which has the same `version` and `batch_id` in its context",
+                hint="no action is needed if the function tolerates a repeated batch; otherwise let it skip a batch "
+                "that it has written, which has the same `version` and `batch_id` in its context",
             )
 
 

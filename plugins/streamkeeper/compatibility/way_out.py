@@ -12,12 +12,19 @@ from typing import NamedTuple
 import msgspec
 
 from streamkeeper.compatibility.effects import IF_INTENDED, NO_ACTION
-from streamkeeper.compatibility.rehearsals import FAILURES
+from streamkeeper.compatibility.rehearsals import FAILURES, OUTPUT_DOES_NOT_FIT
 from streamkeeper.compatibility.rule import APPROVE, AS_NEW_QUERY, NEW_CHECKPOINT, NO_SWITCH, RECOMPUTE
 from streamkeeper.model.manifests.concern import Concern, concern_of, is_carried_over, reads_other_sources
 from streamkeeper.model.manifests.finding import Finding, Severity, Switch, Verdict, verdict_of
 from streamkeeper.model.manifests.manifest import Manifest, is_stateful
-from streamkeeper.model.manifests.switching import is_about_offsets, needs_new_rows, why_no_handoff, why_no_rebuild
+from streamkeeper.model.manifests.switching import (
+    ENDS_TOO_EARLY,
+    is_about_offsets,
+    needs_new_rows,
+    why_no_handoff,
+    why_no_rebuild,
+)
+from streamkeeper.model.manifests.trigger import parse_trigger
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import cleaner_of
 
@@ -40,9 +47,15 @@ READS_AGAIN_ON_REQUEST = READS_AGAIN.replace("switch:", "switch with `--strategy
 WITHOUT_STATE_ON_REQUEST = WITHOUT_STATE.replace("switch with", "switch with `--strategy handoff` and")
 """For a finding that a person may approve: the verdict alone does not switch."""
 ONLY_BACK = (
-    f"{NO_SWITCH}: a new checkpoint version would have to read the input again, and {{why}}. Revert the change, or "
-    f"{AS_NEW_QUERY}"
+    f"{NO_SWITCH}: a new checkpoint version would have to read the input again, and {{why}}. "
+    f"{{otherwise}} the change, or {AS_NEW_QUERY}"
 )
+_IF_INTERVAL = "If the candidate has an interval trigger instead, "
+_BY_HAND = (
+    ". Changing the table by hand does not help: the deploy is refused all the same, and the deployed query fails at "
+    "its next start, because it no longer fits the table"
+)
+"""For an output table that must keep the columns of the deployed query."""
 
 _REVERT = "revert the change"
 _REFUSED = "the deploy is refused because of {rule}: follow the hint of that finding first"
@@ -65,12 +78,16 @@ without the state. ``{asks}``: one of the two below.
 _ASKS = "after a person has approved this finding"
 _ASKS_NOBODY = "without an approval of this finding"
 _NO_REBUILD = ". A switch that reads the input again, and loses nothing, is not possible, because {why}"
+_WITH_INTERVAL = f". {_IF_INTERVAL}this switch is possible"
 _RECOMPUTES = f"{IF_INTENDED}; to {RECOMPUTE}, deploy with `--strategy rebuild`"
 _RECOMPUTED = f"{NO_ACTION}: the new checkpoint version computes all rows again"
 _NOT_RECOMPUTED = f"{IF_INTENDED}: a deploy cannot {RECOMPUTE}, because {{why}}"
+_RECOMPUTES_WITH_INTERVAL = f". {_IF_INTERVAL}`--strategy rebuild` does it"
 _KEEPS_OLD_ROWS = f"{IF_INTENDED}: rows already written keep the old values"
+_INTERVAL = "1 second"
 _OF_EVICTION = frozenset({"watermark-delay-increased", "watermark-removed"})
 _STILL_EVICTED = ". The switch does not bring back evicted state either: late rows have the same effect after it"
+_OF_COLUMNS = "output-column"
 _OUTPUT_MOVED = frozenset({"sink-kind-changed", "sink-output-changed"})
 
 _LOST = {
@@ -113,8 +130,18 @@ class Options(NamedTuple):
     @property
     def no_rebuild(self) -> str:
         """Why a deploy cannot rebuild the query."""
-        cleaners = set(filter(None, map(cleaner_of, (*self.old.sources, *self.new.sources))))
-        return why_no_rebuild(self.findings, self.new, capabilities_of(self.new.sink.kind), cleaners)
+        return self._no_rebuild(self.new)
+
+    @property
+    def rebuilds_with_interval(self) -> bool:
+        """Whether an interval trigger is all that a rebuild of an availableNow query requires."""
+        ends = parse_trigger(self.new.trigger).available_now
+        return ends and not self._no_rebuild(msgspec.structs.replace(self.new, trigger=_INTERVAL))
+
+    @property
+    def why_no_rebuild(self) -> str:
+        """Why a deploy cannot rebuild the query, without the remedy for an availableNow query."""
+        return ENDS_TOO_EARLY if self.no_rebuild.startswith(ENDS_TOO_EARLY) else self.no_rebuild
 
     @property
     def switch(self) -> Switch:
@@ -122,6 +149,10 @@ class Options(NamedTuple):
         if not (self.no_handoff and self.no_rebuild):
             return Switch.POSSIBLE
         return Switch.IMPOSSIBLE if self._no_handoff(accept_state_loss=True) else Switch.WITHOUT_STATE
+
+    def _no_rebuild(self, new: Manifest) -> str:
+        cleaners = set(filter(None, map(cleaner_of, (*self.old.sources, *new.sources))))
+        return why_no_rebuild(self.findings, new, capabilities_of(new.sink.kind), cleaners)
 
     def _no_handoff(self, *, accept_state_loss: bool) -> str:
         sink = capabilities_of(self.new.sink.kind)
@@ -204,8 +235,17 @@ def _hint(finding: Finding, options: Options) -> str:
         blocking = _blocking(options)
         if finding.rule not in {each.rule for each in blocking}:
             return _REFUSED.format(rule=blocking[0].rule)
-        return finding.hint.replace(NEW_CHECKPOINT, ONLY_BACK.format(why=options.no_rebuild))
+        return finding.hint.replace(NEW_CHECKPOINT, _only_back(finding, options))
     return finding.hint.replace(NEW_CHECKPOINT, _cost(finding, options))
+
+
+def _only_back(finding: Finding, options: Options) -> str:
+    """Return why the deploy cannot switch, and what is possible instead."""
+    possible = f"{_IF_INTERVAL}the deploy can switch. Otherwise revert" if options.rebuilds_with_interval else "Revert"
+    hint = ONLY_BACK.format(why=options.why_no_rebuild, otherwise=possible)
+    columns = any(each.rule.startswith(_OF_COLUMNS) for each in _breaking(options))
+    of_table = columns and capabilities_of(options.new.sink.kind).one_place
+    return f"{hint}{_BY_HAND}" if of_table and finding.rule.startswith((_OF_COLUMNS, OUTPUT_DOES_NOT_FIT)) else hint
 
 
 def _cost(finding: Finding, options: Options) -> str:
@@ -213,7 +253,8 @@ def _cost(finding: Finding, options: Options) -> str:
     if options.switch is Switch.WITHOUT_STATE:
         sink = capabilities_of(options.new.sink.kind)
         hint = WITHOUT_STATE.format(lost=_lost(options.old, options.new))
-        no_rebuild = _NO_REBUILD.format(why=options.no_rebuild) if sink.shadows else ""
+        no_rebuild = _NO_REBUILD.format(why=options.why_no_rebuild) if sink.shadows else ""
+        no_rebuild += _WITH_INTERVAL if options.rebuilds_with_interval else ""
         return f"{hint}{_STILL_EVICTED if finding.rule in _OF_EVICTION else ''}{no_rebuild}"
     if options.no_handoff:
         return READS_AGAIN
@@ -234,8 +275,10 @@ def _on_request(finding: Finding, options: Options) -> str:
 def _of_old_rows(options: Options) -> str:
     """Return whether and how a deploy can give rows already written their new values."""
     if not _breaking(options):
-        no_rebuild = options.no_rebuild
-        return _NOT_RECOMPUTED.format(why=no_rebuild) if no_rebuild else _RECOMPUTES
+        if not options.no_rebuild:
+            return _RECOMPUTES
+        with_interval = _RECOMPUTES_WITH_INTERVAL if options.rebuilds_with_interval else ""
+        return f"{_NOT_RECOMPUTED.format(why=options.why_no_rebuild)}{with_interval}"
     rebuilds = options.switch is Switch.POSSIBLE and options.no_handoff
     return _RECOMPUTED if rebuilds else _KEEPS_OLD_ROWS
 

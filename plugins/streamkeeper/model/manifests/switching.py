@@ -14,6 +14,7 @@ from streamkeeper.model.manifests.manifest import Manifest, is_stateful
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
 from streamkeeper.model.manifests.trigger import parse_trigger
 
+ENDS_TOO_EARLY = "an availableNow query ends before it could take over"
 STATE_LOST = "its state would be lost (use accept_state_loss to accept that)"
 
 
@@ -43,7 +44,7 @@ def why_no_rebuild(
     if not sink.shadows:
         return f"its {new.sink.kind} output cannot be written without readers seeing it before it is complete"
     if parse_trigger(new.trigger).available_now:
-        return "an availableNow query ends before it could take over (deploy it with an interval trigger)"
+        return f"{ENDS_TOO_EARLY} (deploy it with an interval trigger)"
     if cleaners:
         return (
             f"two drivers would read the same files, and cleanSource={min(cleaners)} removes files that one of them has"
