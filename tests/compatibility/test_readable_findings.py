@@ -780,8 +780,8 @@ def test_a_changed_sink_function_says_when_a_batch_is_repeated_and_what_to_do() 
         changed(of_function(STATEFUL, digest), sink_routing={f"{SINK_FUNCTION}function": "same"}) for digest in "ab"
     )
     found = findings_of(old, new)["sink-function-changed"]
-    assert "a deploy repeats no batch; only if the old driver is killed during a batch, the new code writes" in found.effect
-    assert found.hint.startswith("no action is needed if the function tolerates a repeated batch; otherwise let it skip")
+    assert "a deploy repeats no batch; only if the old driver is killed during a batch, the new code" in found.effect
+    assert found.hint.startswith("no action is needed if the function tolerates a repeated batch; otherwise let it")
 
 
 def test_a_note_refers_to_the_finding_that_blocks_the_same_change_of_a_column() -> None:
@@ -796,13 +796,14 @@ def test_a_note_refers_to_the_finding_that_blocks_the_same_change_of_a_column() 
     ]
     lines = [changed(each, operators=(), output_mode="append") for each in lines]
     assert findings_of(*lines)["stateless-change"].hint == hint
-    added = changed(STATEFUL, plan=f"{STATEFUL.plan}\nProject [x AS o]", output_schema=f"{STATEFUL.output_schema}\no int")
-    assert findings_of(STATEFUL, added)["above-state-changed"].hint == (
+    schema = f"{STATEFUL.output_schema}\no int"
+    more = changed(STATEFUL, plan=f"{STATEFUL.plan}\nProject [x AS o]", output_schema=schema)
+    assert findings_of(STATEFUL, more)["above-state-changed"].hint == (
         "follow the hint of output-column-added, which reports the change of o"
     )
     # Negative control: a finding about another column.
-    other = changed(new, sink_columns=("k",))
-    assert "follow the hint" not in findings_of(changed(old, sink_columns=("k",)), other)["output-column-redefined"].hint
+    others = findings_of(*(changed(each, sink_columns=("k",)) for each in (old, new)))
+    assert "follow the hint" not in others["output-column-redefined"].hint
 
 
 @pytest.mark.parametrize(
@@ -866,3 +867,19 @@ def test_a_table_with_other_columns_says_what_is_possible_and_what_does_not_help
     assert findings_of(STATEFUL, changed(new, trigger="5 seconds"))["output-column-added"].hint.startswith("switch: ")
     cleaned = with_source(new, options={**new.sources[0].options, "cleansource": "delete"})
     assert "interval trigger" not in findings_of(STATEFUL, cleaned)["output-column-added"].hint
+
+
+def test_a_switch_of_files_says_where_they_go_and_which_readers_follow() -> None:
+    """The effect named the existing files, and the hint did not say where those of the new version go."""
+    files = SinkDescription(kind="file", output="/out", options={"format": "orc"})
+    old = changed(STATEFUL, sink=files, trigger="availableNow", output_mode="append")
+    new = changed(old, sink=changed(files, options={"format": "parquet"}))
+    where = "writes to a new directory of the output, which read_serving reads together with the old one"
+    assert f"its earlier rows. The new version {where}" in findings_of(old, new)["sink-option-changed"].hint
+    more = changed(old, output_schema=f"{old.output_schema}\nmore int")
+    assert where in findings_of(old, more)["output-column-added"].hint
+    stateless = [changed(STATELESS, sink=each.sink) for each in (old, new)]
+    assert where in findings_of(*stateless)["sink-option-changed"].hint
+    # Negative control: a change of the state alone.
+    state = with_operator(old, values=(StateColumn(meaning="max(source 0.x)", type="long"),))
+    assert "directory" not in findings_of(old, state)["aggregate-function-changed"].hint

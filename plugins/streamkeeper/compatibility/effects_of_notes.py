@@ -77,8 +77,8 @@ NOTES: dict[str, str] = {
     "use, differs",
     "rows-reordered": "no effect: each row of the stream finds the same match",
     "function-renamed": "no effect: the code is the same",
-    "sink-function-changed": "new batches would go to the same place; a deploy repeats no batch; only if the old driver "
-    "is killed during a batch, the new code writes that batch again, as after any failure",
+    "sink-function-changed": "new batches would go to the same place; a deploy repeats no batch; only if the old "
+    "driver is killed during a batch, the new code writes that batch again, as after any failure",
     "sink-function-renamed": "new batches would be written by the new function; rows written so far stay as they are",
     "output-column-redefined": "new results would be computed by the new expression; rows already written stay as they "
     "are",

@@ -35,9 +35,13 @@ READS_AGAIN = (
 GOES_ON = (
     "switch: a new checkpoint version continues at the same offsets and reads no input again; or revert the change"
 )
+_NEW_DIRECTORY = (
+    "writes to a new directory of the output, which read_serving reads together with the old one; a reader of single "
+    "directories must read both"
+)
 GOES_ON_ELSEWHERE = (
-    "switch: a new checkpoint version continues at the same offsets, reads no input again, and writes to a new "
-    "directory of the output; or revert the change"
+    "switch: a new checkpoint version continues at the same offsets, reads no input again, and "
+    f"{_NEW_DIRECTORY}; or revert the change"
 )
 WITHOUT_STATE = (
     "revert the change; or switch with accept_state_loss: a new checkpoint version continues at the same offsets with "
@@ -253,6 +257,8 @@ def _cost(finding: Finding, options: Options) -> str:
     if options.switch is Switch.WITHOUT_STATE:
         sink = capabilities_of(options.new.sink.kind)
         hint = WITHOUT_STATE.format(lost=_lost(options.old, options.new))
+        if concern_of(finding) is Concern.OUTPUT and sink.shadows and not sink.one_place:
+            hint += f". The new version {_NEW_DIRECTORY}"
         no_rebuild = _NO_REBUILD.format(why=options.why_no_rebuild) if sink.shadows else ""
         no_rebuild += _WITH_INTERVAL if options.rebuilds_with_interval else ""
         return f"{hint}{_STILL_EVICTED if finding.rule in _OF_EVICTION else ''}{no_rebuild}"
