@@ -883,3 +883,20 @@ def test_a_switch_of_files_says_where_they_go_and_which_readers_follow() -> None
     # Negative control: a change of the state alone.
     state = with_operator(old, values=(StateColumn(meaning="max(source 0.x)", type="long"),))
     assert "directory" not in findings_of(old, state)["aggregate-function-changed"].hint
+
+
+def test_a_changed_step_of_a_plan_has_its_place_beside_an_added_one() -> None:
+    """The text was ``added: `explode(…)`; `select [k, x]` → `select [k, x, y]```, as if the output had a new column."""
+    made = "Generate explode(array(x#1, y#2)), [1, 2], false, [x#5]"
+    reads = "   +- StreamingRelation FileSource, [k#0]\nstructure {}"
+    old = changed(STATELESS, plan=f"Project [k#0, x#1]\n{reads.format(1)}")
+    new = changed(STATELESS, plan=f"{made}\n+- Project [k#0, x#1, y#2]\n{reads.format(2)}")
+    shown = "`select [k, x]` → `select [k, x, y]`"
+    assert findings_of(old, new)["stateless-change"].evidence == (
+        f"added: `explode(array(x, y)) as x`; below it: {shown}"
+    )
+    above = changed(new, plan=f"Project [k#0, x#1, y#2]\n+- {made}\n{reads.format(2)}")
+    assert findings_of(old, above)["stateless-change"].evidence.endswith(f"; above it: {shown}")
+    # Negative control: in a plan with branches, a later line may belong to another branch.
+    union = changed(new, plan=f"Union\n:- {made}\n+- Project [k#0, x#1, y#2]\n{reads.format(2)}")
+    assert "below" not in findings_of(changed(old, plan=f"Union\n:- {old.plan}"), union)["stateless-change"].evidence

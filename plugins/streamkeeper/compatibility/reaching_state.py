@@ -46,6 +46,8 @@ _OF_SPARK = (
 )
 _ID = re.compile(r"#\d+L?")
 _WATERMARK_MARK = re.compile(r"-T\d+ms")
+_BRANCH = re.compile(r"^[\s:|]*:-", re.MULTILINE)
+"""Begins the first of several inputs of a node in a plan's text."""
 _INDENT = re.compile(r"^[\s:|+-]*")
 
 
@@ -260,8 +262,13 @@ def _plan_change(before: str, after: str) -> str:
     """Evidence from lines that only one of two plans has; empty if the texts are equal."""
     old, new = _lines(before), _lines(after)
     removed, added = [line for line in old if line not in new], [line for line in new if line not in old]
-    shown = lines_change(removed, added) if removed or added else ""
+    shown = lines_change(removed, added, linear=_is_linear(before, after)) if removed or added else ""
     return "" if shown == SAME_WORDS else shown
+
+
+def _is_linear(*plans: str) -> bool:
+    """Whether each node of these plans has at most one input."""
+    return not any(_BRANCH.search(plan) for plan in plans)
 
 
 def _operator_change(before: Operator, after: Operator) -> str:

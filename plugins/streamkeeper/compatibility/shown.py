@@ -174,9 +174,11 @@ def parts_change(before: object, after: object) -> str:
     return _pair(_quoted(left), _quoted(f"{right}{OTHERWISE}" if left == right else right))
 
 
-def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
-    """Return the evidence of a changed plan. ``before``, ``after``: the lines that only the old or only the new plan
-    has.
+def lines_change(before: Sequence[str], after: Sequence[str], *, linear: bool = False) -> str:
+    """Return the evidence of a changed plan.
+
+    ``before``, ``after``: the lines that only the old or only the new plan has; ``linear``: whether each line is below
+    the one before it, so that the evidence can name the place of the changed lines.
     """
     if before and len(before) == len(after):
         for schemas in (False, True):
@@ -193,7 +195,8 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
         rest = [
             [line for line in side if line not in paired] for side, paired in zip((before, after), same, strict=True)
         ]
-        return f"{lines_change(*rest)}; {lines_change(*same)}"
+        place = _place_of(same, rest, before, after) if linear else ""
+        return f"{lines_change(*rest)}; {place}{lines_change(*same)}"
     had, has = ([_line_alone(plan_line(line)) for line in side] for side in (before, after))
     sides = [line for line in had if line not in has], [line for line in has if line not in had]
     return _pair(_counted(sides[0]), _counted(sides[1])) or _pair(_counted(had), _counted(has))
@@ -222,6 +225,23 @@ def _same_nodes(before: Sequence[str], after: Sequence[str]) -> tuple[list[str],
         for side, of in zip((before, after), kinds, strict=True)
     ]
     return (same[0], same[1]) if both and [len(before), len(after)] != [len(side) for side in same] else None
+
+
+def _place_of(
+    lines: Sequence[Sequence[str]], others: Sequence[Sequence[str]], before: Sequence[str], after: Sequence[str]
+) -> str:
+    """Where the changed lines are in relation to the lines that were only added or only removed; empty if it differs.
+
+    ``lines``, ``others``: each as the lines of the old and of the new plan, which are ``before`` and ``after``.
+    """
+    if all(others):
+        return ""
+    plan, side = (after, 1) if others[1] else (before, 0)
+    positions = [[plan.index(line) for line in each[side]] for each in (lines, others)]
+    them = "it" if len(others[side]) == 1 else "these"
+    if min(positions[0]) > max(positions[1]):
+        return f"below {them}: "
+    return f"above {them}: " if max(positions[0]) < min(positions[1]) else ""
 
 
 def expression(canonical: str, names: Names = NO_NAMES) -> str:
