@@ -85,7 +85,8 @@ def test_another_column_type_of_a_static_table_is_shown() -> None:
     """The text was ``csv files (…)`` on both sides, ``(defined differently)``."""
     shown = expressions_change([f"right: {_TABLE % 'string'}"], [f"right: {_TABLE % 'boolean'}"])
     assert shown.endswith("which is read with another schema: field open: `string` → `boolean`")
-    assert shown.startswith("right side: `csv files (/in/places.csv"), "the side is no part of the expression"
+    # The side is no part of the expression.
+    assert shown.startswith("right side of the join: `csv files (/in/places.csv")
 
 
 def test_todays_date_and_the_time_are_told_apart() -> None:
@@ -130,7 +131,7 @@ def test_a_column_that_a_join_stores_has_its_side() -> None:
     """The text was ``added: `note```, which may belong to either stream."""
     old = with_state(JOIN)
     new = with_operator(old, values=(*JOIN.values, StateColumn(meaning="source 1.note", type="string")))
-    assert findings_of(old, new)["join-column-added"].evidence == "stored column added: right side: `note`"
+    assert findings_of(old, new)["join-column-added"].evidence == "stored column added: right side of the join: `note`"
     # Negative control: if both inputs read the same source, the sources do not show the side.
     same = with_state(JOIN, values=(StateColumn(meaning="source 0.k", type="string"),) * 2)
     more = with_operator(same, values=(*same.operators[0].values, StateColumn(meaning="source 0.n", type="string")))
@@ -480,7 +481,8 @@ def test_another_number_of_columns_that_a_join_stores_is_shown_as_removed_and_ad
     kept = StateColumn(meaning="source 0.k", type="string")
     found = findings_of(with_state(JOIN, values=(kept, *values[:2])), with_state(JOIN, values=(kept, values[2])))
     assert found["join-column-changed"].evidence == (
-        "stored columns removed: left side: `g`, right side: `g`; stored column added: right side: `k`"
+        "stored columns removed: left side of the join: `g`, right side of the join: `g`; stored column added: right "
+        "side of the join: `k`"
     )
     assert found["join-column-changed"].effect.startswith("Spark would reject the state, because rows waiting in the")
 
@@ -626,7 +628,8 @@ def test_a_column_that_may_be_null_now_has_the_cause() -> None:
     )
     without = with_operator(old, values=(loose, JOIN.values[1]), rows=())
     assert findings_of(old, without)["join-column-became-nullable"].evidence == (
-        f"{kinds}, because rows with a null there are no longer removed: filter removed: left side: `ts is not null`"
+        f"{kinds}, because rows with a null there are no longer removed: filter removed: left side of the join: `ts is "
+        "not null`"
     )
     key = [msgspec.structs.replace(AGGREGATE.key_columns[0], type=kind) for kind in ("string not null", "string")]
     grouped = with_state(AGGREGATE, key_columns=(key[0],))
@@ -900,3 +903,12 @@ def test_a_changed_step_of_a_plan_has_its_place_beside_an_added_one() -> None:
     # Negative control: in a plan with branches, a later line may belong to another branch.
     union = changed(new, plan=f"Union\n:- {made}\n+- Project [k#0, x#1, y#2]\n{reads.format(2)}")
     assert "below" not in findings_of(changed(old, plan=f"Union\n:- {old.plan}"), union)["stateless-change"].evidence
+
+
+def test_a_step_that_follows_another_is_shown() -> None:
+    """The text was ``csv files (…, header="true")`` → ``csv files (…, header="true"); …``, beside another change."""
+    side = f"right: {_TABLE % 'string'}".replace("/in/", "/in/a/long/way/to/the/static/tables/of/this/job/")
+    checks = "where isnotnull(static 0.fee) and isnotnull(static 0.k) and lessthan(2:integer, static 0.fee)"
+    joins = [f"join {kind} on equalto(source 0.k, static 0.k)" for kind in ("Inner", "LeftOuter")]
+    shown = expressions_change([side, joins[0]], [f"{side}; {checks}", joins[1]])
+    assert "right side of the join: `…; where fee is not null and k is not null and fee > 2`, `left outer join" in shown

@@ -111,7 +111,8 @@ def test_rows_of_the_job_are_said_to_be_others() -> None:
     """Two digests are no evidence that a person can read."""
     rows = "right: LocalRelation(data=r {}, isStreaming=False)"
     told = expression_change(rows.format("f7" * 32), rows.format("55" * 32))
-    assert told == "right side: `rows made in the job's code` → right side: `other rows made in the job's code`"
+    rows = "rows made in the job's code`"
+    assert told == f"right side of the join: `{rows} → right side of the join: `other {rows}"
 
 
 @pytest.mark.parametrize(
@@ -147,8 +148,8 @@ def test_a_list_of_expressions_is_cut_after_a_few() -> None:
 def test_a_check_for_null_is_told_only_alone() -> None:
     """Spark adds one beside each condition that its author has written."""
     check, written = "left: isnotnull(source 0.x)", "left: lessthan(source 0.x, 5:long)"
-    assert expressions_change([], [check, written]) == "added: left side: `x < 5`"
-    assert expressions_change([], [check]) == "added: left side: `x is not null`"
+    assert expressions_change([], [check, written]) == "added: left side of the join: `x < 5`"
+    assert expressions_change([], [check]) == "added: left side of the join: `x is not null`"
 
 
 def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:

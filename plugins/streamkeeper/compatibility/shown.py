@@ -11,7 +11,7 @@ from streamkeeper.compatibility.parser_schemas import changed_schema, changed_sc
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.sql_words import without_digests
 from streamkeeper.compatibility.terms import CUT, Term, leaf, only_part, pieces, short, text_pieces
-from streamkeeper.compatibility.user_terms import Detail, term_of, type_term
+from streamkeeper.compatibility.user_terms import LABELLED, Detail, side_label, term_of, type_term
 
 WIDTH = 72
 """Approximate number of characters of one side."""
@@ -41,7 +41,7 @@ _PLURALS = {
     "stored column": "stored columns",
 }
 """What can be added or removed -> several of them."""
-_SIDE = re.compile(r"(?:left side|right side|branch \d+): ")
+_SIDE = re.compile(r"(?:(?:left|right) side of the join|branch \d+): ")
 """The side of a join or union, which is no part of an author's expression."""
 _REMARKS = (OTHERWISE, OTHER_WINDOW)
 _PART = re.compile(r"(.*)( \((?:added|removed): `.*`\))", re.DOTALL)
@@ -253,6 +253,9 @@ def expression(canonical: str, names: Names = NO_NAMES) -> str:
 def _changed(before: str, after: str, width: int = WIDTH, named: Named = UNNAMED) -> tuple[str, str]:
     if before == after:
         return expression(before, named.before), expression(after, named.after)
+    if (side := LABELLED.match(before)) and after.startswith(side[0]):
+        texts = _changed(before[side.end() :], after[side.end() :], width, named)
+        return f"{side_label(side)}{texts[0]}", f"{side_label(side)}{texts[1]}"
     before, after = _named(before), _named(after)
     labels = _ambiguous(before, after)
     for detail in Detail:

@@ -149,7 +149,15 @@ def _pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
         if len(changed) == 1 and (within := _one_part(before, pairs, *changed[0], width)):
             return within
         return _in_frame(before, pairs, width)
-    return short(before, width), short(after, width)
+    return _beginning(before, after, width), _beginning(after, before, width)
+
+
+def _beginning(term: Term, other: Term, width: int) -> str:
+    """A term in about ``width`` characters. If it only continues ``other``, what follows is shown rather than that."""
+    if term.parts[:1] != (other,) or len(term.parts) == 1:
+        return short(term, width)
+    rest = term.between.join(map(str, term.parts[1:]))
+    return f"{CUT}{term.between}{rest if len(rest) <= 2 * width else f'{rest[: 2 * width]}{CUT}'}{term.after}"
 
 
 def _one_part(

@@ -36,7 +36,8 @@ _CALL = re.compile(r"([A-Za-z_]\w*)\(")
 _ARGUMENT = re.compile(r"([A-Za-z]\w*)=(?!=)")
 _TYPE = re.compile(r"\{.*\}|interval(?: [a-z]+(?: to [a-z]+)?)?|string collate \w+|[a-z_]+(?:\([\d,]+\))?", re.DOTALL)
 _STEP = re.compile(rf"\.({_NAME})$")
-_LABELLED = re.compile(r"(left|right|branch \d+): ")
+LABELLED = re.compile(r"(left|right|branch \d+): ")
+"""The input of a join or union that an expression is about."""
 _JOINED = re.compile(r"join (?P<kind>\w+) on (?=.)")
 _WORDED = re.compile(r"(?:where|generate(?: outer)?|group by|expand) (?=.)")
 _ALL_ROWS = "group by ()"
@@ -89,6 +90,11 @@ def term_of(canonical: str, detail: Detail = Detail.PLAIN, *, labels: bool = Fal
         return leaf(without_digests(canonical))
 
 
+def side_label(found: re.Match[str]) -> str:
+    """Return the words for a match of ``LABELLED``, with a colon."""
+    return f"{found[1]}: " if found[1].startswith("branch") else f"{found[1]} side of the join: "
+
+
 class _Reader:
     def __init__(self, detail: Detail, names: Names, *, labels: bool) -> None:
         self._names, self._detail = names, detail
@@ -97,9 +103,8 @@ class _Reader:
 
     def read(self, text: str) -> Term:
         """An expression, or one of its parts; raises ValueError for any other text."""
-        if found := _LABELLED.match(text):
-            side = found[1] if found[1].startswith("branch") else f"{found[1]} side"
-            return Term(f"{side}: ", (self.read(text[found.end() :]),), "")
+        if found := LABELLED.match(text):
+            return Term(side_label(found), (self.read(text[found.end() :]),), "")
         if found := _JOINED.match(text):
             kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found["kind"]).lower()
             return Term(f"{kind} join on ", (self.read(text[found.end() :]),), "")
