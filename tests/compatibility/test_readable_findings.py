@@ -912,3 +912,14 @@ def test_a_step_that_follows_another_is_shown() -> None:
     joins = [f"join {kind} on equalto(source 0.k, static 0.k)" for kind in ("Inner", "LeftOuter")]
     shown = expressions_change([side, joins[0]], [f"{side}; {checks}", joins[1]])
     assert "right side of the join: `…; where fee is not null and k is not null and fee > 2`, `left outer join" in shown
+
+
+def test_two_columns_of_one_aggregate_are_quoted_apart() -> None:
+    """The text was ```f1 and f2`, `f3```, which reads like a condition."""
+    sums = [StateColumn(meaning=f"sum(source 0.{name})", type="long") for name in ("x", "y")]
+    columns = tuple(
+        msgspec.structs.replace(sums[number], name=name) for name, number in (("f1", 0), ("f2", 0), ("f3", 1))
+    )
+    old = changed(with_state(AGGREGATE, values=tuple(sums)), columns=columns)
+    found = findings_of(old, with_operator(old, values=tuple(reversed(sums))))["aggregates-reordered"]
+    assert found.evidence.endswith(": `f1` and `f2`, `f3` → `f3`, `f1` and `f2`")

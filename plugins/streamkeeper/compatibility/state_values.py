@@ -17,7 +17,7 @@ from streamkeeper.compatibility.rule import (
     note,
     operator_pairs,
 )
-from streamkeeper.compatibility.shown import change, expression_change, expressions_change, typed_change
+from streamkeeper.compatibility.shown import ARROW, change, expression_change, expressions_change, typed_change
 from streamkeeper.compatibility.state_keys import nullability_changed
 from streamkeeper.model.manifests.finding import Finding
 from streamkeeper.model.manifests.manifest import Manifest, Operator, StateColumn
@@ -97,9 +97,10 @@ def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, ne
 
 def _reordered(where: str, before: Operator, after: Operator, old: Manifest, named: Named) -> Iterator[Finding]:
     meanings = _meanings(before, after)
-    names = [[_listed(_output_names(canonical, old)) for canonical in side] for side in meanings]
+    columns = [[[f"`{name}`" for name in _output_names(canonical, old)] for canonical in side] for side in meanings]
+    names = [list(map(_listed, side)) for side in columns]
     known = all(names[0]) and len(set(names[0])) == len(names[0])
-    shown = change(names[0], names[1], "order of the aggregates, by their deployed columns")
+    shown = f"order of the aggregates, by their deployed columns: {ARROW.join(map(', '.join, names))}"
     evidence = shown if known else expressions_change(meanings[0], meanings[1], "order of the aggregates", named)
     yield breaking("aggregates-reordered", where, evidence, "agg_reorder_aggs_same_type")
 
