@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,10 @@ from harness.waiting import wait_for
 from streamkeeper.cli.main import app
 from streamkeeper.model.protocol.control import DriverExit
 from streamkeeper.model.records.job_state import JobState
+from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.journal_keys import entry_key
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
 from streamkeeper.registry.control import Control
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -36,16 +41,24 @@ HASTE = ("--probation-batches", "0", "--conf", "spark.master=local[1]", "--conf"
 
 
 class House:
-    """One installation with one job, on which two versions work; ``previous``: the plugins folder of the older one."""
+    """One installation with one job, on which two versions work; ``previous``: the plugins folder of the older one.
 
-    def __init__(self, root: Path) -> None:
+    ``function``: a Python function through which the job reads each customer; empty for none.
+    """
+
+    def __init__(self, root: Path, function: str = "") -> None:
         kept = json.loads((PREVIOUS / "kept.json").read_text())
         code = PREVIOUS / "code.tar.gz"
         assert hashlib.sha256(code.read_bytes()).hexdigest() == kept["sha256"], "scripts/keep-version writes both"
         with tarfile.open(code) as archive:
             archive.extractall(root / "previous", filter="data")
         self.previous = root / "previous" / "plugins"
-        self.bed = Bed(root, [root / "previous" / "jobs" / f"{JOB}.py"])
+        self.job_file = root / "previous" / "jobs" / f"{JOB}.py"
+        self.plain = self.job_file.read_text()
+        if function:
+            self.call(function)
+        self.bed = Bed(root, [self.job_file])
+        self.job_file = self.bed.jobs / self.job_file.name
         self.warehouse = root / "warehouse.db"
 
     def now(self, *words: str) -> str:
@@ -66,6 +79,50 @@ class House:
         assert done.returncode != 0, done.stdout
         assert [line.startswith("error: ") for line in done.stderr.splitlines()] == [True], done.stderr
         return done.stderr
+
+    def call(self, function: str) -> None:
+        """Make the job's file read each customer through this function."""
+        declared = f'SALES = "event_id string, customer string, amount long"\n\n\n{function}\n'
+        called = '.csv(params["input"]).withColumn("customer", F.udf(read, "string")("customer"))'
+        text = self.plain.replace('SALES = "event_id string, customer string, amount long"\n', declared)
+        self.job_file.write_text(text.replace('.csv(params["input"])', called))
+
+    def ask(self, code: Path, *words: str) -> OperationState:
+        """Deploy by this code until it asks a person, kill the command there, and return the open operation."""
+        environment = {**self.bed.environment, "PYTHONPATH": str(code)}
+        with (self.bed.root / f"ask-{len(self.state.operations)}.log").open("wb") as log:
+            command = subprocess.Popen(
+                self.bed.program("deploy", JOB, *words), env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
+        try:
+            wait_for("the question", lambda: command.poll() is not None or self.asked() is not None, timeout_s=400)
+        finally:
+            command.kill()
+            command.wait()
+        asked = self.asked()
+        assert asked is not None, Path(log.name).read_text()
+        return asked
+
+    def asked(self) -> OperationState | None:
+        """The open operation, if its next step is the question: the state has been kept."""
+        operation = self.state.open_operation
+        kept = operation is not None and operation.has_done(Step.KEEP_STATE)
+        return operation if kept else None
+
+    def end_driver(self) -> None:
+        """Kill every process of the appointed driver when it has nothing to do, as the loss of its machine would.
+
+        Killed between listing files and planning them, it would leave a checkpoint about which a start asks a person.
+        """
+        self.balance()
+        killed = list(self.bed.processes())
+        for each in killed:
+            with suppress(psutil.NoSuchProcess):
+                each.kill()
+        # A killed JVM needs a moment to give its memory back, and until then it counts as alive.
+        _, left = psutil.wait_procs(killed, timeout=30)
+        assert not left
+        assert not list(self.bed.processes())
 
     def params(self, files: int) -> tuple[str, str]:
         given = {
@@ -119,9 +176,9 @@ def _words(process: psutil.Process) -> list[str]:
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+def house(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     """Sales keep coming, and a job of the previous version serves them."""
-    house = House(tmp_path)
+    house = House(tmp_path, getattr(request, "param", ""))
     monkeypatch.setenv("COLUMNS", "300")
     for name in ("STREAMKEEPER_HOME", "STREAMKEEPER_JOBS"):
         monkeypatch.setenv(name, house.bed.environment[name])
@@ -177,4 +234,29 @@ def test_a_home_of_the_previous_version_lives_on_and_goes_back(house: House) -> 
 
     house.now("start", JOB, "--reason", "the previous version is gone")
     house.serves("r0001", PLUGINS)
+    house.balance()
+
+
+@pytest.mark.timeout(1500)
+@pytest.mark.parametrize("house", ["def read(name):\n    return name.strip()\n"], indirect=True)
+def test_an_open_question_and_lost_drivers_survive_a_change_of_version(house: House) -> None:
+    """The previous version asks, this one takes the answer and carries the deploy out. After a kill, each version
+    starts the other's driver again. Nothing is lost or doubled.
+    """
+    house.call("def read(name):\n    return name.strip(' ')\n")
+    words = (*house.params(100), *HASTE, "--reason", "only blanks")
+    operation = house.ask(house.previous, *words).operation
+    assert "read" in house.now("question", JOB, operation)
+    house.now("approve", JOB, operation, "--reason", "customers have no other white space")
+    house.now("deploy", JOB, *words, "--on-open", "continue")
+    assert house.state.operations[operation].outcome is Outcome.SUCCEEDED
+    assert house.state.serving_release == "r0002"
+    house.goes_on()
+
+    for start, code in ((house.now, PLUGINS), (house.before, house.previous)):
+        house.end_driver()
+        start("start", JOB, "--reason", "its processes were killed")
+        house.serves("r0002", code)
+        house.bed.start_producer(seed=2)
+        house.goes_on()
     house.balance()
