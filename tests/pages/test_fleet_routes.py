@@ -151,7 +151,8 @@ def test_a_page_that_is_out_of_date_says_so(tmp_path: Path) -> None:
         for path in ("/", f"/jobs/{JOB}"):
             text = get(page, path).text
             assert ("Out of date:" in text) is marked, (path, age_s)
-            assert ("1 min ago" in text or "60 s ago" in text) is not marked, (path, age_s)
+            # On a loaded machine the page is built some seconds later.
+            assert bool(re.search(r"\b(1 min|[6-9]\d s) ago", text)) is not marked, (path, age_s)
 
 
 def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
