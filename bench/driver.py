@@ -26,8 +26,8 @@ from bench.report import write_report
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import DriverStatus
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import DriverStatus
+from streamkeeper.registry.driver_control import Control
 
 JOB = "sales_totals"
 OWN = ("gate", "progress", "status")

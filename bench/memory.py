@@ -23,7 +23,7 @@ import psutil
 from bench.report import write_report
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 
 JOB = "sales_totals"
 _MIB = 1 << 20

@@ -31,10 +31,10 @@ from harness.waiting import wait_for
 from streamkeeper.errors import TemporaryError
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
-from streamkeeper.model.watch.facts import JobFacts, OperationFacts
-from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow, QueryRow, SnapshotFacts
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobMemory, JobRow, QueryRow, SnapshotFacts
 from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.model.watch.watched_facts import JobFacts, OperationFacts
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.app import make_app
 from streamkeeper.pages.viewer import Viewer

@@ -28,8 +28,8 @@ from harness.places import ROOT
 from harness.waiting import wait_for
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.manifests.finding import Assessment
-from streamkeeper.model.protocol.control import DriverState
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import DriverState
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import read_object
 
 JOB = "upgrade_job"

@@ -26,9 +26,10 @@ from harness.places import ROOT
 from harness.s3_server import FIRST_BUCKET, s3_server
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
-from streamkeeper.model.protocol.control import DriverState, DriverStatus, ProcessRecord, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus, ProcessRecord, QueryStatus
 from streamkeeper.model.protocol.signals import QuerySignals
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_keys import entry_key
+from streamkeeper.model.records.journal_records import (
     CheckpointVersionCreated,
     Entry,
     EpochClaimed,
@@ -45,7 +46,6 @@ from streamkeeper.model.records.journal import (
     StartOffsetsKnown,
     StepDone,
 )
-from streamkeeper.model.records.journal_keys import entry_key
 from streamkeeper.model.records.snapshot import Snapshot, series_key
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.fleet.watching import WatchPass, run_pass

@@ -42,7 +42,7 @@ from harness.rest import AirflowApi
 from harness.system import System
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput, TemporaryError
-from streamkeeper.model.records.journal import About
+from streamkeeper.model.records.journal_records import About
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step, label_of
 from streamkeeper.model.requests.request import Rollback

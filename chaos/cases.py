@@ -18,10 +18,10 @@ from harness.bed import COMMAND, Bed
 from harness.ledger import Account
 from harness.places import ROOT
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.driver_messages import DriverState
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 
 JOB = "ledgers"
 HASTE = ("--drain-s", "20", "--first-commit-s", "60")

@@ -16,8 +16,8 @@ from typing import get_args
 import msgspec
 
 from harness.places import ROOT
-from streamkeeper.model.protocol.control import CommandKind
-from streamkeeper.model.records.journal import Record
+from streamkeeper.model.protocol.driver_messages import CommandKind
+from streamkeeper.model.records.journal_records import Record
 from streamkeeper.model.watch.incident import IncidentRecord
 
 _AWAY = "drivers elsewhere are struck by seeds alone"

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 def without_needed_files() -> None:
     """A prune takes one file of the batch that a rollback needs."""
-    from streamkeeper.checkpoints import pruning
+    from streamkeeper.checkpoints import unneeded_files
 
-    real = pruning._needed
+    real = unneeded_files._needed
 
     def needed(tree: Tree, keep_batches: int) -> set[str]:
         """All but the state of one partition."""
         found = real(tree, keep_batches)
         return found - {max(path for path in found if path.startswith("state/") and "_metadata" not in path)}
 
-    replace_in(pruning, _needed=needed)
+    replace_in(unneeded_files, _needed=needed)
 
 
 def without_metadata_first() -> None:

@@ -22,8 +22,8 @@ from harness.outputs import read_totals
 from harness.places import ROOT
 from harness.producer import SALES, write_whole
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import DriverStatus
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import DriverStatus
+from streamkeeper.registry.driver_control import Control
 
 JOB, QUERY = "sales_totals", "totals"
 LET_TWO_LIVE = "death-proof+lease+owner+closing+obeying+table-fence"

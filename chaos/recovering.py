@@ -17,7 +17,7 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.watch.fleet import INDEX_KEY
+from streamkeeper.model.watch.fleet_index import INDEX_KEY
 from streamkeeper.registry.incidents import IncidentLog
 
 HASTE = ("--first-commit-s", "120", "--probation-batches", "2", "--probation-s", "120")

@@ -25,7 +25,7 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import About, FallBackDecided
+from streamkeeper.model.records.journal_records import About, FallBackDecided
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.operations.deploys.approval import asked_about
 

@@ -87,8 +87,8 @@ def without_lease() -> None:
 
 def without_death_proof() -> None:
     """A driver that was told to drain is taken for dead."""
-    from streamkeeper.model.protocol.control import CommandKind
-    from streamkeeper.registry.control import Control
+    from streamkeeper.model.protocol.driver_messages import CommandKind
+    from streamkeeper.registry.driver_control import Control
 
     real = LocalProcessRunner.observe
 
@@ -193,7 +193,7 @@ def without_directories() -> None:
 
 def without_obeying() -> None:
     """A driver passes over every order to end."""
-    from streamkeeper.driver.serving import Serving
+    from streamkeeper.driver.control_loop import Serving
 
     replace_in(Serving, _obey=lambda self: None)
 
@@ -268,7 +268,7 @@ def main() -> None:
     off, what, *arguments = sys.argv[1:]
     switch_off(off)
     if what == "driver":
-        from streamkeeper.driver.main import main as drive
+        from streamkeeper.driver.driver_lifetime import main as drive
 
         drive(arguments)
     defaults = LocalProcessRunner.__init__.__kwdefaults__

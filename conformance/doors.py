@@ -28,7 +28,7 @@ from harness.checkout import read_origin
 from harness.places import ROOT
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.manifests.finding import Assessment
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from streamkeeper.operations.deploys.deploy import Deploy

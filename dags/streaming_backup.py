@@ -18,7 +18,7 @@ from pathlib import Path
 from airflow.sdk import TriggerRule, chain, dag
 
 from streamkeeper.orchestration.backups import LONGEST_BACKUP, BackupOperator, ObjectiveOperator
-from streamkeeper.orchestration.queries import SERIES_SHOWN, FindOperator
+from streamkeeper.orchestration.query_tasks import SERIES_SHOWN, FindOperator
 from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.schedules import read_schedule
 from streamkeeper.orchestration.snapshot_forms import backup_form

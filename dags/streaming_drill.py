@@ -16,8 +16,8 @@ from pathlib import Path
 
 from airflow.sdk import chain, dag
 
-from streamkeeper.orchestration.drills import LONGEST_DRILL, DrillOperator
-from streamkeeper.orchestration.queries import SERIES_SHOWN, FindOperator
+from streamkeeper.orchestration.drill_task import LONGEST_DRILL, DrillOperator
+from streamkeeper.orchestration.query_tasks import SERIES_SHOWN, FindOperator
 from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.schedules import read_schedule
 from streamkeeper.orchestration.snapshot_forms import drill_form

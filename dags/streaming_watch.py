@@ -17,7 +17,7 @@ from airflow.sdk import dag
 
 from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.schedules import read_schedule
-from streamkeeper.orchestration.watching import LONGEST_PASS, WatchOperator, watch_form
+from streamkeeper.orchestration.watch_task import LONGEST_PASS, WatchOperator, watch_form
 
 
 @dag(

@@ -15,7 +15,7 @@ from harness.forms import DAG
 from harness.system import System, Tell
 from streamkeeper.errors import DeployFailed, StillWaiting
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.run_names import operation_id

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Entry, EpochClaimed, InstanceEnded, Outcome, StepDone
+from streamkeeper.model.records.journal_records import Entry, EpochClaimed, InstanceEnded, Outcome, StepDone
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import Transition

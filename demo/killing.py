@@ -12,8 +12,8 @@ from demo.deploys import StepReport
 from harness.system import System, Tell
 from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, StillWaiting
-from streamkeeper.model.protocol.control import DriverState, DriverStatus
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.process_tree import find_tree, generation_of, mark
 
 

@@ -14,10 +14,10 @@ from harness.places import ROOT, Places
 from harness.processes import StartedProcess, StartedProcesses, is_running
 from harness.waiting import wait_until
 from streamkeeper.errors import StillWaiting
-from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.driver_messages import CommandKind
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.jobs import list_jobs
 
 PRODUCER = "producer"

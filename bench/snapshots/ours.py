@@ -31,7 +31,7 @@ def _take(way: str, root: Path, store: str) -> None:
     from streamkeeper.snapshots.anchor import Anchor
     from streamkeeper.snapshots.capture import capture
     from streamkeeper.snapshots.catalogue import Catalogue
-    from streamkeeper.stores.opening import open_store
+    from streamkeeper.stores.store_urls import open_store
 
     def whole(tree: Tree, _: Anchor) -> list[str]:
         return list(_below(tree, ""))
@@ -50,7 +50,7 @@ def _restore(target: Path, store: str) -> None:
     from streamkeeper.checkpoints.trees import LocalTree
     from streamkeeper.snapshots.catalogue import Catalogue
     from streamkeeper.snapshots.restore import restore
-    from streamkeeper.stores.opening import open_store
+    from streamkeeper.stores.store_urls import open_store
 
     catalogue = Catalogue(open_store(store), SERIES)
     newest = catalogue.newest()

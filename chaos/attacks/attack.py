@@ -24,8 +24,8 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.protocol.control import DriverStatus
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import DriverStatus
+from streamkeeper.registry.driver_control import Control
 
 QUERIES = ("totals", "copies", "audit")
 DEADLINES: dict[str, object] = {

@@ -12,9 +12,9 @@ from contextlib import suppress
 from chaos.attacks.attack import QUERIES, Attack
 from chaos.cases import JOB, started_without
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.driver_messages import DriverState
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 
 _ENDS_WITHIN_S = 60.0
 _FREEZES_AT = ("restore.record.before", "restore.record.after", "restore.serve.before")

@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.positions import local_path
 from streamkeeper.checkpoints.trees import LocalTree, Tree
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 
 _DAY_S = 86_400.0
 _LOOKS_S = 90.0

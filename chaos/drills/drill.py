@@ -22,9 +22,9 @@ from harness.bed import Bed
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.health.told_errors import find_fault
-from streamkeeper.model.protocol.control import DriverState
-from streamkeeper.model.protocol.faults import Fault
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import DriverState
+from streamkeeper.model.protocol.fault_kinds import Fault
+from streamkeeper.registry.driver_control import Control
 
 PASSES = 2
 """Within so many the cause has to be named."""

@@ -15,8 +15,14 @@ from harness.checkpoint_files import Tree, salt_state
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.manifest import Manifest, Operator, SinkDescription, Source, StateColumn
 from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
-from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus, ProcessRecord, QueryStatus
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.protocol.driver_messages import (
+    DriverExit,
+    DriverState,
+    DriverStatus,
+    ProcessRecord,
+    QueryStatus,
+)
+from streamkeeper.model.records.journal_records import (
     CheckpointVersionCreated,
     EpochClaimed,
     InstanceAppointed,
@@ -35,7 +41,7 @@ from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.backups.backup import back_up
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.targets import query_target
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.sinks.contract import SinkContext

@@ -13,14 +13,14 @@ import msgspec
 from chaos.housekeeping.apart import Run, command
 from chaos.housekeeping.house import JOB, LAST_DRIVER, RELEASE, SERIES, warehouse
 from chaos.housekeeping.looks import OUTBOX
-from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.protocol.driver_messages import ProcessRecord
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.notices import GRACE_S, Message
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 
 _OPERATION = "fourth"
 WHY = ("--reason", "housekeeping")

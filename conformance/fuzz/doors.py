@@ -36,7 +36,7 @@ from harness.bed import Bed, fresh_bed
 from harness.checkout import read_origin
 from harness.kafka_broker import KafkaBroker
 from harness.places import ROOT
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.requests.request import DeployRequest, Handover
 from streamkeeper.model.settings.release_conf import FIXED
 from streamkeeper.operations.deploys.deploy import Deploy

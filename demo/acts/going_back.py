@@ -8,7 +8,7 @@ from demo.releases import NO_REFUNDS, edit
 from harness.forms import EVENT_COPY, ROLLBACK_DAG, SALES_TOTALS
 from streamkeeper.errors import DeployFailed
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import Transition
 

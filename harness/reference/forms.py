@@ -42,7 +42,7 @@ def render_forms() -> str:
 def _forms() -> Mapping[str, Callable[[Path], Mapping[str, Any]]]:
     """DAG id -> the function that makes its form."""
     from streamkeeper.orchestration import form, snapshot_forms
-    from streamkeeper.orchestration.watching import watch_form
+    from streamkeeper.orchestration.watch_task import watch_form
 
     return {
         "streaming_backup": snapshot_forms.backup_form,

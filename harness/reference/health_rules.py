@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.reference.markdown import code, page, prose, table
 from harness.reference.rule_meanings import MEANINGS
-from streamkeeper.health.rule import Rule
+from streamkeeper.health.health_rule import Rule
 from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES
 from streamkeeper.model.markdown_text import anchor
 from streamkeeper.model.watch.health import Urgency

@@ -11,7 +11,7 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.model.records.snapshot import series_of_query
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.backups.backup import back_up
 from streamkeeper.operations.backups.drills import drill, released_job

@@ -15,10 +15,10 @@ from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.inspection.diverted import Diverted, RunFault
-from streamkeeper.inspection.drill import drill
+from streamkeeper.inspection.resume_proof import drill
 from streamkeeper.inspection.state_export import StateCount
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.protocol.drill import DrillRequest
+from streamkeeper.model.protocol.drill_messages import DrillRequest
 from streamkeeper.sources.known_sources import clone_options
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Clone(Run):
 
 
 def resume_once(world: World, request: bytes) -> bytes:
-    """The driver of a drill, with the real ``inspection.drill``."""
+    """The driver of a drill, with the real ``inspection.resume_proof``."""
     asked = from_json(request, DrillRequest, where="the request")
     tree = world.tree_at(asked.checkpoint, lasting=False)
     world.scheduler.sleep(1.0 + 3.0 * world.scheduler.chance.random())

@@ -9,7 +9,7 @@ from harness.simulation.cluster import Cluster
 from harness.simulation.kubernetes import Kubernetes, SimulatedPods
 from harness.simulation.runner import SimulatedRunner
 from harness.simulation.yarn import SimulatedContainers, Yarn
-from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.protocol.driver_messages import LOCAL
 from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
 from streamkeeper.model.runner_kinds.yarn_kind import YARN
 from streamkeeper.runners.by_launch import LaunchedRunner

@@ -17,10 +17,10 @@ from harness.simulation.plan import REQUESTS
 from streamkeeper import lifecycle
 from streamkeeper.lifecycle.instances import give_up, make_decision
 from streamkeeper.lifecycle.steps import current_step
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.diagnosis import Recovery
 from streamkeeper.model.requests.request import Deployment, Rollback, StartCurrent
 
 LADDERS = Path(lifecycle.__file__).parent

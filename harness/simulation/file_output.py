@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from harness.simulation.file_log import compacts, entry_name, whole_log
 from harness.simulation.input import told
 from streamkeeper.checkpoints.log_codec import LogNames, log_names, sink_entry_content
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.file_serving import newest_epoch
 from streamkeeper.sinks.sink_log import SINK_LOG, listed_files
 

@@ -45,7 +45,7 @@ _DRAINED = Change(
 _ANY_TOPIC = Change(
     "driver.taking_over", "shadow", "source_readers.must_be_the_same(query.name, first, topics)", "None"
 )
-_ANY_CLAIM = Change("driver.main", "Driver._must_have_the_claim", "== self._claim:", "is not None:")
+_ANY_CLAIM = Change("driver.driver_lifetime", "Driver._must_have_the_claim", "== self._claim:", "is not None:")
 _NO_POD = "if found is None:"
 _DRAIN_UNSEEN = Change("lifecycle.draining", "drain", "life is Life.UNKNOWN", "life is None")
 
@@ -63,7 +63,7 @@ BUGS = (
     Bug(
         "unknown-is-stopped",
         "A stop records the end of a driver that cannot be observed.",
-        (Change("lifecycle.stopping", "_end", _ENDED, _UNSEEN),),
+        (Change("lifecycle.stop_steps", "_end", _ENDED, _UNSEEN),),
     ),
     Bug(
         "no-proof",
@@ -120,7 +120,7 @@ BUGS = (
     Bug(
         "no-approval",
         "A candidate whose change is opaque runs although nobody has approved it.",
-        (Change("lifecycle.approval", "await_answer", "if answer.approved\n", "if True\n"),),
+        (Change("lifecycle.approval_steps", "await_answer", "if answer.approved\n", "if True\n"),),
     ),
     Bug(
         "hold-ignored",

@@ -33,25 +33,25 @@ from streamkeeper import lifecycle
 from streamkeeper.checkpoints import input_files, publishing, unread_files
 from streamkeeper.checkpoints.log_codec import batch_number, sink_entry_from
 from streamkeeper.driver import (
+    control_loop,
+    driver_lifetime,
     ending,
-    main,
     observing,
     queries,
-    serving,
     source_looks,
     taking_over,
     timings,
     wakeups,
     warm_up,
 )
-from streamkeeper.inspection import drill, input_look, kafka_topics
+from streamkeeper.inspection import input_look, kafka_topics, resume_proof
 from streamkeeper.model import coding
 from streamkeeper.model.records import job_state
 from streamkeeper.operations.backups import drills
 from streamkeeper.operations.deploys import approval, deploy, deploy_acts, stopping
 from streamkeeper.operations.fleet import fleet_look
 from streamkeeper.operations.jobs import downstream, input_access, journal_entries, placement
-from streamkeeper.registry import control, journal
+from streamkeeper.registry import driver_control, journal
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.runners import supervisor, yarn_application
 from streamkeeper.sinks import file, file_answer, file_schemas, file_serving, sink_log, table
@@ -68,7 +68,7 @@ _ALL = (*_REAL, "harness.simulation.")
 _PACE = (
     (deploy, "POLL_S", 0.5),
     (stopping, "POLL_S", 0.5),
-    (main, "_STANDBY_LOOK_S", 1.0),
+    (driver_lifetime, "_STANDBY_LOOK_S", 1.0),
     (journal, "FOLD_EVERY", 20),
 )
 """Pauses between two looks at an unchanged world, in virtual seconds, and entries between two copies of the state: most
@@ -267,7 +267,7 @@ def _seldom_collected() -> Iterator[None]:
 def in_place(world: World) -> Iterator[None]:
     """Run the real code on the simulation's parts in this block."""
     # What a process remembers must not be known to the next schedule.
-    with installed() as stage, clock.use(world.scheduler), patch.dict(control._literals, clear=True):
+    with installed() as stage, clock.use(world.scheduler), patch.dict(driver_control._literals, clear=True):
         stage.worlds.append(world)
         try:
             yield
@@ -300,10 +300,10 @@ def _place_driver(put: Put, stage: _Stage) -> None:
         put(sys.modules[f"streamkeeper.driver.{each}"], "threading", Threading(lambda: stage.scheduler))
     put(wakeups, "queue", Queues(lambda: stage.scheduler))
     put(wakeups.Wakeups, "take_nudges", lambda self: stage.nudged(self))
-    put(main, "open_store", lambda url: stage.world.store_of_current())
-    put(main, "unpack_job", lambda *_: Path("/simulated/bundle"))
-    put(main, "build_queries", stage.build)
-    put(main, "os", _Os(stage.leave))
+    put(driver_lifetime, "open_store", lambda url: stage.world.store_of_current())
+    put(driver_lifetime, "unpack_job", lambda *_: Path("/simulated/bundle"))
+    put(driver_lifetime, "build_queries", stage.build)
+    put(driver_lifetime, "os", _Os(stage.leave))
     put(ending, "os", _Os(stage.leave))
     put(ending, "log_line", stage.print_line)
     put(warm_up, "warm_up", lambda *_: "")
@@ -324,14 +324,14 @@ def _place_driver(put: Put, stage: _Stage) -> None:
     put(drills, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
     put(drills, "unpack_job", lambda *_: Path("/simulated/bundle"))
     put(drills, "ask_driver", lambda module, given, *_: [clones.resume_once(stage.world, given[0])].__iter__())
-    put(drill, "run_next", clones.run_next)
-    put(drill, "read_all_state", clones.read_all_state)
+    put(resume_proof, "run_next", clones.run_next)
+    put(resume_proof, "read_all_state", clones.read_all_state)
     put(input_look, "unseen_by", lambda _: {})
     put(approval, "LocalTree", lambda root, **given: stage.world.tree_at(str(root), **given))
     put(approval, "export_state", export_state)
     # Simulated drivers load no jar, so none need be installed here.
     put(deploy_acts, "installed_jars", lambda *_: ("hadoop-aws.jar",))
-    put(serving, "collect_regularly", lambda: None)
+    put(control_loop, "collect_regularly", lambda: None)
     put(source_looks.SourceLooks, "add", lambda *_: None)
 
 

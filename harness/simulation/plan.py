@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model.protocol.control import LOCAL
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.protocol.driver_messages import LOCAL
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.requests.request import Handover
 from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
 from streamkeeper.model.runner_kinds.yarn_kind import YARN

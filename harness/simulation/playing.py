@@ -13,7 +13,7 @@ from harness.simulation.schedule import Schedule
 from harness.simulation.scheduler import Event, Violation
 from harness.simulation.world import World
 from streamkeeper.errors import RegistryDamaged
-from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.protocol.driver_messages import LOCAL
 
 
 @dataclass

@@ -12,15 +12,15 @@ from harness.simulation.scheduler import Process
 from harness.simulation.spark import Frame, Session
 from streamkeeper.authoring.definition import Query
 from streamkeeper.compatibility import observations
+from streamkeeper.driver.driver_lifetime import Driver
 from streamkeeper.driver.ending import ending_for
 from streamkeeper.driver.job_loading import PlannedQuery
-from streamkeeper.driver.main import Driver
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.manifests.finding import Finding, Severity
-from streamkeeper.model.protocol.control import Gather, LaunchSpec, ProcessRecord
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import Gather, LaunchSpec, ProcessRecord
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners.container import Container, container_of
 from streamkeeper.runners.driver_process import DriverProcess

@@ -10,7 +10,7 @@ from streamkeeper.model import coding
 from streamkeeper.model.coding import MOST_BYTES
 from streamkeeper.model.records import job_state
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Entry, PassedEntry
+from streamkeeper.model.records.journal_records import Entry, PassedEntry
 
 
 class Remembered:

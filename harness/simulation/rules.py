@@ -10,9 +10,9 @@ from harness.simulation.plan import OutputKind
 from harness.simulation.releases import QUERY
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.protocol.control import ProcessRecord, control_key
+from streamkeeper.model.protocol.driver_messages import ProcessRecord, control_key
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     About,
     ApprovalAnswered,
     Entry,

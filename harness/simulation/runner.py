@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from streamkeeper.model.protocol.control import LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchSpec
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.runners.contract import Runner
 from streamkeeper.runners.local_process import LocalProcessRunner

@@ -15,9 +15,9 @@ from harness.simulation.releases import JOB
 from harness.simulation.restoring import check_snapshots
 from harness.simulation.scheduler import Process, Violation
 from harness.simulation.world import World
-from streamkeeper.lifecycle.approval import answer_about
-from streamkeeper.model.protocol.control import LOCAL
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.lifecycle.approval_steps import answer_about
+from streamkeeper.model.protocol.driver_messages import LOCAL
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.requests.request import Deployment, DeployRequest, Handover, RequestKind, Rollback, Strategy
 from streamkeeper.operations.deploys.approval import asked_about
 from streamkeeper.operations.deploys.deploy import OnOpen

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from streamkeeper.errors import Fenced, InvalidInput, NotFound, OutputLost
 from streamkeeper.model.manifests.manifest import SinkDescription
-from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.protocol.output_history import OutputRecord
 from streamkeeper.model.records.lost_store import Fence
 from streamkeeper.sinks.contract import (

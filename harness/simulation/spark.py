@@ -21,7 +21,7 @@ from harness.simulation.scheduler import Process, Scheduler
 from harness.simulation.state import StateStore
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_offsets
 from streamkeeper.checkpoints.opening import tree_at
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.fault_kinds import Fault
 
 if TYPE_CHECKING:
     from harness.simulation.world import World

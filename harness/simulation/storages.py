@@ -11,7 +11,7 @@ from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.locations import local_path, scheme_of
-from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.protocol.driver_messages import LOCAL
 from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
 from streamkeeper.model.runner_kinds.yarn_kind import YARN
 

@@ -32,10 +32,10 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned, read_o
 from streamkeeper.checkpoints.log_codec import metadata_content
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import RegistryDamaged, StreamkeeperError
-from streamkeeper.model.protocol.control import LOCAL, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.driver_messages import LOCAL, LaunchSpec, ProcessRecord
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Record, ReleaseRegistered
 from streamkeeper.model.records.journal_keys import journal_prefix
+from streamkeeper.model.records.journal_records import Record, ReleaseRegistered
 from streamkeeper.model.settings.settings import Settings
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.journal import Journal

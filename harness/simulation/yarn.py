@@ -18,7 +18,7 @@ from harness.simulation.plan import Move
 from harness.simulation.runner import Watched
 from harness.simulation.scheduler import START, Process
 from streamkeeper.errors import NotFound, TemporaryError
-from streamkeeper.model.protocol.control import LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchSpec
 from streamkeeper.runners.yarn_application import YarnRunner
 from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ContainerReport
 

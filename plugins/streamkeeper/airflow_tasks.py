@@ -2,13 +2,13 @@
 
 from streamkeeper.orchestration.backups import BackupOperator, ObjectiveOperator
 from streamkeeper.orchestration.deploy_graph import deploy_streaming_job, roll_back_streaming_job
+from streamkeeper.orchestration.deploy_tasks import OPERATIONS
 from streamkeeper.orchestration.desired import StartOperator, StopOperator
-from streamkeeper.orchestration.drills import DrillOperator
-from streamkeeper.orchestration.operators import OPERATIONS
+from streamkeeper.orchestration.drill_task import DrillOperator
 from streamkeeper.orchestration.prunes import PruneOperator
-from streamkeeper.orchestration.queries import FindOperator
+from streamkeeper.orchestration.query_tasks import FindOperator
 from streamkeeper.orchestration.retrying import default_args
-from streamkeeper.orchestration.watching import HEALTH, WatchOperator
+from streamkeeper.orchestration.watch_task import HEALTH, WatchOperator
 
 __all__ = [
     "HEALTH",

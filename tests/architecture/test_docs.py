@@ -12,7 +12,7 @@ from streamkeeper.cli.main import app
 from streamkeeper.health.rules import RULES
 from streamkeeper.lifecycle.headings import HEADING_OF, HEADINGS
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.recovery import Problem
+from streamkeeper.model.requests.diagnosis import Problem
 from tests.guarantees import functions_of
 
 ROOT = Path(__file__).resolve().parents[2]

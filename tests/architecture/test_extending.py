@@ -25,7 +25,7 @@ from streamkeeper.lifecycle.transition_choice import choose_transitions
 from streamkeeper.model.manifests.finding import Finding, Verdict
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.asked_fields import LONGEST_S, SECONDS, Ask, Verb
@@ -34,7 +34,7 @@ from streamkeeper.model.runner_kinds.known_runners import RUNNERS
 from streamkeeper.model.runner_kinds.runner_kind import Place, RunnerKind, RunnerVariable
 from streamkeeper.model.settings.settings import Settings
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.contract import Runner
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind

@@ -62,7 +62,7 @@ def test_everything_but_inspection_and_driver_imports_without_spark() -> None:
 
 def test_blocking_is_noticed() -> None:
     """Negative control: a module that does import pyspark fails under the same blocker."""
-    done = import_with("msgspec", ["streamkeeper.model.records.journal"])
+    done = import_with("msgspec", ["streamkeeper.model.records.journal_records"])
     assert done.returncode != 0
     assert "msgspec is blocked here" in done.stderr
 

@@ -15,7 +15,7 @@ from chaos.unprotected import RULE
 from harness.places import ROOT
 from harness.topic_feed import Event
 from streamkeeper.health.rules import find_rule
-from streamkeeper.model.requests.recovery import Problem
+from streamkeeper.model.requests.diagnosis import Problem
 
 ASKED = """
 from chaos.unprotected import switch_off

@@ -20,7 +20,7 @@ from chaos.housekeeping.house import JOB, QUERY, SERIES, build_house
 from chaos.housekeeping.looks import find_differences, find_missing, read_final_state
 from chaos.housekeeping_runs import ALL_POINTS, CONTROLS, times
 from harness.places import ROOT
-from streamkeeper.model.records.journal import JobForgotten
+from streamkeeper.model.records.journal_records import JobForgotten
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 

@@ -12,7 +12,7 @@ from chaos.cases import JOB
 from chaos.recovering import find_stirring
 from chaos.scenarios import RECOVERIES
 from harness.bed import Bed, fresh_bed
-from streamkeeper.model.records.journal import DesiredChanged
+from streamkeeper.model.records.journal_records import DesiredChanged
 
 
 @pytest.fixture

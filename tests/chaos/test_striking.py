@@ -10,7 +10,7 @@ from chaos.striking import Striker, names_of, step_of
 from harness.waiting import wait_for
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition

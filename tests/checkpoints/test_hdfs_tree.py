@@ -19,11 +19,11 @@ from streamkeeper.checkpoints.hdfs_tree import HdfsTree
 from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.opening import open_tree
-from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.publishing import is_published, publish
 from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.checkpoints.seeding import seed
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.unneeded_files import plan_retired
 from streamkeeper.checkpoints.webhdfs import WebHdfs
 from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
 from streamkeeper.system.hadoop_conf import hadoop_user

@@ -23,9 +23,9 @@ from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.unneeded_files import plan_retired
 from streamkeeper.driver.preflight import look_at_history, look_at_sources, present_topics
 from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.errors import OtherTopic

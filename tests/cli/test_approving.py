@@ -12,7 +12,7 @@ from streamkeeper.cli import deploying
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.command_results import CommandResult, Report
 from streamkeeper.cli.main import app
-from streamkeeper.model.records.journal import OperationFinished, Outcome
+from streamkeeper.model.records.journal_records import OperationFinished, Outcome
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, Progress

@@ -22,8 +22,8 @@ from streamkeeper.cli.change_pages import (
 from streamkeeper.cli.main import app
 from streamkeeper.compatibility.differences import Difference
 from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.protocol.check import CheckAnswer
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.protocol.check_messages import CheckAnswer
+from streamkeeper.model.records.journal_records import (
     CheckpointVersionCreated,
     DesiredChanged,
     InstanceAppointed,

@@ -14,7 +14,7 @@ from streamkeeper.cli import deploying
 from streamkeeper.cli.main import app
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.finding import Assessment, QueryAssessment, Verdict
-from streamkeeper.model.records.journal import Assessed, OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.records.journal_records import Assessed, OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest

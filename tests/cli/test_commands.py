@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
-from streamkeeper.model.protocol.control import CommandKind, DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.protocol.signals import QuerySignals, SourceSignals
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     InstanceAppointed,
     InstancePlanned,
     OperationFinished,
@@ -27,7 +27,7 @@ from streamkeeper.model.records.journal import (
 )
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.deploy import Deploy
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 from streamkeeper.system.system_user import user_name

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from streamkeeper.cli.job_list import HEADERS, show_jobs
-from streamkeeper.model.watch.facts import OperationFacts
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow, QueryRow, ToldError
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobRow, QueryRow, ToldError
 from streamkeeper.model.watch.fleet_words import tell_lag
 from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.model.watch.watched_facts import OperationFacts
 
 AT = 1_800_000_000.0
 CLEAR = QueryRow(lag_s=12.0, committed_at=AT - 240, snapshots_known=True, verified_at=AT - 7200)

@@ -13,9 +13,9 @@ from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
 from streamkeeper.model.names import check_instance
-from streamkeeper.model.protocol.control import DriverState, DriverStatus
-from streamkeeper.model.records import journal
-from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus
+from streamkeeper.model.records import journal_records
+from streamkeeper.model.records.journal_records import Outcome, Role
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.overview import JobOverview
@@ -53,11 +53,11 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("kind", typing.get_args(journal.Record), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", typing.get_args(journal_records.Record), ids=lambda kind: kind.__name__)
 def test_every_kind_of_record_has_a_sentence(kind: type) -> None:
     """Whatever the journal may hold, history can tell it in one line."""
     fields = {name: VALUES.get(name, name) for name in kind.__struct_fields__}
-    if kind is not journal.ReleaseRegistered and "release" in fields:
+    if kind is not journal_records.ReleaseRegistered and "release" in fields:
         fields["release"] = "r0001"
     sentence = render_record(kind(**fields))
     assert sentence

@@ -19,12 +19,12 @@ from streamkeeper.cli import deploying
 from streamkeeper.cli.command_results import Report
 from streamkeeper.cli.main import app
 from streamkeeper.errors import KeyMissing
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec, ProcessRecord
-from streamkeeper.model.records.journal import OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec, ProcessRecord
+from streamkeeper.model.records.journal_records import OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.jobs.carriers import Carrier, is_abandoned
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.machine import this_machine
 from tests.operations.registered_job import JOB, Registered

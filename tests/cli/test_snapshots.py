@@ -12,7 +12,7 @@ from harness.checkpoint_files import QUERY_ID, Tree
 from streamkeeper.cli.main import app
 from streamkeeper.model.records.snapshot import DrillResult, Hold
 from streamkeeper.snapshots.catalogue import Catalogue
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 from tests.snapshots.series import a_checkpoint, files_below, salt_state, wanted
 
 SERIES = f"adopted/{QUERY_ID}"

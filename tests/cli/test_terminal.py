@@ -17,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from streamkeeper.cli import releases, terminal
+from streamkeeper.cli import release_commands, terminal
 from streamkeeper.cli.main import app, print_error
-from streamkeeper.model.protocol.control import (
+from streamkeeper.model.protocol.driver_messages import (
     DriverExit,
     DriverState,
     DriverStatus,
@@ -27,13 +27,13 @@ from streamkeeper.model.protocol.control import (
     LaunchSpec,
     QueryStatus,
 )
-from streamkeeper.model.records.journal import OperationFinished, OperationStarted, Outcome, ReleaseRegistered
+from streamkeeper.model.records.journal_records import OperationFinished, OperationStarted, Outcome, ReleaseRegistered
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.operations.jobs import driver_logs, job_facts, overview
 from streamkeeper.pages.fleet_view import FleetFilter, view_fleet
-from streamkeeper.registry import control
-from streamkeeper.registry.control import Control
+from streamkeeper.registry import driver_control
+from streamkeeper.registry.driver_control import Control
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.installed import install
 
@@ -133,11 +133,11 @@ def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: p
     """Negative control."""
     for module in (driver_logs, job_facts, overview):
         monkeypatch.setattr(module, "literals_of", lambda _: {})
-    monkeypatch.setattr(control, "with_literals", lambda *_: {})
-    control._literals.clear()
+    monkeypatch.setattr(driver_control, "with_literals", lambda *_: {})
+    driver_control._literals.clear()
     run_pass(WatchPass(installation=job.installation, acts=False))
-    monkeypatch.setattr(releases, "literals_of", lambda _: {})
-    monkeypatch.setattr(releases, "is_shown_whole", lambda *_: True)
+    monkeypatch.setattr(release_commands, "literals_of", lambda _: {})
+    monkeypatch.setattr(release_commands, "is_shown_whole", lambda *_: True)
     listing = (("release", "list", JOB), ("release", "show", JOB, "r0002"))
     for words in (("jobs",), ("status", JOB), ("logs", JOB), *listing):
         assert LITERAL in printed(*words), words

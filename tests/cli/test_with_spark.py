@@ -14,12 +14,12 @@ from typer.testing import CliRunner, Result
 
 from harness.waiting import wait_for
 from streamkeeper.cli.main import app
-from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.driver_messages import CommandKind
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step, label_of
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.private_home import open_to_others, umask
 
 HASTE = ("--probation-batches", "0")

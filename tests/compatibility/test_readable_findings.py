@@ -17,7 +17,7 @@ from streamkeeper.compatibility.observations import row_risks
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.rehearsals import not_rehearsed, rehearsal_failed, rehearsed_without_rows
 from streamkeeper.compatibility.report import render_text
-from streamkeeper.compatibility.settings import LENIENT
+from streamkeeper.compatibility.session_settings import LENIENT
 from streamkeeper.compatibility.shown import expression, expression_change, expressions_change, lines_change
 from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.manifests.finding import Finding, Severity, Switch

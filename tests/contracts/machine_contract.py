@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.protocol.driver_messages import ProcessRecord
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner

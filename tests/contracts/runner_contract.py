@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from streamkeeper.model.protocol.control import DriverState, ExitCode, LaunchSpec
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode, LaunchSpec
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.contract import Life, Runner
 
 

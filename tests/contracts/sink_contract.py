@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.manifests.sink_capabilities import Numbering, Reconciliation, SinkCapabilities
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import ComparedVersions, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of

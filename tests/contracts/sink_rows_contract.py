@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from streamkeeper.errors import OutputUnfit, StreamkeeperError
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.manifests.sink_capabilities import ColumnChange, SinkCapabilities
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from tests.contracts.sink_contract import FIRST, SCHEMA, SECOND, opened

@@ -8,7 +8,7 @@ import pytest
 
 from demo.deploys import Asked, find_wrong
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest

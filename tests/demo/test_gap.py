@@ -10,7 +10,7 @@ import pytest
 
 from demo.gap import first_after, handover_gap_s, last_before
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     CheckpointVersionCreated,
     EpochClaimed,

@@ -6,7 +6,7 @@ import sys
 
 from streamkeeper.checkpoints import open_input
 from streamkeeper.checkpoints.input_files import FileLook
-from streamkeeper.driver.main import main
+from streamkeeper.driver.driver_lifetime import main
 from streamkeeper.jvm import batch_files
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import sys
 
-from streamkeeper.driver import ending, main, queries
-from streamkeeper.model.protocol.faults import Judged
+from streamkeeper.driver import driver_lifetime, ending, queries
+from streamkeeper.model.protocol.fault_kinds import Judged
 
 if __name__ == "__main__":
     for module in (ending, queries):
         module.judge = lambda error, root=None: Judged()
     queries.judge_links = lambda links, root=None: Judged()
     queries._BACK_OFF_S = (0.2, 0.2, 0.2)
-    main.main(sys.argv[1:])
+    driver_lifetime.main(sys.argv[1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from streamkeeper.driver import taking_over
-from streamkeeper.driver.main import main
+from streamkeeper.driver.driver_lifetime import main
 
 if __name__ == "__main__":
     taking_over.see_claims = lambda *_, **__: ()  # type: ignore[assignment]

@@ -15,7 +15,7 @@ import psutil
 
 from harness.waiting import wait_for
 from streamkeeper.model.manifests.release import ParamValue
-from streamkeeper.model.protocol.control import (
+from streamkeeper.model.protocol.driver_messages import (
     CommandKind,
     DriverState,
     DriverStatus,
@@ -23,8 +23,8 @@ from streamkeeper.model.protocol.control import (
     LaunchMode,
     LaunchSpec,
 )
-from streamkeeper.model.protocol.restarts import RestartPolicy
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.protocol.restart_budgets import RestartPolicy
+from streamkeeper.model.records.journal_records import (
     CheckpointVersionCreated,
     InstanceAppointed,
     InstancePlanned,
@@ -32,10 +32,10 @@ from streamkeeper.model.records.journal import (
     ShadowAppointed,
 )
 from streamkeeper.registry.bundles import build_bundle
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0

@@ -6,7 +6,7 @@ import sys
 
 from streamkeeper.driver import taking_over
 from streamkeeper.driver.continuity import Continuity
-from streamkeeper.driver.main import main
+from streamkeeper.driver.driver_lifetime import main
 
 if __name__ == "__main__":
     Continuity.check_start = lambda self: None  # type: ignore[method-assign]

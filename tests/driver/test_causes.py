@@ -27,9 +27,9 @@ from streamkeeper.errors import (
     StoreUnavailable,
 )
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
-from streamkeeper.model.protocol.control import DriverState, ExitCode
-from streamkeeper.model.protocol.faults import Fault, Judged
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode
+from streamkeeper.model.protocol.fault_kinds import Fault, Judged
+from streamkeeper.model.protocol.restart_budgets import Cause
 from streamkeeper.sinks.databases import open_engine
 from streamkeeper.sinks.kinds.known_kinds import KINDS
 from streamkeeper.sinks.kinds.sink_kind import SinkKind

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.driver import checking
-from streamkeeper.model.protocol.check import CheckRequest, JobFile
+from streamkeeper.driver import check_session
+from streamkeeper.model.protocol.check_messages import CheckRequest, JobFile
 
 
 def test_a_request_that_names_no_deployed_job_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a file nor stored manifests describe it: the answer says so, and has no assessment."""
-    monkeypatch.setattr(checking, "end_python_workers", lambda _: None)
+    monkeypatch.setattr(check_session, "end_python_workers", lambda _: None)
     unused: Any = None
-    checker = checking.Checker(unused, tmp_path, {})
+    checker = check_session.Checker(unused, tmp_path, {})
     candidate = JobFile(root=str(tmp_path), entry="job.py", name="sales")
     answer = checker.answer(CheckRequest(candidate=candidate, checkpoints={}))
     assert answer.assessment is None

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from streamkeeper.authoring import job_code
-from streamkeeper.driver import checking
-from streamkeeper.driver.checking import Checker
-from streamkeeper.model.protocol.check import CheckRequest, JobFile
+from streamkeeper.driver import check_session
+from streamkeeper.driver.check_session import Checker
+from streamkeeper.model.protocol.check_messages import CheckRequest, JobFile
 
 SPARK: Any = None
 
@@ -47,7 +47,7 @@ def builds(root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         built.append(job)
         return {}
 
-    monkeypatch.setattr(checking, "build_job", build)
+    monkeypatch.setattr(check_session, "build_job", build)
     checker = Checker(SPARK, root, {})
     job = JobFile(root=str(root), entry="job.py", name="totals", params={})
 

@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, ExitCode
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
-from streamkeeper.model.protocol.restarts import Cause, RestartPolicy
+from streamkeeper.model.protocol.restart_budgets import Cause, RestartPolicy
 from streamkeeper.model.watch.job_status import JobStatus, find_standing
 from tests.driver.driver_house import DriverHouse
 from tests.wire import Wire

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from streamkeeper.driver.control import DriverChannel
 from streamkeeper.driver.discarding import discard_left
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.epoch import shadow_claim, writer_of
-from streamkeeper.model.protocol.control import Command, CommandKind
-from streamkeeper.model.records.journal import EpochClaimed, InstanceAppointed, InstancePlanned, Record, Role
+from streamkeeper.model.protocol.driver_messages import Command, CommandKind
+from streamkeeper.model.records.journal_records import EpochClaimed, InstanceAppointed, InstancePlanned, Record, Role
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.table import TableSink
 from streamkeeper.stores.counting import CountingStore

@@ -18,9 +18,9 @@ from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.drill import Driller
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.protocol.check import JobFile
-from streamkeeper.model.protocol.control import SECRETS
-from streamkeeper.model.protocol.drill import DrillAnswer, DrillRequest, ExportAnswer, ExportRequest
+from streamkeeper.model.protocol.check_messages import JobFile
+from streamkeeper.model.protocol.drill_messages import DrillAnswer, DrillRequest, ExportAnswer, ExportRequest
+from streamkeeper.model.protocol.driver_messages import SECRETS
 from tests.inspection.queries import read, totals, write_files
 from tests.inspection.stateful import contents, rows_of, run, session_with, sums_of
 

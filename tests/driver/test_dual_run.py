@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import CommandKind, DriverState, DriverStatus, ExitCode
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, DriverStatus, ExitCode
 from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]

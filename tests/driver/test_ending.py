@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from streamkeeper.model.protocol.control import ExitCode
+from streamkeeper.model.protocol.driver_messages import ExitCode
 
 _PROGRAM = """
 import sys
 from streamkeeper.driver.ending import Ending, end_process, log_line
-from streamkeeper.model.protocol.control import DriverState, ExitCode
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode
 
 exec(sys.argv[1])
 log_line("still told")

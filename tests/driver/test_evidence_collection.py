@@ -14,7 +14,7 @@ from streamkeeper.driver.evidence_collection import Subject, gather_evidence
 from streamkeeper.driver.job_loading import build_queries
 from streamkeeper.model.manifests.evidence import Look
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.control import Gather, LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import Gather, LaunchMode, LaunchSpec
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.table import TableSink
 from tests.driver.driver_house import DriverHouse

@@ -8,7 +8,7 @@ from streamkeeper.driver.ending import Ending
 from streamkeeper.driver.executors import lacks_python, must_answer, must_fit, must_fit_any_node
 from streamkeeper.errors import Unsupported
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription
-from streamkeeper.model.protocol.control import ExitCode
+from streamkeeper.model.protocol.driver_messages import ExitCode
 from tests.compatibility.manifests import STATELESS, changed
 
 MASTER = "spark://one:7077"

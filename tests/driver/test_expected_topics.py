@@ -16,7 +16,7 @@ from streamkeeper.driver.taking_over import _approved_topics, _expected_topics, 
 from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import Entry, EpochClaimed, InstancePlanned, Record, Role
+from streamkeeper.model.records.journal_records import Entry, EpochClaimed, InstancePlanned, Record, Role
 
 OLD, APPROVED = {"sales": "old"}, {"sales": "approved"}
 

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import DriverState, ExitCode
-from streamkeeper.model.records.journal import EpochClaimed
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode
+from streamkeeper.model.records.journal_records import EpochClaimed
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, newest_batch
 from streamkeeper.sinks.table import TableSink

@@ -15,7 +15,7 @@ from harness.fault_store import FaultStore
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.comparing import NO_MOMENT, search
 from streamkeeper.driver.continuity import Continuity
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.gate import Gate, GateClosed
 from streamkeeper.driver.lease import Heartbeat, Lease
@@ -24,9 +24,10 @@ from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import CheckpointLost, Fenced, InputGone
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.protocol.control import CommandKind, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.journal_keys import journal_prefix
+from streamkeeper.model.records.journal_records import (
     EpochClaimed,
     InstanceAppointed,
     InstancePlanned,
@@ -34,9 +35,8 @@ from streamkeeper.model.records.journal import (
     Role,
     ShadowAppointed,
 )
-from streamkeeper.model.records.journal_keys import journal_prefix
 from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkWriter, WriterRole
 from streamkeeper.stores.counting import CountingStore

@@ -14,12 +14,12 @@ from harness.checkpoint_files import QUERY_ID
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import handoff
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.errors import CheckpointLost
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     CheckpointVersionCreated,
     EpochClaimed,

@@ -16,8 +16,8 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned, number
 from streamkeeper.checkpoints.seeding import REBASED
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
-from streamkeeper.model.records.journal import Assessed, OperationStarted
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, ExitCode
+from streamkeeper.model.records.journal_records import Assessed, OperationStarted
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.sinks.file_serving import serving_files

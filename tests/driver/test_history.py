@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from harness.fault_store import FaultStore, unavailable
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.measuring import QueryProgress
 from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.timings import Timings
 from streamkeeper.errors import StoreUnavailable
-from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.driver_messages import QueryStatus
 from streamkeeper.model.protocol.signals import History
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore

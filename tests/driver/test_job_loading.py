@@ -11,7 +11,7 @@ from streamkeeper.driver.job_loading import check_again, check_manifests
 from streamkeeper.errors import JobUnusable, PermanentError
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifests.manifest import Manifest
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec
 from streamkeeper.model.redaction import redact_everywhere, redact_value
 from streamkeeper.registry.objects import put_object
 from streamkeeper.stores.local import LocalStore

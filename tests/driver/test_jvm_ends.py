@@ -11,7 +11,7 @@ import pytest
 
 from streamkeeper.driver.session import Session, describe_end
 from streamkeeper.health.told_errors import find_fault
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.fault_kinds import Fault
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.protocol.control import (
+from streamkeeper.model.protocol.driver_messages import (
     CLAIM,
     CommandKind,
     DriverState,

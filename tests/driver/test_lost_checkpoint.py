@@ -13,7 +13,7 @@ import pytest
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, ExitCode
 from tests.checkpoints.damaging import remove
 from tests.driver.driver_house import DriverHouse
 

@@ -10,7 +10,7 @@ import pytest
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.protocol.control import DriverState, ExitCode
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode
 from tests.driver.test_lost_checkpoint import JOB, QUERY, Calls
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -21,7 +21,7 @@ from streamkeeper.driver.epoch import Claim, open_writer, shadow_claim
 from streamkeeper.driver.preflight import look_at_sink
 from streamkeeper.driver.taking_over import _accepted_loss
 from streamkeeper.errors import InvalidInput, OutputLost, SinkAhead
-from streamkeeper.model.protocol.control import Command, CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.driver_messages import Command, CommandKind, DriverState, ExitCode
 from streamkeeper.model.protocol.output_history import AcceptedLoss, OutputHistory
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import JobState

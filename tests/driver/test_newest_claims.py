@@ -10,12 +10,17 @@ import pytest
 from streamkeeper.authoring.definition import Query
 from streamkeeper.checkpoints.claims import claims_beside, leave_claim
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.epoch import claim_epoch, open_writer
 from streamkeeper.driver.newest_claims import see_claims
 from streamkeeper.errors import Fenced, JournalOutdated
 from streamkeeper.model.records.epoch_claim import EpochClaim
-from streamkeeper.model.records.journal import CheckpointVersionCreated, InstanceAppointed, InstancePlanned, Role
+from streamkeeper.model.records.journal_records import (
+    CheckpointVersionCreated,
+    InstanceAppointed,
+    InstancePlanned,
+    Role,
+)
 from streamkeeper.sinks.contract import Sink, SinkContext
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.table import TableSink

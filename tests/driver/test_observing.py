@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.epoch import claim_epoch
 from streamkeeper.driver.observing import Observer
 from streamkeeper.errors import Fenced, JournalOutdated

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, ExitCode
 from streamkeeper.registry.journal import Journal
 from tests.driver.test_lost_checkpoint import QUERY, Calls
 

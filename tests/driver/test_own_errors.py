@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from harness.waiting import wait_for
 from streamkeeper.health.driver_rules import faults
 from streamkeeper.health.rules import find_symptoms
-from streamkeeper.model.protocol.control import DriverState
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import DriverState
+from streamkeeper.model.protocol.fault_kinds import Fault
 from tests.driver.driver_house import DriverHouse
 from tests.health.looks import changed, dead, well
 

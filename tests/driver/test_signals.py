@@ -21,13 +21,13 @@ from harness.kafka_broker import KafkaBroker
 from harness.processes import free_ports
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.progress import EventListener, StatusReporter
 from streamkeeper.driver.source_looks import SourceLooks
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.inspection.kafka_topics import HeldTopics, kafka_readings
-from streamkeeper.model.protocol.control import DriverState, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, QueryStatus
 from streamkeeper.model.protocol.signals import QuerySignals
 from streamkeeper.sources.kafka import Held, runway_s
 from streamkeeper.stores.counting import CountingStore

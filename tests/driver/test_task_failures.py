@@ -14,8 +14,8 @@ from streamkeeper.driver.causes import is_lost_worker, judge, judge_links
 from streamkeeper.driver.faults import describe_fault, describe_links
 from streamkeeper.driver.raised import links_of, links_of_throwable
 from streamkeeper.inspection.diverted import fault_of
-from streamkeeper.model.protocol.faults import Fault
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.fault_kinds import Fault
+from streamkeeper.model.protocol.restart_budgets import Cause
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from streamkeeper.driver.driver_lifetime import main
 from streamkeeper.driver.epoch import Claim
-from streamkeeper.driver.main import main
 from streamkeeper.sinks.file import FileWriter
 from streamkeeper.sinks.table import TableWriter
 

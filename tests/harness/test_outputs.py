@@ -14,7 +14,7 @@ from harness.ledger import Totals
 from harness.outputs import read_event_ids, read_totals
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.file import EpochFile
 from streamkeeper.sinks.sink_log import listed_files
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.signals import HistoryPoint, QuerySignals, SourceSignals
-from streamkeeper.model.watch.facts import JobFacts, OperationFacts
 from streamkeeper.model.watch.health import AskedPerson, BackupLook, CheckpointLook, JobLook
+from streamkeeper.model.watch.watched_facts import JobFacts, OperationFacts
 
 NOW = 1_700_000_000.0
 GIB = 2**30

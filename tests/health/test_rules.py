@@ -13,8 +13,8 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.health.acts import Act, decide_acts
 from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES, check_thresholds, find_rule, find_symptoms
 from streamkeeper.health.told_errors import find_fault
-from streamkeeper.model.protocol.control import DriverState, ExitCode
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.watch.health import JobLook, Urgency
 from tests.health.looks import (

@@ -11,7 +11,7 @@ import pytest
 
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.compatibility.older_manifests import as_described_before
-from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.model.manifests.finding import Verdict, verdict_of
 from streamkeeper.model.manifests.manifest import Manifest, without_context
 from tests.inspection.queries import query, read, write_files

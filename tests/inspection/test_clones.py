@@ -23,7 +23,7 @@ from streamkeeper.errors import Unsupported
 from streamkeeper.inspection import clones, diverted
 from streamkeeper.inspection.clones import clone_of, guard
 from streamkeeper.inspection.diverted import EFFECT_STOPPED, run_next
-from streamkeeper.inspection.drill import drill
+from streamkeeper.inspection.resume_proof import drill
 from tests.inspection.queries import query, read, run_to_end, totals, write_files
 from tests.inspection.stateful import Remember
 

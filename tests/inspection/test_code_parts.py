@@ -14,7 +14,7 @@ import pytest
 from streamkeeper.authoring.job_code import run_job_file
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.inspection.code_digest import CodeDigest
-from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.manifest import CodePart, Manifest
 from tests.inspection.queries import query, read, totals, write_files

@@ -11,7 +11,7 @@ import pytest
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.inspection.confs import ALWAYS, read_confs
-from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.model.manifests.finding import Verdict, verdict_of
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.settings.spark_confs import MEANING, PINNED, REFUSED, SQL, TUNING, current_key

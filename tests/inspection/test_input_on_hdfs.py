@@ -15,8 +15,8 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.preflight import look_at_sources
 from streamkeeper.inspection import input_look
 from streamkeeper.inspection.diverted import run_planned
-from streamkeeper.inspection.drill import drill
 from streamkeeper.inspection.rehearsal import rehearse
+from streamkeeper.inspection.resume_proof import drill
 from tests.inspection.queries import query, read, run_to_end, totals, write_files
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ import pytest
 from streamkeeper.authoring.definition import JobDefinition
 from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.errors import JobUnusable
-from streamkeeper.inspection import describe as describing
+from streamkeeper.inspection import query_manifest as describing
 from streamkeeper.inspection.canonical_expressions import SessionSettings
-from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.nesting import Nesting
 from streamkeeper.inspection.normalised import normalised
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, structure_digest
+from streamkeeper.inspection.query_manifest import describe
 from tests.inspection.queries import query, read, write_files
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.model.manifests.finding import Verdict, verdict_of
 from streamkeeper.model.manifests.manifest import Manifest
 from tests.inspection.queries import query, read, write_files

@@ -15,8 +15,8 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.inspection import rehearsal
-from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.diverted import Diverted, RunFault
+from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT, rehearse
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.sinks.foreach import ForeachBatch

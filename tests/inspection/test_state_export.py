@@ -19,7 +19,7 @@ from streamkeeper.inspection import state_export
 from streamkeeper.inspection.state_export import StateCount, export_state, read_all_state
 from streamkeeper.inspection.state_reading import TIMERS, StateStore
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.protocol.drill import ExportedStore, StateExport
+from streamkeeper.model.protocol.drill_messages import ExportedStore, StateExport
 from tests.inspection import stateful
 from tests.inspection.queries import read, totals, write_files
 from tests.inspection.stateful import contents, rows_of, run, session_with, sums_of

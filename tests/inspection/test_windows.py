@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamkeeper.authoring.definition import Query
-from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.inspection.windows import window_text
 from streamkeeper.sinks.foreach import ForeachBatch
 from tests.inspection.queries import nothing

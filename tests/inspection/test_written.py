@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
-from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.inspection.written import line_of_function, lines_in_bundle
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.manifest import Manifest, without_context

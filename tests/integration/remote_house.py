@@ -23,9 +23,9 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.manifests.release import ParamValue
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.model.requests.recovery import Problem, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, Strategy
 from streamkeeper.model.runner_kinds.yarn_kind import YARN
 from streamkeeper.operations.deploys.deploy import Deploy

@@ -28,7 +28,7 @@ from harness.waiting import wait_for
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.integration.installation import Run
 
 A, B = "machine-a", "machine-b"

@@ -10,7 +10,7 @@ from harness.forms import SALES_TOTALS
 from harness.ledger import compare_totals, expected_totals
 from harness.producer import SALES
 from harness.waiting import wait_until
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.registry.fleet import read_index
 from tests.integration.installation import Run
 from tests.integration.several_machines import A, B, Fleet, opened_fleet, skip_without_machines

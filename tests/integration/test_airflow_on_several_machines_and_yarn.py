@@ -14,10 +14,10 @@ from harness.places import WAREHOUSE_VARIABLE
 from harness.producer import SALES
 from harness.remote_servers import yarn_servers
 from harness.waiting import wait_until
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.runner_kinds.yarn_kind import YARN
 from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.integration.installation import Run
 from tests.integration.several_machines import A, B, Fleet, opened_fleet, skip_without_machines
 

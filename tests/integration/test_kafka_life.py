@@ -12,8 +12,8 @@ import pytest
 from harness.kafka_broker import KafkaBroker
 from harness.waiting import wait_for
 from streamkeeper.model.manifests.release import ParamValue
-from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.fault_kinds import Fault
 from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -12,7 +12,7 @@ from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, lone_node
 from harness.postgres_server import new_database
 from harness.waiting import wait_for
 from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES, POD_TEMPLATE, Pod
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.integration.remote_house import ROWS, Contained, hand_off, has_all_rows, live_a_life, opened, told_at_dry_run
 from tests.integration.test_lives import ON_S3
 from tests.servers import skip_without_kubernetes

@@ -13,7 +13,7 @@ from harness.hdfs_server import HdfsServer
 from harness.postgres_server import new_database
 from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.model.runner_kinds.yarn_kind import YARN, Application
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.integration.remote_house import Contained, hand_off, live_a_life, opened, told_at_dry_run
 from tests.integration.test_lives import IN_HDFS
 

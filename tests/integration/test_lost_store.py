@@ -22,7 +22,7 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import JournalLost
-from streamkeeper.model.records.journal import About, Outcome
+from streamkeeper.model.records.journal_records import About, Outcome
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.backups.backup import back_up

@@ -13,7 +13,7 @@ import pytest
 
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
-from streamkeeper.model.requests.recovery import Problem
+from streamkeeper.model.requests.diagnosis import Problem
 from tests.integration.test_recovery import JOB, ROOT, House
 
 pytestmark = pytest.mark.spark

@@ -13,8 +13,8 @@ from harness.forms import DAG, SALES_TOTALS
 from harness.rest import AirflowApi
 from harness.waiting import wait_for
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import Outcome
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.records.journal_records import Outcome
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.operations.fleet.watching import WatchPass, run_pass
 from streamkeeper.pages.page_address import page_path
 from tests.integration.installation import CODE, OTHER_CODE, InstalledAirflow, deploy_first, edit

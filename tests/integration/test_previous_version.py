@@ -25,13 +25,13 @@ from harness.outputs import read_totals
 from harness.places import ROOT
 from harness.waiting import wait_for
 from streamkeeper.cli.main import app
-from streamkeeper.model.protocol.control import DriverExit
+from streamkeeper.model.protocol.driver_messages import DriverExit
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Outcome
 from streamkeeper.model.records.journal_keys import entry_key
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 PREVIOUS = Path(__file__).parent / "previous"

@@ -20,8 +20,8 @@ from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.cli.main import app
 from streamkeeper.errors import OperationRefused
-from streamkeeper.model.records.journal import Outcome
-from streamkeeper.model.requests.recovery import Diagnosis, Problem, RecoveryAction
+from streamkeeper.model.records.journal_records import Outcome
+from streamkeeper.model.requests.diagnosis import Diagnosis, Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.settings.settings import Settings
 from streamkeeper.operations.backups.backup import back_up
@@ -30,7 +30,7 @@ from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.targets import query_target
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
 from streamkeeper.operations.recovery.recovering import RecoveryRequest, open_recovery
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.contract import Life
 from streamkeeper.stores.local import LocalStore
 

@@ -17,8 +17,8 @@ from harness.outputs import read_event_ids
 from harness.places import ROOT
 from harness.producer import EVENTS, write_whole
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import DriverState
-from streamkeeper.registry.control import Control
+from streamkeeper.model.protocol.driver_messages import DriverState
+from streamkeeper.registry.driver_control import Control
 from tests.integration.test_kafka_life import counted, events, expected
 
 pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]

@@ -31,14 +31,13 @@ from streamkeeper.lifecycle.actions import (
     TakeCutoverSnapshots,
     Wait,
 )
-from streamkeeper.lifecycle.approval import ANSWER
-from streamkeeper.lifecycle.deploy import decide
+from streamkeeper.lifecycle.approval_steps import ANSWER
+from streamkeeper.lifecycle.decision_input import Observation
+from streamkeeper.lifecycle.deploy_steps import decide
 from streamkeeper.lifecycle.instances import kill_wait
-from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.protocol.control import (
+from streamkeeper.model.protocol.driver_messages import (
     CommandKind,
     DriverExit,
     DriverState,
@@ -48,8 +47,9 @@ from streamkeeper.model.protocol.control import (
 )
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
+from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     About,
     ApprovalAnswered,
     Assessed,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamkeeper.lifecycle.continuation import may_go_on
-from streamkeeper.model.protocol.control import CommandKind, DriverState
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     DesiredChanged,
     Entry,
     InstanceAppointed,

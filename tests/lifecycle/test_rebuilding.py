@@ -9,11 +9,11 @@ import pytest
 from streamkeeper.lifecycle.rebuilding import NO_BATCH, RebuildPlan, RebuildRequest, decide_installation, decide_rebuild
 from streamkeeper.model.records.epoch_claim import EpochClaim
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import CheckpointVersionCreated, Entry, EpochClaimed, Record
+from streamkeeper.model.records.journal_records import CheckpointVersionCreated, Entry, EpochClaimed, Record
 from streamkeeper.model.records.known_checkpoint import known_checkpoint
 from streamkeeper.model.records.lost_store import Fence, LostJob, SeenCheckpoint, SeenDriver, SeenSnapshots
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.rebuilt import JobRebuilt
-from streamkeeper.model.records.serving import OutputSegment
 
 ASKED = RebuildRequest(
     requested_by="cli:ada", reason="bucket deleted", asked_at="2026-11-23T12:00:00Z", seconds=1_795_435_200

@@ -12,11 +12,11 @@ from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.lifecycle import recovery
 from streamkeeper.lifecycle.headings import HEADINGS
 from streamkeeper.lifecycle.recovery import diagnose
-from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState, DriverStatus
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
-from streamkeeper.model.protocol.restarts import Cause as Restart
-from streamkeeper.model.requests.recovery import Problem, QueryLook, RecoveryAction, RecoveryLook, Replan, Replay
+from streamkeeper.model.protocol.restart_budgets import Cause as Restart
+from streamkeeper.model.requests.diagnosis import Problem, QueryLook, RecoveryAction, RecoveryLook, Replan, Replay
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
 BY_KEY = "each row replaces the one with its key"

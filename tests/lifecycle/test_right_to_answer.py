@@ -16,7 +16,7 @@ from streamkeeper.lifecycle.right_to_answer import (
 )
 from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Recovery, RecoveryAction
 from streamkeeper.model.requests.request import Deployment, DeployRequest
 from streamkeeper.model.settings.settings import Settings
 

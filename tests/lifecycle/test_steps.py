@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.lifecycle.deploy import LADDERS
+from streamkeeper.lifecycle.deploy_steps import LADDERS
 from streamkeeper.lifecycle.steps import STEPS, current_step, deadline_s, path, plan_deploy
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step

@@ -15,16 +15,16 @@ import msgspec
 from streamkeeper.model.manifests.evidence import Evidence
 from streamkeeper.model.manifests.finding import Assessment
 from streamkeeper.model.manifests.manifest import Manifest
-from streamkeeper.model.protocol.control import Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
-from streamkeeper.model.protocol.drill import StateExport
+from streamkeeper.model.protocol.drill_messages import StateExport
+from streamkeeper.model.protocol.driver_messages import Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
 from streamkeeper.model.protocol.signals import History
 from streamkeeper.model.records.epoch_claim import EpochClaim
 from streamkeeper.model.records.installation_record import Home, InstallationRecord, Owner
-from streamkeeper.model.records.journal import Entry
+from streamkeeper.model.records.journal_records import Entry
 from streamkeeper.model.records.snapshot import DrillResult, Garbage, Hold, Pin, Snapshot
 from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
 from streamkeeper.model.runner_kinds.yarn_kind import Application
-from streamkeeper.model.watch.fleet import FleetIndex, PruneRecord
+from streamkeeper.model.watch.fleet_index import FleetIndex, PruneRecord
 from streamkeeper.model.watch.incident import IncidentEntry
 from streamkeeper.operations.jobs.carriers import Carrier
 from streamkeeper.registry.pending_questions import PendingQuestion

@@ -78,7 +78,7 @@ _TOGETHER = """
 import os, sys, threading
 import msgspec
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.records.journal import Entry, OperationStarted
+from streamkeeper.model.records.journal_records import Entry, OperationStarted
 
 sys.setswitchinterval(1e-6)
 request = {"job": "sales", "requested_by": "ann", "reason": "r", "params": {"n": 1}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion, topics_at, topics_of_the_first_rows
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import Entry, EpochClaimed
+from streamkeeper.model.records.journal_records import Entry, EpochClaimed
 
 
 def version(name: str, parent: str = "") -> CheckpointVersion:

@@ -16,10 +16,10 @@ from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifests.evidence import Evidence
 from streamkeeper.model.manifests.finding import Assessment
 from streamkeeper.model.manifests.manifest import Manifest
-from streamkeeper.model.protocol.control import Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.driver_messages import Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
 from streamkeeper.model.protocol.signals import History, QuerySignals
 from streamkeeper.model.records.job_state import FORMAT, JobState, fold
-from streamkeeper.model.records.journal import Entry, Record
+from streamkeeper.model.records.journal_records import Entry, Record
 
 YESTERDAY = Path(__file__).parent / "yesterday"
 ENTRIES = (YESTERDAY / "entries.jsonl").read_bytes().splitlines()

@@ -15,9 +15,15 @@ from streamkeeper.model.manifests.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.manifests.finding import Finding
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription
 from streamkeeper.model.manifests.release import Environment, Release, ReleaseContent
-from streamkeeper.model.protocol.control import DriverState, DriverStatus, LaunchSpec, ProcessRecord, QueryStatus
+from streamkeeper.model.protocol.driver_messages import (
+    DriverState,
+    DriverStatus,
+    LaunchSpec,
+    ProcessRecord,
+    QueryStatus,
+)
 from streamkeeper.model.protocol.liveness import Life, Liveness
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     CheckpointVersionCreated,
     EpochClaimed,
     InstanceAppointed,
@@ -37,7 +43,7 @@ from streamkeeper.operations.backups.backup import back_up
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.registered import stored_manifests
 from streamkeeper.operations.jobs.targets import query_target
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.runners.contract import Runner
 from streamkeeper.runners.machine import this_machine

@@ -6,8 +6,8 @@ import msgspec
 
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.journal_records import (
     Assessed,
     OperationStarted,
     Record,

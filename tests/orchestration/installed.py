@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.model.records.journal import CheckpointVersionCreated
+from streamkeeper.model.records.journal_records import CheckpointVersionCreated
 from streamkeeper.operations.jobs.installation import Installation
 from tests.operations.backups.test_snapshots import JOB, QUERY, Registered
 

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from streamkeeper.errors import DeployFailed
-from streamkeeper.model.records.journal import AbortRequested, About, ApprovalAnswered
+from streamkeeper.model.records.journal_records import AbortRequested, About, ApprovalAnswered
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.operations.deploys.approval import answer_approval

@@ -27,7 +27,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 def find(**form: Any) -> list[str]:
     """The queries that a form means."""
-    from streamkeeper.orchestration.queries import FindOperator
+    from streamkeeper.orchestration.query_tasks import FindOperator
 
     return FindOperator(task_id="find").work(context_of(Instance(), **form))
 
@@ -60,7 +60,7 @@ def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered)
 @pytest.mark.parametrize(("found", "most", "shares"), [(0, 9, []), (1, 9, [1]), (9, 9, [1] * 9), (25, 10, [2, 3] * 5)])
 def test_more_queries_than_tasks_are_shared_out(found: int, most: int, shares: list[int]) -> None:
     """Each query is in one share, in order, and no share is more than one larger than another."""
-    from streamkeeper.orchestration.queries import share_out
+    from streamkeeper.orchestration.query_tasks import share_out
 
     series = [f"job{number:04d}/q" for number in range(found)]
     shared = share_out(series, most=most)
@@ -74,7 +74,7 @@ def test_airflow_takes_no_list_of_a_task_for_each_of_many_queries() -> None:
     from airflow.api_fastapi.execution_api.routes.xcoms import set_xcom
     from fastapi import HTTPException
 
-    from streamkeeper.orchestration.queries import MOST_TASKS, share_out
+    from streamkeeper.orchestration.query_tasks import MOST_TASKS, share_out
 
     with pytest.raises(HTTPException, match="unmappable_return_value_length"):
         set_xcom("d", "r", "find", "return_value", None, None, mapped_length=1500)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.model.records.journal import OperationStarted
+from streamkeeper.model.records.journal_records import OperationStarted
 from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.operations.jobs.carriers import is_abandoned
 from streamkeeper.operations.jobs.overview import JobStatus, job_overview

@@ -40,7 +40,7 @@ VERBS = ("deploy", "rollback", "stop", "start", "recover", "prune", "watch")
 
 def form_of(verb: str) -> dict[str, Any]:
     """The fields of a DAG's form."""
-    from streamkeeper.orchestration import form, snapshot_forms, watching
+    from streamkeeper.orchestration import form, snapshot_forms, watch_task
 
     forms: dict[str, Callable[[Path], dict[str, Any]]] = {
         "deploy": form.deploy_form,
@@ -49,7 +49,7 @@ def form_of(verb: str) -> dict[str, Any]:
         "start": form.start_form,
         "recover": form.recover_form,
         "prune": snapshot_forms.prune_form,
-        "watch": watching.watch_form,
+        "watch": watch_task.watch_form,
     }
     return forms[verb](Path("no-such-folder"))
 

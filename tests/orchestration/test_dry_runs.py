@@ -58,7 +58,7 @@ def context(run: Run, **params: Any) -> Any:
 
 def finish(run: Run) -> Any:
     """The last task, as its templates are rendered from what the first one has left."""
-    from streamkeeper.orchestration.operators import FinishOperator
+    from streamkeeper.orchestration.deploy_tasks import FinishOperator
 
     given = {name: run.pushed.get(name, "") for name in ("operation", "tried_out")}
     return FinishOperator(task_id="finish", job="orders", **given)
@@ -72,7 +72,7 @@ def left(job: Registered) -> list[str]:
 
 def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
     """The first task says what is wrong, the last one and the asset with it; neither store nor home has more."""
-    from streamkeeper.orchestration.operators import BundleOperator
+    from streamkeeper.orchestration.deploy_tasks import BundleOperator
 
     run, before = Run(), left(job)
     asked = context(run, inptu="/in")
@@ -88,7 +88,7 @@ def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
 
 def announce(run: Run, asked: Any) -> dict[str, Any]:
     """What the asset is told by the task after the last one, once that has failed."""
-    from streamkeeper.orchestration.operators import OPERATIONS, AnnounceFailureOperator
+    from streamkeeper.orchestration.deploy_tasks import OPERATIONS, AnnounceFailureOperator
 
     given = {name: run.pushed.get(name, "") for name in ("operation", "tried_out")}
     asked["outlet_events"] = {OPERATIONS: SimpleNamespace(extra={})}
@@ -101,7 +101,7 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
     """The store never hears of the job; a waiting task's trigger watches the place. Negative control: a deploy is on
     record.
     """
-    from streamkeeper.orchestration.operators import BundleOperator
+    from streamkeeper.orchestration.deploy_tasks import BundleOperator
     from streamkeeper.orchestration.triggers import StepTrigger
 
     run, before = Run(), left(job)

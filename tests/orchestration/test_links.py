@@ -53,9 +53,9 @@ def test_a_task_leads_to_the_page_of_what_it_is_about(dag: Any) -> None:
     """Of its operation, its job, or the fleet, in Airflow's own frame; of what leaves nothing there is no page."""
     from streamkeeper.errors import NotFound, StreamkeeperError
     from streamkeeper.model.records.step import Step
+    from streamkeeper.orchestration.deploy_tasks import StepOperator
     from streamkeeper.orchestration.desired import StopOperator
-    from streamkeeper.orchestration.operators import StepOperator
-    from streamkeeper.orchestration.watching import WatchOperator
+    from streamkeeper.orchestration.watch_task import WatchOperator
 
     def step(name: str, **given: str) -> StepOperator:
         made = StepOperator(task_id=name, step=Step.STANDBY, **{"job": "orders", "operation": "op-1", **given})
@@ -100,8 +100,8 @@ def test_each_deploy_of_a_dag_has_its_own(dag: Any) -> None:
 
 def test_a_task_alone_leads_to_itself_and_nowhere_else(dag: Any) -> None:
     """A mapped one to its own instance; no button to nowhere."""
-    from streamkeeper.orchestration.drills import DrillOperator
-    from streamkeeper.orchestration.watching import WatchOperator
+    from streamkeeper.orchestration.drill_task import DrillOperator
+    from streamkeeper.orchestration.watch_task import WatchOperator
 
     with dag:
         watch, drill = WatchOperator(task_id="watch"), DrillOperator(task_id="drill", series="sales/totals")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput, NotFound
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.operations.deploys.stopping import stop_job
 from streamkeeper.operations.jobs.installation import Installation

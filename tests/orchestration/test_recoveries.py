@@ -11,8 +11,8 @@ import pytest
 
 from harness.checkpoint_files import QUERY_ID
 from streamkeeper.errors import InvalidInput, OperationRefused
-from streamkeeper.model.records.journal import StartOffsetsKnown
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.records.journal_records import StartOffsetsKnown
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.operations.fleet.watching import WatchPass, run_pass

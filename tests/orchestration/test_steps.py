@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     InstancePlanned,
     OperationStarted,
@@ -82,7 +82,7 @@ def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, st
     """The run shows it as skipped, not as done."""
     from airflow.sdk.exceptions import AirflowSkipException
 
-    from streamkeeper.orchestration.operators import StepOperator
+    from streamkeeper.orchestration.deploy_tasks import StepOperator
 
     ask(job, OPERATION)
     with pytest.raises(AirflowSkipException, match=f"does not need {step.label}"):
@@ -91,7 +91,7 @@ def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, st
 
 def test_a_run_that_left_its_operation_open_says_so_with_the_asset() -> None:
     """Nothing has ended, so nothing tells how; the store, which may be what has failed, is not asked."""
-    from streamkeeper.orchestration.operators import OPERATIONS, AnnounceFailureOperator
+    from streamkeeper.orchestration.deploy_tasks import OPERATIONS, AnnounceFailureOperator
 
     asked = {**context(), "outlet_events": {OPERATIONS: SimpleNamespace(extra={})}}
     AnnounceFailureOperator(task_id="announce_failure", finish="finish", **CARRIED).work(asked)
@@ -124,7 +124,7 @@ def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None
     """Deferred, so that the wait holds no worker; what it has waited goes with it."""
     from airflow.sdk.exceptions import TaskDeferred
 
-    from streamkeeper.orchestration.dual_runs import ShadowOperator
+    from streamkeeper.orchestration.dual_run_tasks import ShadowOperator
 
     rebuild(job, "other", "op-other", began=True)
     rebuild(job, JOB, OPERATION, began=False)
@@ -143,7 +143,7 @@ def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Regist
     """Airflow on SQLite gives numbers of triggers again, and an answer once came to the task after the question's."""
     from airflow.sdk.exceptions import TaskDeferred
 
-    from streamkeeper.orchestration.dual_runs import ShadowOperator
+    from streamkeeper.orchestration.dual_run_tasks import ShadowOperator
 
     rebuild(job, "other", "op-other", began=True)
     rebuild(job, JOB, OPERATION, began=False)
@@ -156,7 +156,7 @@ def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Regist
 def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> None:
     """After the time that catching up may take; the operation's own sentence names the other job."""
     from streamkeeper.operations.deploys.dual_runs import TURN
-    from streamkeeper.orchestration.dual_runs import ShadowOperator
+    from streamkeeper.orchestration.dual_run_tasks import ShadowOperator
 
     rebuild(job, "other", "op-other", began=True)
     rebuild(job, JOB, OPERATION, began=False)
@@ -169,7 +169,7 @@ def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> Non
 def test_catching_up_is_looked_at_soon_and_then_less_often(waited_s: float, asleep_s: float) -> None:
     """A shadow of a source that is never silent says of no trigger that it found nothing; the limit comes first."""
     from streamkeeper.operations.deploys.deploy import Progress, ProgressKind
-    from streamkeeper.orchestration.dual_runs import CatchUpOperator
+    from streamkeeper.orchestration.dual_run_tasks import CatchUpOperator
 
     task = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, **CARRIED)
     progress = Progress(
@@ -182,7 +182,7 @@ def test_a_fall_back_is_skipped_while_nothing_was_touched(job: Registered) -> No
     """A declined approval or an aborted dual run leaves what serves alone: ending the rest is the last task's."""
     from airflow.sdk.exceptions import AirflowSkipException
 
-    from streamkeeper.orchestration.operators import FallBackOperator
+    from streamkeeper.orchestration.deploy_tasks import FallBackOperator
 
     ask(job, OPERATION)
     with pytest.raises(AirflowSkipException, match="has not affected the current release"):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.journal_records import (
     AbortRequested,
     ApprovalAnswered,
     InstancePlanned,
@@ -23,7 +23,7 @@ from streamkeeper.model.records.journal import (
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.orchestration.watch import NEAR, OperationWatch
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition
@@ -198,7 +198,7 @@ AFTER_BACKUP = {Step.SHADOW: "dual_run"}
 )
 def test_the_branch_follows_the_ways(operation: OperationState, first: str, then: str) -> None:
     """The journal alone decides where a run goes on, before and after a backup."""
-    from streamkeeper.orchestration.operators import choose_group
+    from streamkeeper.orchestration.deploy_tasks import choose_group
 
     assert choose_group(operation, FIRST, go_on="takeover", end="finish") == first
     assert choose_group(operation, AFTER_BACKUP, go_on="takeover", end="finish") == then

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import InstancePlanned, OperationStarted, Role, StepDone
+from streamkeeper.model.records.journal_records import InstancePlanned, OperationStarted, Role, StepDone
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.run_names import operation_id
@@ -131,7 +131,7 @@ class Away:
 
 def test_a_wait_goes_on_with_the_time_that_it_has_waited(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its deadline does not begin anew on another worker."""
-    from streamkeeper.orchestration.operators import StepOperator
+    from streamkeeper.orchestration.deploy_tasks import StepOperator
 
     Away(job, monkeypatch)
     for record in (
@@ -219,7 +219,7 @@ def test_the_objective_is_judged_where_the_checkpoint_is(job: Registered) -> Non
 
 def test_a_store_of_its_own_on_each_machine_is_named(job: Registered) -> None:
     """The operation was opened in another machine's: the setting is, which is to be one for all."""
-    from streamkeeper.orchestration.operators import StepOperator
+    from streamkeeper.orchestration.deploy_tasks import StepOperator
 
     job.runner.life = Life.DEAD
     task = StepOperator(task_id="standby", step=Step.STANDBY, job=JOB, operation="opened-elsewhere")

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from streamkeeper.model.settings.settings import read_settings
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobRow
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.app import make_app
 from streamkeeper.pages.viewer import Right, Viewer

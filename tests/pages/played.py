@@ -9,7 +9,7 @@ import msgspec
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.manifests.finding import Assessment
 from streamkeeper.model.records.job_state import fold
-from streamkeeper.model.records.journal import Entry, OperationStarted, Record
+from streamkeeper.model.records.journal_records import Entry, OperationStarted, Record
 from streamkeeper.operations.jobs.carriers import Carrier
 from streamkeeper.operations.jobs.operation_record import OperationRecord, served_before
 from tests.lifecycle.deploy_world import OP, World

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.watch.facts import JobFacts, OperationFacts
-from streamkeeper.model.watch.fleet import JobMemory, JobRow, QueryRow
+from streamkeeper.model.watch.fleet_index import JobMemory, JobRow, QueryRow
 from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.model.watch.watched_facts import JobFacts, OperationFacts
 
 AT = 1_800_000_000.0
 CLEAR = QueryRow(

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import About, DesiredChanged, JobForgotten
+from streamkeeper.model.records.journal_records import About, DesiredChanged, JobForgotten
 from streamkeeper.operations.jobs.carriers import Carrier, note_asking, note_carrier
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.pages.buttons import Buttons, read_buttons, restore_path

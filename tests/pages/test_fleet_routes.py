@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.watch.fleet import INDEX_KEY
+from streamkeeper.model.watch.fleet_index import INDEX_KEY
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.registry.fleet import open_index
 from streamkeeper.stores.counting import CountingStore

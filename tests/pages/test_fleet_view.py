@@ -7,10 +7,10 @@ from urllib.parse import parse_qs
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.watch.facts import OperationFacts
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow, QueryRow, ToldError
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobRow, QueryRow, ToldError
 from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.model.watch.watched_facts import OperationFacts
 from streamkeeper.pages.fleet_view import COLUMNS, ROWS, TONES, FleetFilter, FleetView, ShownJob, view_fleet
 from tests.pages.rows import AT, CLEAR, FLEET, remembered, row, wrong
 

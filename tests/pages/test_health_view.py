@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobMemory, JobRow
 from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.incident import JobIncidents, OpenIncident
 from streamkeeper.model.watch.job_status import JobStatus

@@ -13,8 +13,8 @@ from fastapi import FastAPI
 
 from harness.fault_store import FaultStore, unavailable
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import JobForgotten, OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.records.journal_keys import entry_key
+from streamkeeper.model.records.journal_records import JobForgotten, OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.jobs import timelines
 from streamkeeper.registry.objects import object_key

@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 from msgspec.structs import replace
 
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     InstanceEnded,
     OperationFinished,
     OperationStarted,

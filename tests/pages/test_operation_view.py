@@ -7,10 +7,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.records.journal import About, ApprovalAnswered, Outcome
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.journal_records import About, ApprovalAnswered, Outcome
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Recovery, RecoveryAction
 from streamkeeper.model.requests.request import Rollback, StartCurrent, Strategy
 from streamkeeper.operations.jobs.operation_record import read_operation
 from streamkeeper.pages.operation_view import OperationView, view_operation

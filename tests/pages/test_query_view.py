@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.driver_messages import QueryStatus
 from streamkeeper.model.protocol.signals import QuerySignals, SourceSignals
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import JobState

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.pages.step_lines import StepLine, StepMark, find_moments, step_lines
 from tests.lifecycle.deploy_world import OP

@@ -16,11 +16,11 @@ from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAsses
 from streamkeeper.model.manifests.finding import Severity as Asks
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.manifests.release import ParamValue
-from streamkeeper.model.protocol.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.signals import History, HistoryPoint, QuerySignals, SourceSignals
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     CheckpointVersionCreated,
     DesiredChanged,
@@ -40,14 +40,14 @@ from streamkeeper.model.records.journal import (
 from streamkeeper.model.records.snapshot import DrillResult
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest, StartCurrent
-from streamkeeper.model.watch.fleet import JobMemory, JobRow
+from streamkeeper.model.watch.fleet_index import JobMemory, JobRow
 from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.incident import JobIncidents, OpenIncident
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
 from streamkeeper.operations.jobs.registered import stored_manifests
 from streamkeeper.registry.bundles import build_bundle
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import put_object
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.pages.asking import leave_index

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import Entry, Record
+from streamkeeper.model.records.journal_records import Entry, Record
 from streamkeeper.registry import journal
 from streamkeeper.registry.journal import Journal
 from tests.contracts.memory_store import MemoryStore

@@ -20,13 +20,13 @@ from harness.processes import killed_after
 from streamkeeper.errors import RegistryDamaged
 from streamkeeper.model.names import key_number, version_name
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import CheckpointVersionCreated
 from streamkeeper.model.records.journal_keys import entry_key, journal_prefix
+from streamkeeper.model.records.journal_records import CheckpointVersionCreated
 from streamkeeper.registry import journal
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.local import LocalStore
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 from tests.contracts.memory_store import MemoryStore
 from tests.properties.interleaving import Interleaving, SteppingStore
 from tests.properties.versions import next_version

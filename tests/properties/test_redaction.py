@@ -15,8 +15,8 @@ from streamkeeper.errors import RegistryDamaged
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifests.evidence import Evidence, QueryEvidence
 from streamkeeper.model.manifests.manifest import FORMAT, Manifest, Watermark
-from streamkeeper.model.protocol.check import CheckAnswer
-from streamkeeper.model.protocol.drill import DrillAnswer, ExportAnswer
+from streamkeeper.model.protocol.check_messages import CheckAnswer
+from streamkeeper.model.protocol.drill_messages import DrillAnswer, ExportAnswer
 from streamkeeper.model.redaction import SHORTEST, redact, redact_value, secret_forms
 from tests.model.test_yesterday import YESTERDAY
 from tests.properties.values import values

@@ -9,7 +9,7 @@ import typing
 import msgspec
 from hypothesis import strategies as st
 
-from streamkeeper.model.records.journal import Record
+from streamkeeper.model.records.journal_records import Record
 
 # Few names, so that records meet: the same operation, query, instance, version and release come up again and again.
 _NAMES = st.sampled_from(["", "a", "b", "r0001", "r0002", "v0001", "v0002"])

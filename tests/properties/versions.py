@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streamkeeper.model.names import version_name
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import CheckpointVersionCreated, Record
+from streamkeeper.model.records.journal_records import CheckpointVersionCreated, Record
 
 
 def next_version(state: JobState, who: str = "r0001") -> Record:

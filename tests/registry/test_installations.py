@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.errors import OperationRefused, RegistryDamaged, StoreUnavailable
 from streamkeeper.model.records.installation_record import InstallationRecord
-from streamkeeper.model.records.journal import OperationStarted
+from streamkeeper.model.records.journal_records import OperationStarted
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.registry import installations
 from streamkeeper.registry.installations import (

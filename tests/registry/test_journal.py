@@ -23,8 +23,8 @@ from streamkeeper.errors import (
 )
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Record, StepBegun, StepDone
 from streamkeeper.model.records.journal_keys import entry_key, fold_key, fold_prefix, journal_prefix
+from streamkeeper.model.records.journal_records import Record, StepBegun, StepDone
 from streamkeeper.registry.journal import FOLD_EVERY, KEPT_FOLDS, Journal, has_journal
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import RegistryDamaged
-from streamkeeper.model.records.journal import DesiredChanged
 from streamkeeper.model.records.journal_keys import entry_key
+from streamkeeper.model.records.journal_records import DesiredChanged
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.known_jobs import MOST, KnownJobs
 from streamkeeper.stores.counting import CountingStore

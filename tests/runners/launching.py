@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.waiting import wait_for
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec
 from streamkeeper.model.settings.settings import Settings
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import Machine, this_machine

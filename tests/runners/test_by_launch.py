@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import Unsupported
-from streamkeeper.model.protocol.control import LOCAL, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.driver_messages import LOCAL, LaunchSpec, ProcessRecord
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Runner

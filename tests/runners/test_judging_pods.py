@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from streamkeeper.model.protocol.control import ProcessRecord
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import ProcessRecord
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
 from streamkeeper.runners.judging_pods import judge

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, lone_node
 from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, OperationRefused, PermanentError, TemporaryError
-from streamkeeper.model.protocol.control import CommandKind, DriverState, ExitCode
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, ExitCode
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.runner_kinds.kubernetes_kind import POD_TEMPLATE, POD_UID, Pod
 from streamkeeper.runners import judging_pods
 from streamkeeper.runners.contract import Life

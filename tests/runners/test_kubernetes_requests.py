@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import TemporaryError
-from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.protocol.driver_messages import ProcessRecord
 from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
 from streamkeeper.runners.kubernetes_api import KubernetesApi
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from harness.processes import killed_after
 from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, TemporaryError
-from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.driver_messages import DriverState
 from streamkeeper.model.records.installation_record import InstallationRecord
 from streamkeeper.runners import local_process, process_tree
 from streamkeeper.runners.contract import Life

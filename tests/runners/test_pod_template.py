@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from streamkeeper.errors import InvalidInput, NotFound
-from streamkeeper.model.protocol.control import SECRETS
+from streamkeeper.model.protocol.driver_messages import SECRETS
 from streamkeeper.model.runner_kinds.kubernetes_kind import GRACE
 from streamkeeper.runners.pod_template import (
     FINALIZER,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.model.protocol.control import DriverState, ExitCode, cause_of_code
-from streamkeeper.model.protocol.restarts import Cause, RestartPolicy
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode, cause_of_code
+from streamkeeper.model.protocol.restart_budgets import Cause, RestartPolicy
 from streamkeeper.runners.restarts import Next, RestartDecision, Spent, decide
 
 POLICY = RestartPolicy()

@@ -12,10 +12,10 @@ import pytest
 
 from harness.waiting import wait_for
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.protocol.control import CommandKind, DriverState, DriverStatus, ExitCode
-from streamkeeper.model.protocol.faults import Fault
-from streamkeeper.model.protocol.restarts import Cause, RestartPolicy
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, DriverStatus, ExitCode
+from streamkeeper.model.protocol.fault_kinds import Fault
+from streamkeeper.model.protocol.restart_budgets import Cause, RestartPolicy
+from streamkeeper.model.records.journal_records import (
     DesiredChanged,
     InstanceAppointed,
     InstancePlanned,
@@ -27,7 +27,7 @@ from streamkeeper.model.records.journal import (
     Role,
 )
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners.contract import Life
 from streamkeeper.stores.contract import Store

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from streamkeeper.errors import NotFound
-from streamkeeper.model.protocol.control import DriverExit, DriverState
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState
 from streamkeeper.model.runner_kinds.kubernetes_kind import POD_TEMPLATE, Pod
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.kubernetes_pod import KubernetesRunner

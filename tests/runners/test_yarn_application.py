@@ -19,8 +19,8 @@ from harness import hadoop_process
 from harness.waiting import wait_for
 from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import InvalidInput, PermanentError, TemporaryError
-from streamkeeper.model.protocol.control import LOCAL
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import LOCAL
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.runner_kinds.yarn_kind import YARN, Application
 from streamkeeper.runners import yarn_application
 from streamkeeper.runners.by_launch import LaunchedRunner

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.runner_kinds.yarn_kind import Application
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.yarn_application import YarnRunner

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput, TemporaryError
-from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.protocol.driver_messages import ProcessRecord
 from streamkeeper.model.runner_kinds.yarn_kind import Application
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.yarn_application import YarnRunner

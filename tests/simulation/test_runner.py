@@ -15,11 +15,11 @@ from harness.simulation.runner import SimulatedRunner
 from harness.simulation.scheduler import Process, Scheduler
 from harness.simulation.world import World
 from harness.simulation.yarn import SimulatedContainers
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec, ProcessRecord
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.runner_kinds.kubernetes_kind import KUBERNETES
 from streamkeeper.model.runner_kinds.yarn_kind import YARN
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners import container_runner, local_process, yarn_application
 from streamkeeper.runners.machine import Machine
 from streamkeeper.runners.supervisor import Superseded, Supervisor

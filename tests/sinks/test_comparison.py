@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter

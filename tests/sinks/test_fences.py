@@ -11,7 +11,7 @@ import pytest
 from streamkeeper.errors import NotFound, StoreUnavailable, Unsupported
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
 from streamkeeper.model.records.lost_store import Fence
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.databases import identity, parse_url
 from streamkeeper.sinks.fences import read_fences

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks import file as file_module
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter, read_serving

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import Fenced, InvalidInput, OutputLost
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter, newest_epoch, read_serving
 from streamkeeper.sinks.sink_log import listed_files

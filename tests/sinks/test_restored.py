@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.errors import Fenced
 from streamkeeper.model.manifests.sink_capabilities import Reconciliation
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import ForeachBatch

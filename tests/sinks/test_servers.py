@@ -17,7 +17,7 @@ from streamkeeper.errors import PermanentError, Unsupported
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.finding import Severity
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec
 from streamkeeper.registry.objects import put_object
 from streamkeeper.sinks.contract import OutputQuestion, SinkContext
 from streamkeeper.sinks.databases import identity, open_engine, parse_url, resolved

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks import table
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.table import TableSink, TableWriter

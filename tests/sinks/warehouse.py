@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.table import TableSink, TableWriter
 

@@ -12,11 +12,11 @@ from typer.testing import CliRunner
 
 from harness.checkpoint_files import QUERY_ID, Tree
 from streamkeeper.checkpoints.opening import open_tree
-from streamkeeper.checkpoints.pruning import MARGIN_S, plan_live, plan_retired, plan_unpublished
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.removal import carry_out, is_being_removed
 from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.unneeded_files import MARGIN_S, plan_live, plan_retired, plan_unpublished
 from streamkeeper.cli.main import app
 from streamkeeper.errors import InvalidInput, SnapshotDamaged, StoreUnavailable
 from streamkeeper.snapshots.capture import capture
@@ -25,7 +25,7 @@ from streamkeeper.snapshots.retention import Policy
 from streamkeeper.snapshots.sweep import plan_sweep, sweep
 from streamkeeper.snapshots.verify import verify
 from streamkeeper.stores.counting import CountingStore
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 from tests.checkpoints.test_s3_tree import Bucket
 from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_state, wanted
 

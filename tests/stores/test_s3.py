@@ -12,7 +12,7 @@ from harness.fault_proxy import FaultProxy, fault_proxy
 from harness.s3_server import S3Server
 from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.errors import InvalidInput, KeyExists, StoreUnavailable
-from streamkeeper.model.records.journal import StepDone
+from streamkeeper.model.records.journal_records import StepDone
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.s3 import S3Store
 from tests.contracts.store_contract import StoreContract

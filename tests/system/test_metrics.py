@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.protocol.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.protocol.signals import QuerySignals, SourceSignals
 from streamkeeper.model.watch.health import BackupLook, Symptom, Urgency
 from streamkeeper.system.metrics import Fleet, JobSample, Listen, of_driver, read_listen, render_metrics, serve_metrics

@@ -12,7 +12,7 @@ from streamkeeper.cli.command_results import JsonResult, Report, reporting
 from streamkeeper.cli.common_options import Job, load_installation, load_read_only
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.names import check_instance
-from streamkeeper.model.records.journal import About
+from streamkeeper.model.records.journal_records import About
 from streamkeeper.operations.deploys.approval import answer_approval, asked_about
 from streamkeeper.operations.deploys.questions import render_question, subject_of
 from streamkeeper.operations.jobs.observation import read_job

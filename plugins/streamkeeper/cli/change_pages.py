@@ -11,7 +11,7 @@ from streamkeeper.compatibility.differences import Difference
 from streamkeeper.compatibility.report import render_markdown, render_text
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.markdown_text import escaped, visible
-from streamkeeper.model.protocol.check import CheckAnswer, answer_json
+from streamkeeper.model.protocol.check_messages import CheckAnswer, answer_json
 from streamkeeper.model.secret_names import masked_code
 from streamkeeper.operations.deploys.changed_jobs import ChangeKind, JobChange
 

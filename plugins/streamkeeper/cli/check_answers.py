@@ -11,7 +11,7 @@ from streamkeeper.compatibility.differences import Difference, JobVersion, find_
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.check import CheckAnswer, CheckRequest
+from streamkeeper.model.protocol.check_messages import CheckAnswer, CheckRequest
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literal_secrets
 from streamkeeper.model.secret_references import find_references, resolve

@@ -11,7 +11,7 @@ from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.names import refuse_unknown
-from streamkeeper.model.protocol.check import CheckRequest, JobFile
+from streamkeeper.model.protocol.check_messages import CheckRequest, JobFile
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.registered import deployed_of
 

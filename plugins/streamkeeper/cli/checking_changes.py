@@ -19,7 +19,7 @@ from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.protocol.check import CheckAnswer, CheckRequest
+from streamkeeper.model.protocol.check_messages import CheckAnswer, CheckRequest
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.assessing import find_transitions, told_cost
 from streamkeeper.operations.deploys.changed_jobs import (

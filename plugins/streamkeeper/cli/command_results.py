@@ -28,7 +28,7 @@ from streamkeeper.cli.option_names import as_typed
 from streamkeeper.cli.terminal import Console, echo, echo_json
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 
 JsonResult = Annotated[
     bool, typer.Option("--json", help="Print the result as one JSON object at the end, and the progress on stderr")

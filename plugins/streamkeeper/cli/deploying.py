@@ -22,11 +22,11 @@ from streamkeeper.cli.options import takes_request
 from streamkeeper.cli.terminal import echo
 from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.errors import InvalidInput, OperationOpen, OperationRefused
-from streamkeeper.lifecycle.approval import ABOUT, ANSWER
+from streamkeeper.lifecycle.approval_steps import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.asked_fields import Verb
-from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.diagnosis import Recovery
 from streamkeeper.model.requests.request import DeployRequest, Rollback, StartCurrent
 from streamkeeper.operations.deploys.admission import find_same, open_deploy
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen, Progress, ProgressKind

@@ -15,7 +15,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.records.installation_record import InstallationRecord
 from streamkeeper.model.settings.settings import read_settings
 from streamkeeper.registry.installations import begin_anew, find_misplaced, note_moved, read_installation
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 
 app = typer.Typer(no_args_is_help=True, help="Show the installation, or record that it was copied or moved.")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from streamkeeper.errors import InvalidInput, NotFound
 from streamkeeper.locations import local_path
 from streamkeeper.model.manifests.release import ParamValue
-from streamkeeper.model.protocol.check import JobFile
+from streamkeeper.model.protocol.check_messages import JobFile
 
 
 def read_job_file(text: str, params: dict[str, ParamValue], conf: dict[str, str]) -> JobFile:

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from streamkeeper.cli.listing import ListRow, one_line, print_rows
 from streamkeeper.cli.terminal import Console
-from streamkeeper.health.rule import tell_span
+from streamkeeper.health.health_rule import tell_span
 from streamkeeper.model.records.step import label_of
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobRow
 from streamkeeper.model.watch.fleet_words import tell_commit, tell_lag, tell_status, tell_verified
 from streamkeeper.model.watch.health import Urgency
 from streamkeeper.model.watch.job_status import JobStatus

@@ -12,9 +12,9 @@ from streamkeeper.compatibility.report import render_text, told_way
 from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.steps import PlannedStep, plan_assessed
 from streamkeeper.model.manifests.finding import Assessment
-from streamkeeper.model.protocol.check import CheckAnswer, answer_json
+from streamkeeper.model.protocol.check_messages import CheckAnswer, answer_json
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.operations.deploys.deploy import Deploy, Progress
 from streamkeeper.operations.jobs.installation import Installation

@@ -24,7 +24,7 @@ from streamkeeper.operations.deploys.stopping import stop_job
 from streamkeeper.operations.jobs.driver_logs import find_log, shown_lines
 from streamkeeper.operations.jobs.forgetting import forget_job
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.log_reading import Follower, last_lines
 from streamkeeper.system import clock
 

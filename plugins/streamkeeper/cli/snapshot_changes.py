@@ -24,7 +24,7 @@ from streamkeeper.cli.snapshot_places import (
     site_of,
 )
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.snapshot import Pin, Snapshot, snapshot_number
 from streamkeeper.operations.jobs.observation import read_job
 from streamkeeper.operations.jobs.outdated import must_not_be_outdated_as_far_as_seen

@@ -19,7 +19,7 @@ from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.choice import find_snapshot, read_choice
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.stores.contract import Store
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 
 Series = Annotated[
     str,

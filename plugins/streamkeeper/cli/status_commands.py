@@ -17,7 +17,7 @@ from streamkeeper.cli.common_options import Job, Json, load_read_only
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
 from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.terminal import Console, echo, echo_json
-from streamkeeper.health.rule import tell_span
+from streamkeeper.health.health_rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import redact, redact_value
@@ -28,7 +28,7 @@ from streamkeeper.operations.jobs.old_input import list_old_input
 from streamkeeper.operations.jobs.overview import JobOverview, job_overview
 from streamkeeper.operations.jobs.overview_facts import Fact, Tone, overview_facts
 from streamkeeper.operations.jobs.sentences import render_record
-from streamkeeper.registry.control import stray_orders
+from streamkeeper.registry.driver_control import stray_orders
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.system import clock
 

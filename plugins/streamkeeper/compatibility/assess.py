@@ -12,26 +12,26 @@ import msgspec
 
 from streamkeeper.compatibility import (
     function_sinks,
-    operators,
     output_keys,
     output_mode,
     output_values,
     python_code,
     reaching_state,
-    settings,
+    session_settings,
     sinks,
     sources,
     state_keys,
     state_values,
+    stateful_operators,
     versions,
     watermarks,
 )
+from streamkeeper.compatibility.added_queries import added, removed
 from streamkeeper.compatibility.among_others import among_others
 from streamkeeper.compatibility.effects import with_effects
 from streamkeeper.compatibility.essentials import essential_notes, essentially_alike
 from streamkeeper.compatibility.observations import not_looked
 from streamkeeper.compatibility.older_manifests import in_one_format
-from streamkeeper.compatibility.queries import added, removed
 from streamkeeper.compatibility.rehearsals import explained_by, with_cause
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
 from streamkeeper.compatibility.shown import parts_change
@@ -51,7 +51,7 @@ from streamkeeper.model.manifests.manifest import SINK_FUNCTION, Manifest
 
 RULES: tuple[Rule, ...] = (
     *sources.RULES,
-    *operators.RULES,
+    *stateful_operators.RULES,
     *state_keys.RULES,
     *state_values.RULES,
     *output_values.RULES,
@@ -62,7 +62,7 @@ RULES: tuple[Rule, ...] = (
     *output_mode.RULES,
     *sinks.RULES,
     *output_keys.RULES,
-    *settings.RULES,
+    *session_settings.RULES,
     *versions.RULES,
 )
 

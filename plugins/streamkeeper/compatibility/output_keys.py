@@ -15,7 +15,6 @@ import msgspec
 from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.code_changes import code_change
 from streamkeeper.compatibility.function_names import names_of_both
-from streamkeeper.compatibility.operators import settings_apart
 from streamkeeper.compatibility.output_columns import (
     RESULT_OF_CODE,
     is_known,
@@ -33,7 +32,7 @@ from streamkeeper.compatibility.rule import (
     same_context,
     source_label,
 )
-from streamkeeper.compatibility.settings import (
+from streamkeeper.compatibility.session_settings import (
     LENIENT,
     PYTHON,
     WRITING,
@@ -45,6 +44,7 @@ from streamkeeper.compatibility.shown import change, expression, expression_chan
 from streamkeeper.compatibility.source_options import says_of_values
 from streamkeeper.compatibility.sources import source_options_changed
 from streamkeeper.compatibility.state_keys import fills_nulls
+from streamkeeper.compatibility.stateful_operators import settings_apart
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import (
     BELOW_STATE,

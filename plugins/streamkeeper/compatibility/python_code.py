@@ -12,7 +12,6 @@ import msgspec
 from streamkeeper.compatibility.code_changes import ADDED_CALL, NO_PART, REMOVED_CALL, CodeChange, code_change
 from streamkeeper.compatibility.effects import UNPROVEN
 from streamkeeper.compatibility.function_names import short_name
-from streamkeeper.compatibility.operators import settings_apart
 from streamkeeper.compatibility.rule import (
     APPROVE,
     NEW_CHECKPOINT,
@@ -23,6 +22,7 @@ from streamkeeper.compatibility.rule import (
     same_context,
 )
 from streamkeeper.compatibility.shown import change
+from streamkeeper.compatibility.stateful_operators import settings_apart
 from streamkeeper.model.manifests.finding import Finding, Severity
 from streamkeeper.model.manifests.manifest import ABOVE_STATE, BELOW_STATE, UNREADABLE, Manifest
 

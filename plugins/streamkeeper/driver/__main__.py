@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from streamkeeper.driver.main import main
+from streamkeeper.driver.driver_lifetime import main
 
 if __name__ == "__main__":
     main(sys.argv[1:])

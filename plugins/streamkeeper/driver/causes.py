@@ -28,8 +28,8 @@ from streamkeeper.errors import (
     SourceOutOfReach,
     StoreUnavailable,
 )
-from streamkeeper.model.protocol.faults import Fault, Judged
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.fault_kinds import Fault, Judged
+from streamkeeper.model.protocol.restart_budgets import Cause
 from streamkeeper.sinks.kinds.known_kinds import judge_client_error
 from streamkeeper.sinks.kinds.sink_kind import ClientError
 from streamkeeper.sources.known_sources import LOST_CONDITIONS, SOURCE_ERRORS

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.driver.worker_server import Answering, answer_lines, end
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.protocol.check import CheckRequest
+from streamkeeper.model.protocol.check_messages import CheckRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def make_checker(spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> Answering:
     """Return a function that takes a line with a CheckRequest and returns the answer to it."""
-    from streamkeeper.driver.checking import Checker
+    from streamkeeper.driver.check_session import Checker
 
     checker = Checker(spark, scratch, secrets)
     return lambda line: checker.answer(from_json(line, CheckRequest, where="request"))

@@ -17,7 +17,7 @@ from streamkeeper.driver.queries import ServedQuery
 from streamkeeper.driver.taking_over import DriverContext
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointDamaged, NotFound, TemporaryError
-from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.sinks.contract import ComparedVersions, SinkWriter
 from streamkeeper.system import clock

@@ -17,7 +17,7 @@ from streamkeeper.authoring.definition import load_job
 from streamkeeper.errors import JobUnusable, StreamkeeperError
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.declaration import Declaration, declaration_of
-from streamkeeper.model.protocol.control import SECRETS
+from streamkeeper.model.protocol.driver_messages import SECRETS
 
 _CERTAIN = (
     *(SyntaxError, ImportError, NameError, LookupError, ArithmeticError, ValueError, SystemExit, RecursionError),

@@ -22,7 +22,7 @@ from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import build_queries
 from streamkeeper.driver.session import session_conf, start_session
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.protocol.control import SECRETS, ExitCode, LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import SECRETS, ExitCode, LaunchMode, LaunchSpec
 from streamkeeper.model.redaction import redact
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.system.hidden_secrets import hide_secrets

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.epoch import Claim, shadow_claim, writer_of
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import ServedQuery
-from streamkeeper.model.protocol.control import Command, CommandKind, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import Command, CommandKind, LaunchSpec
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 

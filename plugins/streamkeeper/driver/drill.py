@@ -21,11 +21,11 @@ from streamkeeper.driver.job_sessions import build_job
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.worker_server import answer_lines, end
 from streamkeeper.errors import CheckpointDamaged, NotFound
-from streamkeeper.inspection.drill import drill
+from streamkeeper.inspection.resume_proof import drill
 from streamkeeper.inspection.state_layout import state_layout
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.manifests.finding import Verdict, verdict_of
-from streamkeeper.model.protocol.drill import DrillAnswer, DrillRequest
+from streamkeeper.model.protocol.drill_messages import DrillAnswer, DrillRequest
 from streamkeeper.system import clock
 
 if TYPE_CHECKING:

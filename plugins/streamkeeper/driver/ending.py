@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from streamkeeper.driver.causes import GivenUp, judge
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.progress import StatusReporter
 from streamkeeper.driver.session import Session
 from streamkeeper.errors import Fenced, StreamkeeperError
-from streamkeeper.model.protocol.control import DriverState, ExitCode
-from streamkeeper.model.protocol.faults import Fault
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode
+from streamkeeper.model.protocol.fault_kinds import Fault
+from streamkeeper.model.protocol.restart_budgets import Cause
 from streamkeeper.system.crash_points import crash_point
 from streamkeeper.system.log_lines import LineFormatter, own_logger
 

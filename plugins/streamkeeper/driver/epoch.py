@@ -13,13 +13,13 @@ from streamkeeper.checkpoints.layout import id_there, last_committed, last_plann
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.source_starts import start_offsets
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.errors import Fenced, InvalidInput, JournalOutdated, OutputLost, SinkAhead
 from streamkeeper.model.protocol.output_history import AcceptedLoss, OutputHistory, find_output_loss
 from streamkeeper.model.records.checkpoint_version import EpochState
 from streamkeeper.model.records.epoch_claim import SeenClaim, find_newer, known_epoch, told_outdated, way_out
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import EpochClaimed, Record, StartOffsetsKnown
+from streamkeeper.model.records.journal_records import EpochClaimed, Record, StartOffsetsKnown
 from streamkeeper.model.records.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.sinks.contract import SinkContext, SinkWriter, WriterRole
 from streamkeeper.system.crash_points import crash_point

@@ -16,8 +16,8 @@ from streamkeeper.driver.ending import will_restart
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.errors import PermanentError, TemporaryError, Unsupported
 from streamkeeper.model.manifests.manifest import Manifest
-from streamkeeper.model.protocol.faults import Fault
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.fault_kinds import Fault
+from streamkeeper.model.protocol.restart_budgets import Cause
 from streamkeeper.model.settings.release_conf import MASTER, OWN_THREADS
 from streamkeeper.sinks.kinds.known_kinds import task_modules, why_not_from_any_node, why_not_from_elsewhere
 from streamkeeper.system import clock

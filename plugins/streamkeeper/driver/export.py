@@ -16,7 +16,7 @@ from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.worker_server import answer_lines, end
 from streamkeeper.inspection.state_export import export_state
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.protocol.drill import ExportAnswer, ExportRequest
+from streamkeeper.model.protocol.drill_messages import ExportAnswer, ExportRequest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streamkeeper.driver.continuity import Continuity
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import Fenced, StoreUnavailable

@@ -13,14 +13,14 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.epoch import Claim, known_at, refuse_lost_output
 from streamkeeper.errors import Fenced, SinkAhead
 from streamkeeper.model.manifests.sink_capabilities import Numbering
 from streamkeeper.model.protocol.output_history import AcceptedLoss, OutputHistory
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import HandedOff, Record
+from streamkeeper.model.records.journal_records import HandedOff, Record
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.system.crash_points import crash_point

@@ -16,11 +16,11 @@ from streamkeeper.authoring.definition import JobDefinition, Query, load_job
 from streamkeeper.authoring.job_code import content_of
 from streamkeeper.compatibility.older_manifests import as_described_before
 from streamkeeper.errors import JobUnusable, PermanentError, RegistryDamaged
-from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.query_manifest import describe
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifests.manifest import Manifest, is_schema, without_context
 from streamkeeper.model.manifests.release import ParamValue
-from streamkeeper.model.protocol.control import LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchSpec
 from streamkeeper.model.redaction import redact_everywhere, redact_value
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.registry.environments import read_environment

@@ -12,7 +12,7 @@ from streamkeeper.authoring.job_code import modules_put_back
 from streamkeeper.driver.job_loading import PlannedQuery, describe_queries
 from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.model.manifests.manifest import Manifest
-from streamkeeper.model.protocol.check import JobFile
+from streamkeeper.model.protocol.check_messages import JobFile
 from streamkeeper.model.secret_references import substitute
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError, StoreUnavailable
 from streamkeeper.system import clock

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pendulum
 
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.measuring import Meter, QueryProgress, SourceProgress, add_point
 from streamkeeper.driver.timings import Timings
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.coding import decoder_of
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.protocol.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus, LaunchSpec, QueryStatus
+from streamkeeper.model.protocol.fault_kinds import Fault
+from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.protocol.signals import History, HistoryPoint, SourceSignals
 from streamkeeper.model.records.known_checkpoint import commit_key, commits_of
 from streamkeeper.model.redaction import redact_value

@@ -33,8 +33,8 @@ from streamkeeper.errors import InputGone
 from streamkeeper.inspection import source_readers
 from streamkeeper.jvm.batch_files import PUT_BACK, prepare
 from streamkeeper.jvm.create_only import must_be_create_only
-from streamkeeper.model.protocol.faults import Fault, Judged
-from streamkeeper.model.protocol.restarts import Cause, RestartPolicy, pause
+from streamkeeper.model.protocol.fault_kinds import Fault, Judged
+from streamkeeper.model.protocol.restart_budgets import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point

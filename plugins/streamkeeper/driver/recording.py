@@ -8,8 +8,8 @@ from streamkeeper.driver.epoch import record_start_offsets
 from streamkeeper.driver.queries import Ended, ServedQuery
 from streamkeeper.driver.taking_over import DriverContext
 from streamkeeper.errors import StoreUnavailable
-from streamkeeper.model.protocol.control import DriverState
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.driver_messages import DriverState
+from streamkeeper.model.protocol.restart_budgets import Cause
 
 
 class Recorder:

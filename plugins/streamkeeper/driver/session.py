@@ -22,7 +22,7 @@ from streamkeeper.errors import JobUnusable, PermanentError, TemporaryError
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.settings.release_conf import FIXED, UI, own_threads
 from streamkeeper.registry.environments import installed_jars
 from streamkeeper.system.hidden_secrets import mask_hidden

@@ -18,7 +18,7 @@ from streamkeeper.checkpoints.seeding import seed_beginning
 from streamkeeper.checkpoints.source_starts import places_read
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.driver.continuity import Continuity
-from streamkeeper.driver.control import DriverChannel
+from streamkeeper.driver.driver_channel import DriverChannel
 from streamkeeper.driver.epoch import (
     Claim,
     checkpoint_of,
@@ -41,7 +41,7 @@ from streamkeeper.errors import Fenced, SourceOutOfReach
 from streamkeeper.inspection import source_readers
 from streamkeeper.jvm.batch_files import check_batch
 from streamkeeper.model.manifests.trigger import parse_trigger
-from streamkeeper.model.protocol.control import Command, LaunchSpec, QueryStatus
+from streamkeeper.model.protocol.driver_messages import Command, LaunchSpec, QueryStatus
 from streamkeeper.model.protocol.output_history import AcceptedLoss, OutputHistory
 from streamkeeper.model.protocol.signals import QuerySignals
 from streamkeeper.model.records.checkpoint_version import topics_of_the_first_rows

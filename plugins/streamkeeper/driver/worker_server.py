@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.session import session_conf, start_session
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.protocol.control import SECRETS, ExitCode
+from streamkeeper.model.protocol.driver_messages import SECRETS, ExitCode
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.system.hidden_secrets import hide_secrets

@@ -7,7 +7,7 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.health.rule import is_gone
+from streamkeeper.health.health_rule import is_gone
 from streamkeeper.health.rules import PERMANENT, RULES
 from streamkeeper.model.watch.health import JobLook, Symptom
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.health.rule import Found, Rule, tell_span
+from streamkeeper.health.health_rule import Found, Rule, tell_span
 from streamkeeper.model.records.step import label_of
 from streamkeeper.model.watch.health import JobLook, Urgency
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from streamkeeper.health.rule import Found, Rule, is_gone, is_handed_over, should_run, tell_span
+from streamkeeper.health.health_rule import Found, Rule, is_gone, is_handed_over, should_run, tell_span
 from streamkeeper.health.told_errors import fault_of
-from streamkeeper.model.protocol.control import DriverState, cause_of_code
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import DriverState, cause_of_code
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.restart_budgets import Cause
 from streamkeeper.model.records.step import label_of
 from streamkeeper.model.watch.health import JobLook, Urgency
 

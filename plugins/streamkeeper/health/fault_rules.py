@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from streamkeeper.health.driver_rules import faults, find_told
-from streamkeeper.health.rule import Found, Rule, should_run
-from streamkeeper.model.protocol.control import ExitCode
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.health.health_rule import Found, Rule, should_run
+from streamkeeper.model.protocol.driver_messages import ExitCode
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.watch.health import JobLook, Urgency
 
 

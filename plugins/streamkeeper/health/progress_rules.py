@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from itertools import pairwise
 
-from streamkeeper.health.rule import Found, Rule, serving, serving_queries, tell_span
+from streamkeeper.health.health_rule import Found, Rule, serving, serving_queries, tell_span
 from streamkeeper.model.protocol.signals import HistoryPoint, QuerySignals
 from streamkeeper.model.watch.health import JobLook, Urgency
 

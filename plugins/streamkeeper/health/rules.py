@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.health import backup_rules, driver_rules, fault_rules, progress_rules
-from streamkeeper.health.rule import Rule
+from streamkeeper.health.health_rule import Rule
 from streamkeeper.model.names import nearest
 from streamkeeper.model.watch.health import JobLook, Symptom, Urgency
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from functools import cache
 
-from streamkeeper.model.protocol.faults import Fault, read_fault
+from streamkeeper.model.protocol.fault_kinds import Fault, read_fault
 
 _KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.DISK_FULL, r"No space left on device|disk is full|Disk quota exceeded|database or disk is full"),

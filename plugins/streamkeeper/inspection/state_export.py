@@ -24,7 +24,7 @@ from streamkeeper.inspection.diverted import fault_of
 from streamkeeper.inspection.state_layout import session_for
 from streamkeeper.inspection.state_reading import StateStore, find_state_stores, read_state
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.protocol.drill import ExportedStore, StateExport
+from streamkeeper.model.protocol.drill_messages import ExportedStore, StateExport
 from streamkeeper.system.private_files import make_folders, make_private
 
 if TYPE_CHECKING:

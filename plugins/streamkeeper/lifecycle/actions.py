@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.protocol.control import CommandKind, LaunchMode
-from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.protocol.driver_messages import CommandKind, LaunchMode
+from streamkeeper.model.records.journal_records import Outcome, Role
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.step_results import StepResult
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from streamkeeper.model.protocol.control import CommandKind, DriverState
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState
 from streamkeeper.model.records.job_state import JobState
 
 

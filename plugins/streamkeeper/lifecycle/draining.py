@@ -13,14 +13,14 @@ from streamkeeper.lifecycle.actions import (
     Send,
     Wait,
 )
+from streamkeeper.lifecycle.decision_input import Observation
 from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, make_decision, not_yet, ready, shadows
-from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import HALTED_S, KILL_S, STOP_S, deadline_s
-from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.driver_messages import CommandKind
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import InstanceState
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import Handover
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from streamkeeper.lifecycle.actions import Decision, MarkDone, Send, Shadow, Wait
-from streamkeeper.lifecycle.approval import await_answer
+from streamkeeper.lifecycle.approval_steps import await_answer
+from streamkeeper.lifecycle.decision_input import Observation
 from streamkeeper.lifecycle.instances import candidate_of, give_up, make_decision, ready
-from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.steps import deadline_s
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.driver_messages import CommandKind
 from streamkeeper.model.protocol.liveness import Life
+from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.step_results import OutputsCompared
 from streamkeeper.model.records.transitions import Transition

@@ -16,6 +16,7 @@ from streamkeeper.lifecycle.actions import (
     RestoreVersions,
     Wait,
 )
+from streamkeeper.lifecycle.decision_input import Observation
 from streamkeeper.lifecycle.draining import end, record_of
 from streamkeeper.lifecycle.instances import (
     candidate_of,
@@ -25,12 +26,11 @@ from streamkeeper.lifecycle.instances import (
     make_decision,
     send_go,
 )
-from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import RESERVE_AFTER_S
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.control import CommandKind, DriverState, LaunchMode
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, LaunchMode
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.records.journal_records import Outcome, Role
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition

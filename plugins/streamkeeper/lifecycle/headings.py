@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.requests.recovery import Problem
+from streamkeeper.model.requests.diagnosis import Problem
 
 HEADING_OF = {
     Problem.STORE_OUT_OF_REACH: "The store is down",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streamkeeper.lifecycle.actions import Action, Appoint, Decision, FallBack, Launch, Plan, Send, Wait
-from streamkeeper.lifecycle.observation import Observation
-from streamkeeper.model.protocol.control import CommandKind, DriverState, LaunchMode
+from streamkeeper.lifecycle.decision_input import Observation
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverState, LaunchMode
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import Outcome, Role
+from streamkeeper.model.records.journal_records import Outcome, Role
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.requests.recovery import Problem, RecoveryLook
+from streamkeeper.model.requests.diagnosis import Problem, RecoveryLook
 
 Rung = tuple[Problem, str, str]
 """A cause, its sentence, and the advice; an empty advice stands for the best action."""

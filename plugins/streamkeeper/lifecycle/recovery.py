@@ -12,9 +12,9 @@ from streamkeeper.lifecycle.headings import HEADING_OF
 from streamkeeper.lifecycle.recovering_records import Rung, journal_lost, no_store, outdated
 from streamkeeper.lifecycle.recovery_prices import price_of_replay, price_of_restart, too_short
 from streamkeeper.lifecycle.unreadable_plans import replan_option
-from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.driver_messages import DriverState
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.requests.recovery import (
+from streamkeeper.model.requests.diagnosis import (
     Diagnosis,
     Option,
     Price,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.requests.recovery import Price, QueryLook, Replay
+from streamkeeper.model.requests.diagnosis import Price, QueryLook, Replay
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 

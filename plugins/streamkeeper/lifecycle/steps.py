@@ -11,11 +11,11 @@ import msgspec
 
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.model.records.job_state import UNKNOWN_RELEASE
-from streamkeeper.model.records.journal import DesiredChanged
+from streamkeeper.model.records.journal_records import DesiredChanged
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import Transition
-from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.diagnosis import Recovery
 from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, StartCurrent
 
 KILL_S = 30.0

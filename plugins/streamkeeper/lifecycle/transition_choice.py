@@ -16,7 +16,7 @@ from streamkeeper.model.manifests.finding import Finding, QueryAssessment, Sever
 from streamkeeper.model.manifests.manifest import Manifest, Source, is_stateful
 from streamkeeper.model.manifests.switching import why_no_handoff, why_no_rebuild
 from streamkeeper.model.records.transitions import QueryTransition, Transition
-from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.diagnosis import Recovery
 from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.sources.known_sources import cleaner_of

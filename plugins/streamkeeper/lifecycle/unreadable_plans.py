@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.requests.recovery import Option, Price, QueryLook, RecoveryAction, RecoveryLook, Replan
+from streamkeeper.model.requests.diagnosis import Option, Price, QueryLook, RecoveryAction, RecoveryLook, Replan
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 UNREADABLE_PLAN = frozenset({"offset-empty", "offset-cut-short", "offset-of-unknown-version", "checksum-mismatch"})

@@ -12,7 +12,7 @@ from airflow.sdk.timezone import utcnow
 from airflow.triggers.base import TriggerEvent
 
 from streamkeeper.errors import TemporaryError
-from streamkeeper.lifecycle.approval import ABOUT, answer_about
+from streamkeeper.lifecycle.approval_steps import ABOUT, answer_about
 from streamkeeper.model.records.step import Step
 
 if TYPE_CHECKING:

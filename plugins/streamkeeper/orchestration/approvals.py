@@ -16,12 +16,12 @@ from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 from airflow.sdk.timezone import parse, utcnow
 
 from streamkeeper.errors import OperationRefused
-from streamkeeper.lifecycle.approval import ABOUT, ANSWER
+from streamkeeper.lifecycle.approval_steps import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import path
 from streamkeeper.model.records.step import Step
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
+from streamkeeper.orchestration.deploy_tasks import StepOperator
 from streamkeeper.orchestration.notifiers import tell_all
-from streamkeeper.orchestration.operators import StepOperator
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions
 from streamkeeper.orchestration.tasks import OperationTask, load_installation
 

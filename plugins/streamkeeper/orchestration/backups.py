@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from streamkeeper.errors import NotFound, PermanentError, WrongMachine
-from streamkeeper.orchestration.queries import SeriesTask, find_series, find_target
+from streamkeeper.orchestration.query_tasks import SeriesTask, find_series, find_target
 from streamkeeper.orchestration.snapshot_forms import backup_form, read_choice_of_queries
 from streamkeeper.orchestration.tasks import AskedTask, load_installation
 from streamkeeper.system import clock

@@ -13,8 +13,7 @@ from airflow.sdk import Asset, TaskGroup, TriggerRule, chain, task_group
 
 from streamkeeper.model.records.step import Step
 from streamkeeper.orchestration.approvals import AnswerOperator, ApproveOperator, RestOperator, answer_form
-from streamkeeper.orchestration.dual_runs import CatchUpOperator, CompareOperator, ShadowOperator
-from streamkeeper.orchestration.operators import (
+from streamkeeper.orchestration.deploy_tasks import (
     SHORT_WAIT_S,
     AnnounceFailureOperator,
     AssessOperator,
@@ -26,6 +25,7 @@ from streamkeeper.orchestration.operators import (
     RollBackOperator,
     StepOperator,
 )
+from streamkeeper.orchestration.dual_run_tasks import CatchUpOperator, CompareOperator, ShadowOperator
 from streamkeeper.orchestration.recoveries import (
     AcceptOperator,
     DecideOperator,

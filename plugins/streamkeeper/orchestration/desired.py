@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import DeployFailed
 from streamkeeper.model.records.step import Step
+from streamkeeper.orchestration.deploy_tasks import SHORT_WAIT_S, StepOperator
 from streamkeeper.orchestration.form import start_form, stop_form
-from streamkeeper.orchestration.operators import SHORT_WAIT_S, StepOperator
 from streamkeeper.orchestration.people import triggered_by
 from streamkeeper.orchestration.tasks import AskedTask, OpeningTask, StreamkeeperTask, load_installation
 

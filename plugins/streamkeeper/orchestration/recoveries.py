@@ -13,13 +13,13 @@ from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.watch.health import Urgency
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.branching import BranchOperator
+from streamkeeper.orchestration.deploy_tasks import FinishOperator, begin, update_asset
 from streamkeeper.orchestration.form import read_request, recover_form
 from streamkeeper.orchestration.notifiers import tell_all
-from streamkeeper.orchestration.operators import FinishOperator, begin, update_asset
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
 from streamkeeper.orchestration.tasks import OpeningTask, load_installation
 

@@ -91,7 +91,7 @@ class StepTrigger(BaseTrigger):
 
     def _open(self) -> OperationWatch:
         from streamkeeper.operations.jobs.installation import Installation
-        from streamkeeper.stores.opening import open_store
+        from streamkeeper.stores.store_urls import open_store
 
         installation: Installation = Installation.from_environment(os.environ)
         if self.store:

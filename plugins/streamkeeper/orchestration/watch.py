@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamkeeper.model.protocol.control import DriverState, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, QueryStatus
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.step import Step
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 
 if TYPE_CHECKING:
     from streamkeeper.model.records.job_state import JobState

@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from streamkeeper.lifecycle.approval import answer_about
+from streamkeeper.lifecycle.approval_steps import answer_about
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import About
+from streamkeeper.model.records.journal_records import About
 from streamkeeper.model.records.operation import OperationState
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.settings.approvers import airflow_user
 from streamkeeper.operations.deploys.approval import asked_about, right_of
 from streamkeeper.operations.deploys.questions import subject_of, who_may

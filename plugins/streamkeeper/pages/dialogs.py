@@ -13,7 +13,7 @@ import msgspec
 
 from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.requests.trigger_forms import (
     Field,
     Form,

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from streamkeeper.model.names import shorten
 from streamkeeper.model.records.step import label_of
-from streamkeeper.model.watch.fleet import PASS_OVERDUE_S, FleetIndex, JobRow
+from streamkeeper.model.watch.fleet_index import PASS_OVERDUE_S, FleetIndex, JobRow
 from streamkeeper.model.watch.fleet_words import (
     share_of_trigger,
     slowest,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.model.redaction import Structure
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobRow
 from streamkeeper.operations.jobs.notices import runbook_link
 from streamkeeper.pages.fleet_view import SEVERITY_TONES, STALE_S
 

@@ -12,12 +12,12 @@ import msgspec
 from streamkeeper.errors import FormatTooNew, JournalLost, NotFound, RegistryDamaged, StreamkeeperError
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.names import check_name
-from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.driver_messages import QueryStatus
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.signals import History
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.snapshot import series_of_query
-from streamkeeper.model.watch.fleet import FleetIndex
+from streamkeeper.model.watch.fleet_index import FleetIndex
 from streamkeeper.operations.backups.pruning import read_policy
 from streamkeeper.operations.backups.snapshot_rows import list_snapshots
 from streamkeeper.operations.deploys.findings import last_assessed, read_findings
@@ -43,7 +43,7 @@ from streamkeeper.pages.job_view import (
 from streamkeeper.pages.parts import Mask, Part, mask_of, read_part
 from streamkeeper.pages.query_view import QueryView, view_query
 from streamkeeper.pages.viewer import Viewer
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.objects import read_manifest
 from streamkeeper.snapshots.catalogue import Catalogue

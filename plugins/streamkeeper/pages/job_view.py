@@ -9,9 +9,9 @@ import msgspec
 
 from streamkeeper.compatibility.differences import Difference
 from streamkeeper.compatibility.report import strictest_first, told_way
-from streamkeeper.health.rule import tell_span
+from streamkeeper.health.health_rule import tell_span
 from streamkeeper.model.manifests.finding import Finding
-from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.driver_messages import QueryStatus
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.redaction import Structure
 from streamkeeper.model.secret_names import shown_value

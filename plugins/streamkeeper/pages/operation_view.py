@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.compatibility.report import strictest_first, told_way
-from streamkeeper.lifecycle.approval import answer_about
+from streamkeeper.lifecycle.approval_steps import answer_about
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.manifests.finding import Finding
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.records.journal import About, ApprovalAnswered, InstanceEnded, Outcome
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.journal_records import About, ApprovalAnswered, InstanceEnded, Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import Transition

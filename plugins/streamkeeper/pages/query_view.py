@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from streamkeeper.compatibility.differences import operator_lines, source_lines
-from streamkeeper.health.rule import tell_span
+from streamkeeper.health.health_rule import tell_span
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.names import version_number
-from streamkeeper.model.protocol.control import QueryStatus
+from streamkeeper.model.protocol.driver_messages import QueryStatus
 from streamkeeper.model.protocol.signals import SourceSignals
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import JobState

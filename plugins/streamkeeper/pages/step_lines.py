@@ -8,7 +8,7 @@ from enum import Enum
 import msgspec
 
 from streamkeeper.lifecycle.steps import PlannedStep, current_step, path, plan_deploy
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     Entry,
     FallBackDecided,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamkeeper.errors import FormatTooNew, KeyMissing, NotFound, RegistryDamaged
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.watch import fleet
-from streamkeeper.model.watch.fleet import INDEX_KEY, PRUNE_KEY, FleetIndex, PruneRecord
+from streamkeeper.model.watch import fleet_index
+from streamkeeper.model.watch.fleet_index import INDEX_KEY, PRUNE_KEY, FleetIndex, PruneRecord
 from streamkeeper.stores.contract import Store
 
 _LOOK = "switch on the DAG streaming_watch in Airflow, or run `streamkeeper watch`"
@@ -32,7 +32,7 @@ def open_index(store: Store, installation: str) -> FleetIndex:
         data = store.read(INDEX_KEY)
     except KeyMissing:
         raise NotFound(f"the watch has made no pass over the jobs of {store.url} yet", hint=_LOOK) from None
-    found = from_json(data, FleetIndex, where=INDEX_KEY, newest_format=fleet.FORMAT)
+    found = from_json(data, FleetIndex, where=INDEX_KEY, newest_format=fleet_index.FORMAT)
     if found.installation != installation:
         raise NotFound(
             f"the index of the watch at {store.url} belongs to another installation; the next pass replaces the index",
@@ -50,7 +50,7 @@ def write_index(store: Store, index: FleetIndex) -> None:
 def read_prune(store: Store) -> PruneRecord | None:
     """Return the record of the last complete prune; None without a readable record."""
     try:
-        return from_json(store.read(PRUNE_KEY), PruneRecord, where=PRUNE_KEY, newest_format=fleet.FORMAT)
+        return from_json(store.read(PRUNE_KEY), PruneRecord, where=PRUNE_KEY, newest_format=fleet_index.FORMAT)
     except (KeyMissing, RegistryDamaged, FormatTooNew):
         return None
 

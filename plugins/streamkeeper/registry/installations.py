@@ -16,12 +16,12 @@ from streamkeeper.model.names import key_number
 from streamkeeper.model.records import installation_record as model
 from streamkeeper.model.records.installation_record import PREFIX, Home, InstallationRecord, Owner, installation_key
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import OperationFinished, Outcome, Record
+from streamkeeper.model.records.journal_records import OperationFinished, Outcome, Record
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
-from streamkeeper.stores.opening import open_store
 from streamkeeper.stores.read_only import ReadOnlyStore
+from streamkeeper.stores.store_urls import open_store
 from streamkeeper.system import clock
 from streamkeeper.system.private_files import make_folders, write_file
 

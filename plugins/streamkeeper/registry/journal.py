@@ -18,15 +18,15 @@ import msgspec
 from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged, StoreUnavailable
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.names import check_name, key_number
-from streamkeeper.model.records import job_state, journal
+from streamkeeper.model.records import job_state, journal_records
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_keys import entry_key, fold_key, fold_prefix, journal_prefix
+from streamkeeper.model.records.journal_records import (
     NEEDED_BY_DRIVERS,
     Entry,
     PassedEntry,
     Record,
 )
-from streamkeeper.model.records.journal_keys import entry_key, fold_key, fold_prefix, journal_prefix
 from streamkeeper.stores.contract import Store
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
@@ -272,7 +272,7 @@ class Journal:
 
     def _understood(self, data: bytes, key: str) -> Entry | PassedEntry:
         try:
-            return from_json(data, Entry, where=key, newest_format=journal.FORMAT)
+            return from_json(data, Entry, where=key, newest_format=journal_records.FORMAT)
         except RegistryDamaged as error:
             frame = _frame(data)
             if frame is None or (frame.record.type in _KNOWN and not frame.may_pass):

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from streamkeeper.errors import StreamkeeperError, Unsupported
-from streamkeeper.model.protocol.control import LOCAL, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LOCAL, LaunchSpec
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.records.installation_record import InstallationRecord
 from streamkeeper.model.runner_kinds.known_runners import RUNNERS
 from streamkeeper.model.runner_kinds.runner_kind import RunnerKind
 from streamkeeper.model.settings.settings import Settings
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.container import load
 from streamkeeper.runners.contract import Runner
 from streamkeeper.stores.contract import Store

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
-from streamkeeper.model.protocol.control import SECRETS, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import SECRETS, LaunchSpec
 from streamkeeper.model.runner_kinds.known_runners import RUNNERS
 
 

@@ -9,14 +9,14 @@ from typing import ClassVar, Generic, TypeVar
 from msgspec.structs import replace
 
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.protocol.control import LaunchSpec, ProcessRecord
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.records.installation_record import InstallationRecord
 from streamkeeper.model.runner_kinds.runner_kind import Place
 from streamkeeper.model.settings.release_conf import MASTER
 from streamkeeper.model.settings.settings import Settings
-from streamkeeper.registry.control import Control
-from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
+from streamkeeper.registry.driver_control import Control
+from streamkeeper.runners.barred_instances import FORMER, NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import mark

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 
-from streamkeeper.model.protocol.control import LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchSpec
 from streamkeeper.model.protocol.liveness import Life, Liveness
 
 __all__ = ["Life", "Liveness", "Runner"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from streamkeeper.model.protocol.control import ProcessRecord
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import ProcessRecord
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.runner_kinds.kubernetes_kind import Pod
-from streamkeeper.runners.claims import is_barred
+from streamkeeper.runners.barred_instances import is_barred
 from streamkeeper.runners.contract import Life, Liveness
 from streamkeeper.runners.kubernetes_api import ContainerStatus, PodReport, Terminated
 from streamkeeper.runners.pod_template import CONTAINER

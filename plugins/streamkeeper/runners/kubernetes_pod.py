@@ -18,11 +18,11 @@ from contextlib import suppress
 from functools import cached_property
 
 from streamkeeper.errors import NotFound, OperationRefused, PermanentError, StreamkeeperError, TemporaryError
-from streamkeeper.model.protocol.control import SECRETS, LaunchSpec, ProcessRecord
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import SECRETS, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.runner_kinds.kubernetes_kind import POD_TEMPLATE, Pod
-from streamkeeper.registry.control import Control
-from streamkeeper.runners.claims import is_barred
+from streamkeeper.registry.driver_control import Control
+from streamkeeper.runners.barred_instances import is_barred
 from streamkeeper.runners.container_runner import ContainerRunner
 from streamkeeper.runners.contract import Life, Liveness
 from streamkeeper.runners.judging_pods import is_pod_of, judge, named, why_ended

@@ -22,12 +22,12 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.protocol.control import SECRETS, LaunchSpec, ProcessRecord, control_key
+from streamkeeper.model.protocol.driver_messages import SECRETS, LaunchSpec, ProcessRecord, control_key
 from streamkeeper.model.records.installation_record import InstallationRecord
 from streamkeeper.model.settings.settings import Settings
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners import process_tree
-from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
+from streamkeeper.runners.barred_instances import FORMER, NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.machine import Machine, Sight, this_machine
 from streamkeeper.runners.process_tree import Mark, Process, ProcessTable, Root

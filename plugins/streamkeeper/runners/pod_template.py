@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
-from streamkeeper.model.protocol.control import SECRETS
+from streamkeeper.model.protocol.driver_messages import SECRETS
 from streamkeeper.model.runner_kinds.kubernetes_kind import GRACE, POD_UID
 from streamkeeper.runners.room import container_cores, container_mib, least_mib
 

@@ -11,8 +11,8 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.model.protocol.control import DriverState, ExitCode, cause_of_code
-from streamkeeper.model.protocol.restarts import Cause, RestartPolicy, pause
+from streamkeeper.model.protocol.driver_messages import DriverState, ExitCode, cause_of_code
+from streamkeeper.model.protocol.restart_budgets import Cause, RestartPolicy, pause
 
 _LAST_WORDS = {
     ExitCode.DRAINED: DriverState.DRAINED,

@@ -26,7 +26,7 @@ import msgspec
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.continuation import Continuation, may_go_on
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.protocol.control import (
+from streamkeeper.model.protocol.driver_messages import (
     CLAIM,
     TERMINATED,
     CommandKind,
@@ -38,11 +38,11 @@ from streamkeeper.model.protocol.control import (
     ProcessRecord,
     fault_of_code,
 )
-from streamkeeper.model.protocol.faults import Fault, read_fault
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.fault_kinds import Fault, read_fault
+from streamkeeper.model.protocol.restart_budgets import Cause
 from streamkeeper.model.secret_names import with_literals
 from streamkeeper.model.settings.settings import read_settings
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.container import Container, container_of
@@ -50,7 +50,7 @@ from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_orphans
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.restarts import Next, RestartDecision, Spent, code_without_start, decide
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 

@@ -20,11 +20,11 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
 from streamkeeper.errors import InvalidInput, StreamkeeperError, TemporaryError
-from streamkeeper.model.protocol.control import LaunchSpec, ProcessRecord
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.runner_kinds.yarn_kind import IN_A_CONTAINER, QUEUE, Application
 from streamkeeper.model.secret_references import split_reference
-from streamkeeper.runners.claims import is_barred
+from streamkeeper.runners.barred_instances import is_barred
 from streamkeeper.runners.container_runner import ContainerRunner
 from streamkeeper.runners.contract import Life, Liveness
 from streamkeeper.runners.room import container_cores, container_mib

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from streamkeeper.errors import NotFound, StreamkeeperError
-from streamkeeper.model.protocol.control import SECRETS, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import SECRETS, LaunchSpec
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.settings.setting_variables import SECRET_PREFIX
 from streamkeeper.runners.container import Container

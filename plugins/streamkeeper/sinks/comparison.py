@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.output_comparison import OutputComparison
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

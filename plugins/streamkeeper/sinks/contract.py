@@ -12,9 +12,9 @@ import msgspec
 
 from streamkeeper.errors import OperationRefused, OutputLost
 from streamkeeper.model.manifests.manifest import SinkDescription
-from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.protocol.output_history import OutputRecord
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

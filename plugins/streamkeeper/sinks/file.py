@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.layout import is_version_name
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.output_history import OutputRecord
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import (
     ComparedVersions,

@@ -13,7 +13,7 @@ import msgspec
 from streamkeeper.errors import Fenced, InvalidInput
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.sinks.file_schemas import read_schemas, reader_of
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.whole_files import create_whole

@@ -16,7 +16,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.protocol.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.watch.health import BackupLook, Symptom
 
 _PREFIX = "streamkeeper_"

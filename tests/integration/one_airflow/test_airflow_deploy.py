@@ -17,7 +17,7 @@ from harness.rest import AirflowApi
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import InstancePlanned
+from streamkeeper.model.records.journal_records import InstancePlanned
 from streamkeeper.runners.process_tree import find_tree, mark
 from tests.integration.installation import InstalledAirflow, Run
 from tests.private_home import open_to_others

@@ -6,7 +6,7 @@ import pytest
 
 from harness.forms import DAG
 from harness.waiting import wait_until
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from tests.integration.installation import InstalledAirflow, Interrupted
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]

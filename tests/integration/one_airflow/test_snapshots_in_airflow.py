@@ -11,7 +11,7 @@ from harness.forms import SALES_TOTALS
 from harness.rest import AirflowApi
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.records.journal import CheckpointVersionCreated
+from streamkeeper.model.records.journal_records import CheckpointVersionCreated
 from streamkeeper.model.records.snapshot import Snapshot
 from streamkeeper.operations.backups.backup import back_up
 from streamkeeper.operations.jobs.targets import query_target

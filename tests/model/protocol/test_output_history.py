@@ -10,7 +10,7 @@ import pytest
 from streamkeeper.model.protocol.output_history import OutputHistory, OutputRecord, find_output_loss
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion, EpochState
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import Entry, EpochClaimed
+from streamkeeper.model.records.journal_records import Entry, EpochClaimed
 
 PLAIN = OutputHistory(version="v0001")
 SEEDED = OutputHistory(version="v0002", inherited=7, parent="v0001", parent_batch=7)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.records.job_state import JobState, fold
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     AbortRequested,
     Assessed,
     CheckpointVersionCreated,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.model.protocol.comparison import OutputComparison
+from streamkeeper.model.protocol.output_comparison import OutputComparison
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.step_results import (

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.requests.asked_fields import SHARE, Ask, AskedField, Verb, asked_fields
-from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Recovery, RecoveryAction
 from streamkeeper.model.requests.request import Deployment, DeployRequest, RequestKind, Rollback, StartCurrent
 from streamkeeper.model.requests.request_limits import check_request
 

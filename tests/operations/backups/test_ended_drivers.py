@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.model.protocol.control import DriverState, DriverStatus, LaunchMode, LaunchSpec, ProcessRecord
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus, LaunchMode, LaunchSpec, ProcessRecord
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     InstanceEnded,
     InstancePlanned,
     OperationFinished,
@@ -22,7 +22,7 @@ from streamkeeper.model.records.journal import (
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.backups import ended_drivers
 from streamkeeper.operations.backups.pruning import PruneReport, plan_prune, prune, tell_run
-from streamkeeper.registry.control import Control, instances
+from streamkeeper.registry.driver_control import Control, instances
 from tests.operations.registered_job import JOB, Registered
 
 NOW = datetime.now(UTC)

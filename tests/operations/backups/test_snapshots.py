@@ -28,7 +28,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.manifests.manifest import SinkDescription
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     HandedOff,
     InstanceAppointed,
@@ -41,7 +41,7 @@ from streamkeeper.model.records.journal import (
     ReleaseRegistered,
     Role,
 )
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.backups.backup import back_up, lateness_of

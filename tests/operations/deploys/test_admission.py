@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused, PermanentError
 from streamkeeper.lifecycle.steps import plan_deploy
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     OperationFinished,
     OperationStarted,
     Outcome,
@@ -23,7 +23,7 @@ from streamkeeper.model.requests.request import Deployment, DeployRequest, Rollb
 from streamkeeper.operations.deploys import admission
 from streamkeeper.operations.deploys.admission import find_same, open_deploy
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen
-from streamkeeper.operations.deploys.releases import push_release
+from streamkeeper.operations.deploys.release_registration import push_release
 from streamkeeper.system.secret_resolvers import built_in_resolvers
 from tests.operations.registered_job import JOB, Registered, RestingRunner
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle import right_to_answer as rule
-from streamkeeper.model.records.journal import About, ApprovalAnswered, Outcome, ReleaseRegistered
+from streamkeeper.model.records.journal_records import About, ApprovalAnswered, Outcome, ReleaseRegistered
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.approval import answer_approval, decline_for_silence

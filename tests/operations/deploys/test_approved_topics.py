@@ -11,17 +11,23 @@ from streamkeeper.compatibility import observations
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.manifests.evidence import Look
 from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.protocol.control import CommandKind
-from streamkeeper.model.records.journal import ApprovalAnswered, Assessed, InstanceAppointed, ReleasePromoted, StepDone
+from streamkeeper.model.protocol.driver_messages import CommandKind
+from streamkeeper.model.records.journal_records import (
+    ApprovalAnswered,
+    Assessed,
+    InstanceAppointed,
+    ReleasePromoted,
+    StepDone,
+)
 from streamkeeper.model.records.transitions import QueryTransition, Transition
-from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Recovery, RecoveryAction
 from streamkeeper.model.requests.request import Deployment, DeployRequest, Rollback
 from streamkeeper.operations.deploys import assessing
 from streamkeeper.operations.deploys.approval import check_drift
 from streamkeeper.operations.deploys.assessing import assess_candidate, find_transitions
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.jobs.registered import stored_manifests
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 OLD, NEW, NEWER = ({"sales": each} for each in ("old", "new", "newer"))

@@ -15,7 +15,13 @@ from streamkeeper.model.manifests.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.manifests.finding import Assessment, Verdict
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Assessed, InstancePlanned, ReleaseDescribed, ReleaseRegistered, Role
+from streamkeeper.model.records.journal_records import (
+    Assessed,
+    InstancePlanned,
+    ReleaseDescribed,
+    ReleaseRegistered,
+    Role,
+)
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.step_results import StateKept
 from streamkeeper.model.records.transitions import QueryTransition, Transition
@@ -24,7 +30,7 @@ from streamkeeper.operations.deploys.approval import back_up_state
 from streamkeeper.operations.deploys.assessing import assess_candidate, told_cost
 from streamkeeper.operations.deploys.deploy import Deploy
 from streamkeeper.operations.jobs.registered import stored_manifests
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import put_object, read_object
 from tests.operations.registered_job import JOB, QUERY, Registered
 

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     InstanceAppointed,
     InstancePlanned,

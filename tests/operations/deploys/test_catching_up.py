@@ -9,7 +9,7 @@ import pytest
 
 from harness.checkpoint_files import Tree
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.protocol.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.records.checkpoint_version import EpochState
 from streamkeeper.operations.deploys.catching_up import estimate, how_far, last_written
 

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from streamkeeper.errors import InvalidInput, KeyExists, NotFound, OperationRefused, StreamkeeperError
-from streamkeeper.model.protocol.control import ProcessRecord
+from streamkeeper.model.protocol.driver_messages import ProcessRecord
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import InstancePlanned, OperationStarted, Role
+from streamkeeper.model.records.journal_records import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.records.snapshot import DrillResult
-from streamkeeper.model.requests.recovery import Problem, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.watch.health import Urgency
 from streamkeeper.operations.deploys import deaths
@@ -26,7 +26,7 @@ from streamkeeper.operations.deploys.version_acts import VersionActs
 from streamkeeper.operations.fleet.watching import PassReport, WatchPass, run_pass
 from streamkeeper.operations.jobs.observation import DriverObservation
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 DRIVER, REASON = "op-candidate", "its node was scrapped"

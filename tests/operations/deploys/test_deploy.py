@@ -13,10 +13,10 @@ from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRe
 from streamkeeper.lifecycle.actions import Assess, Decision, FallBack, Launch
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     FallBackDecided,
     InstanceAppointed,

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import StoreUnavailable
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import InstancePlanned, OperationStarted, Role
+from streamkeeper.model.records.journal_records import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.dry_run_installation import leaves_nothing, place_to_try_out
 from streamkeeper.operations.jobs.installation import Installation

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.journal_records import (
     Assessed,
     InstancePlanned,
     OperationFinished,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.model.records.job_state import UNKNOWN_RELEASE, JobState, fold
-from streamkeeper.model.records.journal import Entry, OperationFinished, OperationStarted, Outcome, StepDone
+from streamkeeper.model.records.journal_records import Entry, OperationFinished, OperationStarted, Outcome, StepDone
 from streamkeeper.model.records.rebuilt import JobRebuilt
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.findings import last_assessed, read_findings

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from streamkeeper.model.manifests.release import Release
-from streamkeeper.model.protocol.control import LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LaunchMode, LaunchSpec
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.operations.deploys.interpreters import choose_interpreter
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.environments import read_environment
 from tests.operations.registered_job import JOB, Registered
 

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.protocol.control import DriverState
+from streamkeeper.model.protocol.driver_messages import DriverState
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import Assessed, ReleaseRegistered
+from streamkeeper.model.records.journal_records import Assessed, ReleaseRegistered
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys import questions
 from streamkeeper.operations.deploys.questions import compose_question, render_assessment, render_question
 from streamkeeper.registry.bundles import build_bundle
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import JOB, QUERY, Registered

@@ -11,13 +11,13 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.lifecycle.actions import Decision, Send
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.manifest import StateColumn
-from streamkeeper.model.protocol.control import CommandKind
-from streamkeeper.model.records.journal import OperationStarted, ReleaseDescribed, StepDone
+from streamkeeper.model.protocol.driver_messages import CommandKind
+from streamkeeper.model.records.journal_records import OperationStarted, ReleaseDescribed, StepDone
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.assessing import assess_candidate
 from streamkeeper.operations.deploys.deploy_acts import DeployActs
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import put_object
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered

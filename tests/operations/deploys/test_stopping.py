@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused
-from streamkeeper.model.protocol.control import (
+from streamkeeper.model.protocol.driver_messages import (
     CommandKind,
     DriverExit,
     DriverState,
@@ -21,8 +21,13 @@ from streamkeeper.model.protocol.control import (
 )
 from streamkeeper.model.protocol.liveness import Life, Liveness
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
-from streamkeeper.model.protocol.restarts import Cause
-from streamkeeper.model.records.journal import CheckpointVersionCreated, DesiredChanged, InstanceEnded, OperationStarted
+from streamkeeper.model.protocol.restart_budgets import Cause
+from streamkeeper.model.records.journal_records import (
+    CheckpointVersionCreated,
+    DesiredChanged,
+    InstanceEnded,
+    OperationStarted,
+)
 from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.model.watch.job_status import JobStatus, find_standing
 from streamkeeper.operations.deploys.deploy import OnOpen
@@ -30,7 +35,7 @@ from streamkeeper.operations.deploys.starting import open_start
 from streamkeeper.operations.deploys.stopping import StopEnd, stop_job
 from streamkeeper.operations.jobs.overview import job_overview
 from streamkeeper.operations.recovery.restoring import plan_restore
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.contract import Runner
 from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import JOB, QUERY, Registered

@@ -8,7 +8,7 @@ import pytest
 
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     InstanceEnded,
     InstancePlanned,
@@ -17,7 +17,7 @@ from streamkeeper.model.records.journal import (
     Outcome,
     Role,
 )
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.deploys.version_acts import VersionActs, free_version

@@ -12,7 +12,7 @@ from streamkeeper.errors import CheckpointDamaged, CheckpointLost, OperationRefu
 from streamkeeper.lifecycle.actions import CheckDrift, Decision
 from streamkeeper.model.manifests.evidence import Look
 from streamkeeper.model.manifests.finding import Finding, Severity
-from streamkeeper.model.records.journal import ApprovalAnswered, InstanceAppointed
+from streamkeeper.model.records.journal_records import ApprovalAnswered, InstanceAppointed
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.step_results import StateKept

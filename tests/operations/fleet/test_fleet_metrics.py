@@ -7,15 +7,15 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from harness.fault_store import FaultStore, unavailable
-from streamkeeper.model.protocol.control import DriverState, DriverStatus
-from streamkeeper.model.records.journal import InstanceAppointed, InstancePlanned, ReleasePromoted, Role
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus
+from streamkeeper.model.records.journal_records import InstanceAppointed, InstancePlanned, ReleasePromoted, Role
 from streamkeeper.model.settings.settings import Settings
-from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow, SnapshotFacts
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobMemory, JobRow, SnapshotFacts
 from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.fleet.fleet_metrics import FRESH_S, RecentFleet, look_at_fleet
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.fleet import write_index
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from streamkeeper.model.protocol.control import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.signals import QuerySignals, SourceSignals
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     DesiredChanged,
     JobForgotten,
     OperationFinished,
@@ -19,12 +19,12 @@ from streamkeeper.model.records.journal import (
 )
 from streamkeeper.model.records.snapshot import DrillResult
 from streamkeeper.model.requests.request import DeployRequest
-from streamkeeper.model.watch.fleet import JobRow
+from streamkeeper.model.watch.fleet_index import JobRow
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.fleet.job_rows import LONGEST_ERROR, REMEMBERED_S
 from streamkeeper.operations.fleet.watching import WatchPass, look_now, run_pass
 from streamkeeper.operations.jobs.job_facts import read_facts
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.stores.counting import CountingStore
 from tests.operations.registered_job import JOB, QUERY, Registered
 

@@ -20,7 +20,7 @@ from streamkeeper.operations.jobs.overview import job_overview
 from streamkeeper.operations.jobs.overview_facts import overview_facts
 from streamkeeper.operations.jobs.registered import find_version_loss
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 DRIVER = "op-candidate"

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from harness.checkpoint_files import QUERY_ID
 from harness.fault_store import WRITES, AtCall, FaultStore
-from streamkeeper.model.protocol.control import DriverExit, DriverState
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     ApprovalAnswered,
     InstanceEnded,
     InstancePlanned,
@@ -25,7 +25,7 @@ from streamkeeper.model.records.journal import (
     StepDone,
 )
 from streamkeeper.model.requests.request import DeployRequest, StartCurrent
-from streamkeeper.model.watch.fleet import FleetIndex
+from streamkeeper.model.watch.fleet_index import FleetIndex
 from streamkeeper.model.watch.incident import (
     IncidentCleared,
     IncidentEntry,
@@ -42,7 +42,7 @@ from streamkeeper.operations.jobs import carriers
 from streamkeeper.operations.jobs.carriers import Carrier, note_carrier, this_process
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.notices import Message
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.stores.counting import CountingStore
@@ -334,7 +334,7 @@ def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
 
 def test_a_stopped_job_is_left_alone(house: House) -> None:
     """Nobody wants it to serve: no incident, and nothing is started."""
-    from streamkeeper.model.records.journal import DesiredChanged
+    from streamkeeper.model.records.journal_records import DesiredChanged
 
     house.job.record(DesiredChanged(serve=False, requested_by="ann", reason="for the night"))
     report = house.make(acts=True)

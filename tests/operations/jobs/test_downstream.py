@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.model.manifests.manifest import SinkDescription
-from streamkeeper.model.watch.facts import JobFacts
-from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobMemory, JobRow
 from streamkeeper.model.watch.job_status import JobStatus
+from streamkeeper.model.watch.watched_facts import JobFacts
 from streamkeeper.operations.jobs import downstream
 from streamkeeper.operations.jobs.downstream import Readers, find_readers
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.compatibility.manifests import STATEFUL, with_source
 from tests.operations.registered_job import JOB, QUERY, Registered
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     DesiredChanged,
     InstanceEnded,
     OperationFinished,

@@ -15,7 +15,7 @@ from streamkeeper.errors import CheckpointLost, OperationRefused
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.records.installation_record import InstallationRecord
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     InstancePlanned,
     OperationStarted,

@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from streamkeeper.cli.main import app
 from streamkeeper.errors import JournalLost, NotFound
-from streamkeeper.model.records.journal import DesiredChanged, JobForgotten
-from streamkeeper.model.requests.recovery import Problem
+from streamkeeper.model.records.journal_records import DesiredChanged, JobForgotten
+from streamkeeper.model.requests.diagnosis import Problem
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.watch.health import Urgency
 from streamkeeper.operations.deploys.deploy import Deploy
-from streamkeeper.operations.deploys.releases import push_release
+from streamkeeper.operations.deploys.release_registration import push_release
 from streamkeeper.operations.fleet import fleet_look
 from streamkeeper.operations.fleet.watching import PassReport, WatchPass, run_pass
 from streamkeeper.operations.jobs.carriers import note_carrier, this_process

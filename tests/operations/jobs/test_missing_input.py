@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from harness.checkpoint_files import Tree
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.manifests.finding import Finding, Severity, Verdict
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     Assessed,
     FallBackDecided,
     InstanceAppointed,
@@ -31,7 +31,7 @@ from streamkeeper.model.records.journal import (
 )
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import QueryTransition, Transition
-from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Recovery, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, Handover, Rollback, Strategy
 from streamkeeper.operations.deploys import assessing
 from streamkeeper.operations.deploys.assessing import assess_candidate

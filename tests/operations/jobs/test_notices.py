@@ -14,7 +14,7 @@ from streamkeeper.model.watch.health import Symptom, Urgency
 from streamkeeper.model.watch.incident import IncidentRaised
 from streamkeeper.operations.jobs.notices import Message, bound_senders, runbook_link, send_notices
 from streamkeeper.registry.incidents import IncidentLog
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 
 RULES = ("backup-late", "sink-down", "driver-dead", "checkpoint-missing")
 

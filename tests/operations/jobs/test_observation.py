@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import RegistryDamaged
-from streamkeeper.model.protocol.control import DriverExit, DriverState
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.protocol.liveness import Life, Liveness
-from streamkeeper.model.records.journal import InstanceEnded
+from streamkeeper.model.records.journal_records import InstanceEnded
 from streamkeeper.model.watch.job_status import JobStatus, find_standing
 from streamkeeper.operations.jobs.job_facts import make_facts
 from streamkeeper.operations.jobs.observation import (
@@ -20,7 +20,7 @@ from streamkeeper.operations.jobs.observation import (
     observe_instances,
     observe_livenesses,
 )
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.stores.counting import CountingStore
 from tests.operations.registered_job import JOB, Registered, RestingRunner
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from streamkeeper.cli.main import app
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.transitions import QueryTransition, Transition
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.operations.deploys.assessing import told_cost
 from streamkeeper.operations.jobs import old_input
 from streamkeeper.operations.jobs.registered import stored_manifests

@@ -15,10 +15,10 @@ from streamkeeper.checkpoints.claims import KEPT_CLAIMS, claims_beside, leave_cl
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import JournalOutdated
 from streamkeeper.health.acts import decide_acts
-from streamkeeper.model.protocol.control import DriverExit, DriverState
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState
 from streamkeeper.model.records.epoch_claim import EpochClaim
 from streamkeeper.model.records.installation_record import InstallationRecord
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     DesiredChanged,
     InstanceEnded,
     InstancePlanned,
@@ -26,9 +26,9 @@ from streamkeeper.model.records.journal import (
     Role,
     StartOffsetsKnown,
 )
-from streamkeeper.model.requests.recovery import Problem
+from streamkeeper.model.requests.diagnosis import Problem
 from streamkeeper.model.requests.request import DeployRequest, Rollback
-from streamkeeper.model.watch.fleet import FleetIndex
+from streamkeeper.model.watch.fleet_index import FleetIndex
 from streamkeeper.model.watch.health import Urgency
 from streamkeeper.operations.backups.pruning import plan_prune
 from streamkeeper.operations.deploys.deploy import Deploy
@@ -39,7 +39,7 @@ from streamkeeper.operations.jobs import outdated
 from streamkeeper.operations.recovery.diagnosing import diagnose_job
 from streamkeeper.operations.recovery.lost_journals import plan_rebuild
 from streamkeeper.operations.recovery.restoring import restore_version
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.fleet import read_index
 from tests.health.looks import dead
 from tests.lifecycle.test_rebuilding import ASKED

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import CheckpointDamaged, OperationRefused, WrongMachine
-from streamkeeper.model.protocol.control import control_key
+from streamkeeper.model.protocol.driver_messages import control_key
 from streamkeeper.model.protocol.liveness import Life
-from streamkeeper.model.records.journal import InstanceEnded, InstancePlanned, OperationStarted, Role, StepDone
+from streamkeeper.model.records.journal_records import InstanceEnded, InstancePlanned, OperationStarted, Role, StepDone
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.requests.request import Deployment, DeployRequest, RequestKind, Rollback
 from streamkeeper.operations.backups.backup import back_up, lateness_of
 from streamkeeper.operations.backups.pruning import plan_prune, tell_run

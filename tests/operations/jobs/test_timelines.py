@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     DesiredChanged,
     EpochClaimed,
     JobForgotten,
@@ -16,7 +16,7 @@ from streamkeeper.model.records.journal import (
     ReleaseRegistered,
     StepDone,
 )
-from streamkeeper.model.requests.recovery import Recovery, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Recovery, RecoveryAction
 from streamkeeper.model.requests.request import Deployment, DeployRequest, RequestKind, Rollback, StartCurrent
 from streamkeeper.operations.jobs import timelines
 from streamkeeper.operations.jobs.carriers import Carrier, note_carrier

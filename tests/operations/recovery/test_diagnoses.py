@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
-from streamkeeper.model.requests.recovery import Diagnosis, Option, Problem, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Diagnosis, Option, Problem, RecoveryAction
 from streamkeeper.operations.recovery import diagnoses
 from streamkeeper.operations.recovery.diagnoses import render_diagnosis
 

@@ -18,7 +18,7 @@ from streamkeeper.cli.main import app
 from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.manifests.finding import Severity
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.registered import recorded_findings
 from streamkeeper.operations.recovery.restoring import plan_restore

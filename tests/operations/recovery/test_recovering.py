@@ -15,9 +15,9 @@ from harness.checkpoint_files import QUERY_ID
 from streamkeeper.checkpoints import input_files
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, OperationRefused, StoreUnavailable
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.control import DriverExit, DriverState
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverState
 from streamkeeper.model.protocol.liveness import Life, Liveness
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     DesiredChanged,
     OperationFinished,
     OperationStarted,
@@ -28,7 +28,7 @@ from streamkeeper.model.records.journal import (
 from streamkeeper.model.records.snapshot import DrillResult
 from streamkeeper.model.records.transitions import Transition
 from streamkeeper.model.requests.asked_fields import Verb, asked_fields
-from streamkeeper.model.requests.recovery import Diagnosis, Option, Problem, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Diagnosis, Option, Problem, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, StartCurrent
 from streamkeeper.operations.deploys.assessing import assess_candidate
 from streamkeeper.operations.deploys.replanning import must_not_hold
@@ -37,7 +37,7 @@ from streamkeeper.operations.recovery.diagnoses import render_diagnosis
 from streamkeeper.operations.recovery.diagnosing import diagnose_job, look_at_job
 from streamkeeper.operations.recovery.recovering import RecoveryRequest, diagnose_for, open_recovery, recovery_request
 from streamkeeper.operations.recovery.restoring import restore_version
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from tests.checkpoints.damaging import LOSSES, lose
 from tests.operations.registered_job import JOB, QUERY, Registered, RestingRunner
 
@@ -414,8 +414,8 @@ def test_a_stopped_job_is_left_alone(job: Registered) -> None:
 
 def test_a_driver_that_lives_is_no_cause(job: Registered) -> None:
     """A driver that serves, whole files: nothing is wrong."""
-    from streamkeeper.model.protocol.control import DriverState, DriverStatus
-    from streamkeeper.registry.control import Control
+    from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus
+    from streamkeeper.registry.driver_control import Control
 
     job.runner.life = Life.ALIVE
     Control(job.installation.store, JOB, "op-candidate").write_status(

@@ -6,7 +6,7 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.model.protocol.faults import Fault, read_fault
+from streamkeeper.model.protocol.fault_kinds import Fault, read_fault
 
 
 class Life(Enum):

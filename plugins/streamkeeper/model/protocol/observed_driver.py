@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.protocol.control import CommandKind, DriverExit, DriverState, DriverStatus
-from streamkeeper.model.protocol.faults import Fault
+from streamkeeper.model.protocol.driver_messages import CommandKind, DriverExit, DriverState, DriverStatus
+from streamkeeper.model.protocol.fault_kinds import Fault
 from streamkeeper.model.protocol.liveness import Life, Liveness
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.restart_budgets import Cause
 
 FAILURES = 2
 """One failure of a query may be chance. A release whose query fails this many times in a row is broken."""

@@ -8,7 +8,12 @@ from typing import Any
 import msgspec
 
 from streamkeeper.model.protocol.output_history import OutputHistory
-from streamkeeper.model.records.journal import CheckpointVersionCreated, EpochClaimed, HandedOff, StartOffsetsKnown
+from streamkeeper.model.records.journal_records import (
+    CheckpointVersionCreated,
+    EpochClaimed,
+    HandedOff,
+    StartOffsetsKnown,
+)
 from streamkeeper.model.records.rebuilt import RebuiltVersion
 
 

@@ -21,7 +21,7 @@ from streamkeeper.model.records.checkpoint_version import (
     output_history,
     seen,
 )
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     AbortRequested,
     About,
     ApprovalAnswered,
@@ -49,8 +49,8 @@ from streamkeeper.model.records.journal import (
     StepDone,
 )
 from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.rebuilt import JobRebuilt
-from streamkeeper.model.records.serving import OutputSegment
 
 FORMAT = 11
 """The parts that each format added. 2: place and identity of a checkpoint version. 3: approvers, inherited values, a

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from streamkeeper.model.protocol.control import DriverStatus
+from streamkeeper.model.protocol.driver_messages import DriverStatus
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.records.epoch_claim import EpochClaim
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 
 
 class SeenCheckpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.manifests.finding import Verdict
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.records.journal import ApprovalAnswered, Outcome
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.journal_records import ApprovalAnswered, Outcome
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.step_results import (
     Bundled,

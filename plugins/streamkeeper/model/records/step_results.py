@@ -7,8 +7,8 @@ from typing import Self
 
 import msgspec
 
-from streamkeeper.model.protocol.comparison import OutputComparison
-from streamkeeper.model.records.journal import StepDone
+from streamkeeper.model.protocol.output_comparison import OutputComparison
+from streamkeeper.model.records.journal_records import StepDone
 from streamkeeper.model.records.step import Step
 
 

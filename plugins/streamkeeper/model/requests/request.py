@@ -13,7 +13,7 @@ import msgspec
 
 from streamkeeper.model.manifests.release import ParamValue
 from streamkeeper.model.requests.asked_fields import COUNT, SECONDS, SHARE, Ask, Verb
-from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.diagnosis import Recovery
 
 SWITCHING = "Switching"
 DEADLINES = "Deadlines and open operations"

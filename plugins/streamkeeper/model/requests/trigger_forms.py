@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from streamkeeper.model.requests.asked_fields import AskedField, Verb, asked_fields
-from streamkeeper.model.requests.recovery import RecoveryAction
+from streamkeeper.model.requests.diagnosis import RecoveryAction
 from streamkeeper.model.requests.request import DEADLINES, SWITCHING, DeployRequest
 
 Field = dict[str, Any]

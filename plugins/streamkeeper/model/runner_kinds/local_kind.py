@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.protocol.driver_messages import LOCAL
 from streamkeeper.model.runner_kinds.runner_kind import RunnerKind
 
 LOCAL_KIND = RunnerKind(

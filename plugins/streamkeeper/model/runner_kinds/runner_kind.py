@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
-from streamkeeper.model.protocol.control import FORMAT
+from streamkeeper.model.protocol.driver_messages import FORMAT
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):

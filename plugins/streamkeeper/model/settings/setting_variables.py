@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from streamkeeper.model.names import alternatives
-from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.protocol.driver_messages import LOCAL
 from streamkeeper.model.runner_kinds.known_runners import RUNNERS, clusters
 from streamkeeper.model.settings.setting_parsers import (
     Given,

@@ -12,7 +12,7 @@ import msgspec
 from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.names import nearest
-from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.protocol.driver_messages import LOCAL
 from streamkeeper.model.runner_kinds.known_runners import RUNNERS
 from streamkeeper.model.settings.setting_parsers import Given
 from streamkeeper.model.settings.setting_variables import PREFIX, SECRET_PREFIX, VARIABLES, Variable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streamkeeper.model.watch.fleet import QueryRow
+from streamkeeper.model.watch.fleet_index import QueryRow
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.model.watch.quantities import least, most, tell_age
 

@@ -9,7 +9,7 @@ import msgspec
 
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.signals import HistoryPoint
-from streamkeeper.model.watch.facts import NO_FACTS, JobFacts
+from streamkeeper.model.watch.watched_facts import NO_FACTS, JobFacts
 
 
 class Urgency(Enum):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 
-from streamkeeper.model.protocol.control import DriverState, DriverStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.restart_budgets import Cause
 
 
 class JobStatus(Enum):

@@ -10,7 +10,7 @@ from streamkeeper.checkpoints.layout import numbered
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound
 from streamkeeper.model.records.snapshot import Hold, Snapshot
-from streamkeeper.model.watch.fleet import SnapshotFacts
+from streamkeeper.model.watch.fleet_index import SnapshotFacts
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.targets import Target
 from streamkeeper.snapshots.anchor import find_anchor

@@ -13,8 +13,8 @@ import msgspec
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import NotFound, PermanentError
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.protocol.check import JobFile
-from streamkeeper.model.protocol.drill import DrillAnswer, DrillRequest
+from streamkeeper.model.protocol.check_messages import JobFile
+from streamkeeper.model.protocol.drill_messages import DrillAnswer, DrillRequest
 from streamkeeper.model.records.snapshot import DrillResult, Snapshot
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.jobs.installation import Installation, Resolver

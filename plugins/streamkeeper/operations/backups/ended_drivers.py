@@ -20,7 +20,7 @@ import msgspec
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.protocol.control import control_key
+from streamkeeper.model.protocol.driver_messages import control_key
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.checkpoint_version import scratch_location
 from streamkeeper.model.records.job_state import InstanceState, JobState

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamkeeper.errors import PermanentError, TemporaryError
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.protocol.drill import ExportAnswer, ExportRequest
+from streamkeeper.model.protocol.drill_messages import ExportAnswer, ExportRequest
 from streamkeeper.operations.jobs.worker_client import DriverDied, ask_driver
 
 _MODULE = "streamkeeper.driver.export"

@@ -18,13 +18,13 @@ from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan
-from streamkeeper.checkpoints.pruning import plan_live, plan_retired, plan_unpublished
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.removal import carry_out, is_being_removed
 from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.checkpoints.unneeded_files import plan_live, plan_retired, plan_unpublished
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.watch.fleet import PruneRecord
+from streamkeeper.model.watch.fleet_index import PruneRecord
 from streamkeeper.operations.backups.ended_drivers import (
     EndedDriver,
     Removed,

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from streamkeeper.model.records.known_checkpoint import KnownCheckpoint
-from streamkeeper.model.watch.facts import JobFacts
-from streamkeeper.model.watch.fleet import SnapshotFacts
+from streamkeeper.model.watch.fleet_index import SnapshotFacts
 from streamkeeper.model.watch.health import BackupLook
+from streamkeeper.model.watch.watched_facts import JobFacts
 from streamkeeper.operations.backups.backup import find_lateness
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.targets import Target

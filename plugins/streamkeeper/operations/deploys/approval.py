@@ -10,12 +10,12 @@ import msgspec
 from streamkeeper.checkpoints.layout import last_committed, query_id
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import OperationRefused
-from streamkeeper.lifecycle.approval import answer_about
+from streamkeeper.lifecycle.approval_steps import answer_about
 from streamkeeper.lifecycle.right_to_answer import RightToAnswer, right_to_answer
 from streamkeeper.lifecycle.steps import current_step, path
 from streamkeeper.model.manifests.finding import Assessment, Severity
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import About, ApprovalAnswered, Record
+from streamkeeper.model.records.journal_records import About, ApprovalAnswered, Record
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.records.step import Step

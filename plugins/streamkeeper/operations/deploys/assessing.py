@@ -21,7 +21,7 @@ from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.records.checkpoint_version import topics_at
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Assessed
+from streamkeeper.model.records.journal_records import Assessed
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.records.transitions import QueryTransition, Transition
@@ -39,7 +39,7 @@ from streamkeeper.operations.jobs.registered import (
     recorded_findings,
     stored_manifests,
 )
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.sources.contract import recreated

@@ -6,7 +6,7 @@ from streamkeeper.checkpoints.layout import last_committed, read_offsets
 from streamkeeper.checkpoints.reach import Position, compare, missing_since, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotDamaged
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.operations.deploys.questions import told_way_back

@@ -8,7 +8,7 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.reach import Position, ReachComparison, compare, position
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
-from streamkeeper.model.protocol.control import DriverState, DriverStatus
+from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus
 from streamkeeper.model.records.checkpoint_version import EpochState
 from streamkeeper.model.records.transitions import Reached
 

@@ -20,15 +20,15 @@ from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.job_state import InstanceState, JobState
-from streamkeeper.model.records.journal import InstanceEnded, Record
+from streamkeeper.model.records.journal_records import InstanceEnded, Record
 from streamkeeper.model.records.stated_deaths import STATED, unproven_owner
 from streamkeeper.operations.backups.backup import back_up
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import DriverObservation, read_job
 from streamkeeper.operations.jobs.registered import stored_manifests
 from streamkeeper.operations.jobs.targets import query_target
-from streamkeeper.registry.control import Control
-from streamkeeper.runners.claims import NEVER_STARTED, bar, is_barred
+from streamkeeper.registry.driver_control import Control
+from streamkeeper.runners.barred_instances import NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from streamkeeper.system import clock

@@ -21,16 +21,16 @@ from streamkeeper.lifecycle.actions import (
     Launch,
     Wait,
 )
-from streamkeeper.lifecycle.approval import ABOUT, answer_about
-from streamkeeper.lifecycle.deploy import decide
+from streamkeeper.lifecycle.approval_steps import ABOUT, answer_about
+from streamkeeper.lifecycle.decision_input import Observation
+from streamkeeper.lifecycle.deploy_steps import decide
 from streamkeeper.lifecycle.fall_back import reserve_of
 from streamkeeper.lifecycle.instances import kill_wait
-from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.right_to_answer import must_have_right
 from streamkeeper.lifecycle.steps import PlannedStep, current_step, plan_deploy
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import AbortRequested, OperationStarted, Outcome, Record, Role
+from streamkeeper.model.records.journal_records import AbortRequested, OperationStarted, Outcome, Record, Role
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.records.transitions import Reached, Transition

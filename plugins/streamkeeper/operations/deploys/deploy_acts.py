@@ -40,9 +40,9 @@ from streamkeeper.lifecycle.right_to_answer import may_change_approvers
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifests.release import Release
-from streamkeeper.model.protocol.control import LOCAL, CommandKind, Gather, LaunchMode, LaunchSpec
+from streamkeeper.model.protocol.driver_messages import LOCAL, CommandKind, Gather, LaunchMode, LaunchSpec
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     FallBackDecided,
     InstanceEnded,
     InstancePlanned,
@@ -75,7 +75,7 @@ from streamkeeper.operations.deploys.cutover_snapshots import take_cutover_snaps
 from streamkeeper.operations.deploys.deaths import give_up, make_unclaimable, release_resources
 from streamkeeper.operations.deploys.failed_by import fault_of_operation
 from streamkeeper.operations.deploys.interpreters import choose_interpreter
-from streamkeeper.operations.deploys.releases import push_release
+from streamkeeper.operations.deploys.release_registration import push_release
 from streamkeeper.operations.deploys.replanning import must_not_hold
 from streamkeeper.operations.deploys.version_acts import VersionActs
 from streamkeeper.operations.jobs.installation import Installation
@@ -89,7 +89,7 @@ from streamkeeper.operations.jobs.registered import (
     recorded_findings,
     stored_manifests,
 )
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.environments import installed_jars
 from streamkeeper.registry.executor_environments import find_archive
 from streamkeeper.registry.journal import Journal

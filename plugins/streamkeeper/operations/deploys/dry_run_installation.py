@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import WrongMachine
 from streamkeeper.model.names import check_name
-from streamkeeper.model.protocol.control import LOCAL
+from streamkeeper.model.protocol.driver_messages import LOCAL
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.runner_kinds.known_runners import runner_kind
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import DriverObservation
 from streamkeeper.registry.journal import has_journal
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 from streamkeeper.system import clock
 from streamkeeper.system.private_files import make_folders
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.manifests.finding import Severity
-from streamkeeper.model.protocol.faults import Fault, read_fault
+from streamkeeper.model.protocol.fault_kinds import Fault, read_fault
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Outcome
+from streamkeeper.model.records.journal_records import Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import Step
 from streamkeeper.operations.jobs.installation import Installation

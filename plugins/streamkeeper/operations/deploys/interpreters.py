@@ -7,7 +7,7 @@ import sys
 
 from streamkeeper.model.manifests.release import Release
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.stores.contract import Store
 

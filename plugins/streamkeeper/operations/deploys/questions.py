@@ -13,7 +13,7 @@ from streamkeeper.compatibility.difference_markdown import render_differences
 from streamkeeper.compatibility.differences import Difference, find_differences
 from streamkeeper.compatibility.report import render_markdown
 from streamkeeper.errors import KeyMissing, RegistryDamaged, StreamkeeperError
-from streamkeeper.health.rule import tell_span
+from streamkeeper.health.health_rule import tell_span
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.lifecycle.steps import current_step

@@ -18,7 +18,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, OperationRefused
 from streamkeeper.lifecycle.unreadable_plans import may_replan
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.requests.recovery import QueryLook, Replan
+from streamkeeper.model.requests.diagnosis import QueryLook, Replan
 from streamkeeper.operations.jobs.input_access import unseen_input
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.outputs import ask

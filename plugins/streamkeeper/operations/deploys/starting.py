@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from streamkeeper.errors import OperationOpen, OperationRefused
 from streamkeeper.model.names import check_instance
-from streamkeeper.model.protocol.control import CommandKind
+from streamkeeper.model.protocol.driver_messages import CommandKind
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import DesiredChanged, Record
+from streamkeeper.model.records.journal_records import DesiredChanged, Record
 from streamkeeper.model.requests.request import DeployRequest, Handover, StartCurrent, Strategy
 from streamkeeper.operations.deploys.deaths import must_not_be_shared
 from streamkeeper.operations.deploys.deploy import Deploy, OnOpen

@@ -13,17 +13,17 @@ import msgspec
 from streamkeeper.errors import OperationOpen, OperationRefused
 from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
 from streamkeeper.lifecycle.instances import kill_wait
-from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprovable, decide_stop
+from streamkeeper.lifecycle.stop_steps import Stopped, StopView, TakenOver, Unprovable, decide_stop
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import DesiredChanged, InstanceEnded, Record
+from streamkeeper.model.records.journal_records import DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.model.requests.request_limits import check_number
 from streamkeeper.operations.deploys.deaths import make_unclaimable, release_resources
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import DriverObservation, on_record
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point

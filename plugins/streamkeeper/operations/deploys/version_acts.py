@@ -14,7 +14,12 @@ from streamkeeper.model.manifests.release import Release
 from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.records.checkpoint_version import topics_at
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import CheckpointVersionCreated, InstanceAppointed, Record, ShadowAppointed
+from streamkeeper.model.records.journal_records import (
+    CheckpointVersionCreated,
+    InstanceAppointed,
+    Record,
+    ShadowAppointed,
+)
 from streamkeeper.model.records.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.operations.deploys.deaths import must_not_be_shared

@@ -20,16 +20,16 @@ from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.recovery import MENDED
-from streamkeeper.model.protocol.control import DriverStatus
+from streamkeeper.model.protocol.driver_messages import DriverStatus
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.protocol.signals import HistoryPoint
 from streamkeeper.model.records.checkpoint_version import checkpoint_location
 from streamkeeper.model.records.known_checkpoint import commits_of, known_checkpoint
-from streamkeeper.model.watch.facts import JobFacts
-from streamkeeper.model.watch.fleet import FleetIndex, JobMemory
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobMemory
 from streamkeeper.model.watch.health import AskedPerson, CheckpointLook
 from streamkeeper.model.watch.job_status import JobStatus, find_standing
+from streamkeeper.model.watch.watched_facts import JobFacts
 from streamkeeper.operations.backups.snapshot_ages import look_at_snapshots, newest_snapshots
 from streamkeeper.operations.jobs.carriers import RunIsOver, is_abandoned, nobody_knows
 from streamkeeper.operations.jobs.input_access import unseen_input

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
-from streamkeeper.model.protocol.control import DriverStatus
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow, SnapshotFacts
+from streamkeeper.model.protocol.driver_messages import DriverStatus
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobRow, SnapshotFacts
 from streamkeeper.model.watch.health import BackupLook
 from streamkeeper.model.watch.job_status import JobStatus
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import JobObservation, recorded_jobs
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.system import clock
 from streamkeeper.system.metrics import Fleet, JobSample

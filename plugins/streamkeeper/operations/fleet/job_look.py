@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.model.watch.fleet import JobMemory, PruneRecord
+from streamkeeper.model.watch.fleet_index import JobMemory, PruneRecord
 from streamkeeper.model.watch.health import BackupLook, JobLook
 from streamkeeper.operations.backups.snapshot_ages import backup_look
 from streamkeeper.operations.fleet.fleet_look import WatchedJob

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from streamkeeper.model.protocol.control import QueryStatus
-from streamkeeper.model.watch.facts import JobFacts
-from streamkeeper.model.watch.fleet import JobMemory, JobRow, QueryRow, SnapshotFacts, ToldError
+from streamkeeper.model.protocol.driver_messages import QueryStatus
+from streamkeeper.model.watch.fleet_index import JobMemory, JobRow, QueryRow, SnapshotFacts, ToldError
 from streamkeeper.model.watch.health import JobLook, Symptom, worst
 from streamkeeper.model.watch.quantities import total
+from streamkeeper.model.watch.watched_facts import JobFacts
 from streamkeeper.operations.fleet.fleet_look import WatchedJob
 
 REMEMBERED_S = 24 * 3600.0

@@ -11,7 +11,7 @@ import msgspec
 from streamkeeper.errors import StreamkeeperError, WrongMachine
 from streamkeeper.health.acts import Act, PlannedAct
 from streamkeeper.model.records.step import Step
-from streamkeeper.model.watch.facts import JobFacts
+from streamkeeper.model.watch.watched_facts import JobFacts
 from streamkeeper.operations.backups.backup import back_up
 from streamkeeper.operations.deploys.deploy import Deploy, ProgressKind
 from streamkeeper.operations.deploys.starting import open_start

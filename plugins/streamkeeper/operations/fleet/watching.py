@@ -17,11 +17,11 @@ from msgspec.structs import replace
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.health.acts import Act, PlannedAct, decide_acts
 from streamkeeper.health.rules import find_symptoms
-from streamkeeper.model.watch.fleet import FleetIndex, JobMemory, JobRow, PruneRecord
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobMemory, JobRow, PruneRecord
 from streamkeeper.model.watch.health import JobLook, Symptom
 from streamkeeper.model.watch.incident import WatchActed
 from streamkeeper.operations.fleet.fleet_look import JOB, OWN, WatchedJob, look_at_fleet
-from streamkeeper.operations.fleet.incidents import reconcile
+from streamkeeper.operations.fleet.incident_updates import reconcile
 from streamkeeper.operations.fleet.job_look import compose_look, find_prune
 from streamkeeper.operations.fleet.job_rows import make_row, remember_told
 from streamkeeper.operations.fleet.watch_acts import AT_ONCE, Carried, begin, carry_on

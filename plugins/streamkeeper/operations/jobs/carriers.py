@@ -14,7 +14,7 @@ import msgspec
 
 from streamkeeper.errors import KeyMissing
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.records.journal import About
+from streamkeeper.model.records.journal_records import About
 from streamkeeper.runners.machine import Sight, this_machine
 from streamkeeper.runners.process_tree import read_process
 from streamkeeper.stores.contract import Store

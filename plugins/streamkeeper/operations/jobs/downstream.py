@@ -11,9 +11,9 @@ from streamkeeper.errors import StreamkeeperError
 from streamkeeper.locations import lies_within
 from streamkeeper.model.manifests.manifest import Manifest, SinkDescription
 from streamkeeper.model.secret_references import MASK
-from streamkeeper.model.watch.fleet import FleetIndex, JobRow
+from streamkeeper.model.watch.fleet_index import FleetIndex, JobRow
 from streamkeeper.operations.jobs.installation import Installation
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 
 MOST_JOBS = 200

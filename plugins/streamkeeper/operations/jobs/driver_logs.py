@@ -13,7 +13,7 @@ from streamkeeper.model.redaction import redact
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import read_job
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.log_reading import last_lines
 
 

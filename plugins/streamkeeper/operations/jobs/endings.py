@@ -9,7 +9,7 @@ import msgspec
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Entry, InstanceEnded, StepBegun, StepDone
+from streamkeeper.model.records.journal_records import Entry, InstanceEnded, StepBegun, StepDone
 from streamkeeper.model.records.step import Step
 from streamkeeper.operations.jobs.journal_entries import read_entries
 from streamkeeper.registry.journal import Journal

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused, StreamkeeperError
 from streamkeeper.model.names import check_name
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import JobForgotten, Record
+from streamkeeper.model.records.journal_records import JobForgotten, Record
 from streamkeeper.model.records.snapshot import series_of_query
 from streamkeeper.model.requests.request import DeployRequest
 from streamkeeper.operations.jobs.installation import Installation

@@ -8,7 +8,7 @@ from streamkeeper.checkpoints.input_files import other_s3
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.registered import stored_manifests
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.machine import this_machine
 
 

@@ -20,7 +20,7 @@ from streamkeeper.registry.known_jobs import KnownJobs
 from streamkeeper.runners.by_launch import runner_of_installation
 from streamkeeper.runners.contract import Runner
 from streamkeeper.stores.contract import Store
-from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.store_urls import open_store
 from streamkeeper.system.secret_resolvers import built_in_resolvers
 
 Resolver = Callable[[str], str]

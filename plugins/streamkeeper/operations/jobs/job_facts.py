@@ -12,17 +12,17 @@ from streamkeeper.model.coding import from_json
 from streamkeeper.model.manifests.release import Release
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Entry, Outcome
 from streamkeeper.model.records.journal_keys import entry_key
+from streamkeeper.model.records.journal_records import Entry, Outcome
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.stated_deaths import is_stated, unproven_owner
 from streamkeeper.model.records.step import Step
 from streamkeeper.model.redaction import redact
-from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.diagnosis import Recovery
 from streamkeeper.model.requests.request import Rollback, StartCurrent
 from streamkeeper.model.secret_names import literals_of
 from streamkeeper.model.secret_references import find_references, split_reference
-from streamkeeper.model.watch.facts import JobFacts, OperationFacts
+from streamkeeper.model.watch.watched_facts import JobFacts, OperationFacts
 from streamkeeper.operations.jobs.forgetting import is_forgotten
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.outdated import known_epochs

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streamkeeper.compatibility.differences import JobVersion
 from streamkeeper.model.manifests.manifest import Manifest
-from streamkeeper.model.protocol.check import JobFile
+from streamkeeper.model.protocol.check_messages import JobFile
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.registered import stored_manifests

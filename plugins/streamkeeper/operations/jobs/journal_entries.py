@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from streamkeeper.model.records.journal import Entry
+from streamkeeper.model.records.journal_records import Entry
 from streamkeeper.registry.journal import Journal
 
 _READERS = 8

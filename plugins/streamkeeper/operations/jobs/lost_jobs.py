@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from streamkeeper.errors import JournalLost
-from streamkeeper.model.watch.fleet import JobMemory
+from streamkeeper.model.watch.fleet_index import JobMemory
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.jobs import list_job_folders

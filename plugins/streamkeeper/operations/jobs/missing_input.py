@@ -24,7 +24,7 @@ from streamkeeper.errors import (
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.operation import OperationState
-from streamkeeper.model.records.serving import OutputSegment
+from streamkeeper.model.records.output_segments import OutputSegment
 from streamkeeper.model.records.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.records.transitions import QueryTransition, Transition
 from streamkeeper.operations.jobs.input_access import unseen_input

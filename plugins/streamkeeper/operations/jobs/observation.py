@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 
 from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
-from streamkeeper.model.protocol.control import Command, DriverExit, DriverStatus
+from streamkeeper.model.protocol.driver_messages import Command, DriverExit, DriverStatus
 from streamkeeper.model.protocol.liveness import Liveness, recorded_end
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import JobState
@@ -19,7 +19,7 @@ from streamkeeper.model.records.known_checkpoint import KnownCheckpoint, commits
 from streamkeeper.model.watch.job_status import JobStatus, find_standing
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.lost_jobs import must_not_be_lost
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal, has_journal
 

@@ -10,7 +10,7 @@ from streamkeeper.errors import NotFound, RegistryDamaged
 from streamkeeper.model.manifests.finding import Assessment
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.records.job_state import UNKNOWN_RELEASE, JobState
-from streamkeeper.model.records.journal import Entry, OperationFinished, Outcome, Role
+from streamkeeper.model.records.journal_records import Entry, OperationFinished, Outcome, Role
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.operations.jobs.carriers import Carrier, read_carrier
 from streamkeeper.operations.jobs.installation import Installation

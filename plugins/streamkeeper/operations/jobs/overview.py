@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.protocol.control import DriverExit, DriverStatus
+from streamkeeper.model.protocol.driver_messages import DriverExit, DriverStatus
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.observed_driver import ObservedDriver
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import DesiredChanged, JobForgotten
+from streamkeeper.model.records.journal_records import DesiredChanged, JobForgotten
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.redaction import Structure, redact_value
 from streamkeeper.model.secret_names import literals_of

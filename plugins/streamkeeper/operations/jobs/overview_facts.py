@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from streamkeeper.model.protocol.control import SENTENCES
+from streamkeeper.model.protocol.driver_messages import SENTENCES
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.model.records.step import label_of
 from streamkeeper.model.redaction import Structure

@@ -16,7 +16,7 @@ from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import InstanceState, JobState
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.observation import observe_instances
-from streamkeeper.registry.control import Control
+from streamkeeper.registry.driver_control import Control
 from streamkeeper.runners.machine import this_machine
 
 

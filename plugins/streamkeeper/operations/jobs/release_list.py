@@ -7,7 +7,7 @@ import msgspec
 from streamkeeper.model.manifests.finding import Verdict
 from streamkeeper.model.manifests.release import Release
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Entry, Outcome, ReleaseRegistered
+from streamkeeper.model.records.journal_records import Entry, Outcome, ReleaseRegistered
 from streamkeeper.model.records.operation import OperationState
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.job_facts import find_bringing, release_of

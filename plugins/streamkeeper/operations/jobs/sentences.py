@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from streamkeeper.lifecycle.steps import told_inherited
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     AbortRequested,
     ApprovalAnswered,
     Assessed,
@@ -31,7 +31,7 @@ from streamkeeper.model.records.journal import (
 )
 from streamkeeper.model.records.rebuilt import JobRebuilt
 from streamkeeper.model.records.step import label_of
-from streamkeeper.model.requests.recovery import Recovery
+from streamkeeper.model.requests.diagnosis import Recovery
 from streamkeeper.model.requests.request import Deployment, DeployRequest, Rollback, StartCurrent
 
 

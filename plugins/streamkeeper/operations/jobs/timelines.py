@@ -10,7 +10,7 @@ import msgspec
 from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import (
+from streamkeeper.model.records.journal_records import (
     DesiredChanged,
     Entry,
     JobForgotten,

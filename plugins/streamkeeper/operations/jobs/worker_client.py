@@ -13,7 +13,7 @@ from typing import IO, Any
 
 import streamkeeper
 from streamkeeper.errors import PermanentError
-from streamkeeper.model.protocol.control import SECRETS, ExitCode
+from streamkeeper.model.protocol.driver_messages import SECRETS, ExitCode
 
 
 class DriverDied(PermanentError):

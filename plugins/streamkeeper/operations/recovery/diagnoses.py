@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.model.markdown_text import escaped
-from streamkeeper.model.requests.recovery import Diagnosis, Option
+from streamkeeper.model.requests.diagnosis import Diagnosis, Option
 
 
 def render_diagnosis(found: Diagnosis) -> str:

@@ -28,14 +28,14 @@ from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.manifests.trigger import parse_trigger
 from streamkeeper.model.names import refuse_unknown
-from streamkeeper.model.protocol.control import DriverStatus
-from streamkeeper.model.protocol.faults import Fault, read_fault
+from streamkeeper.model.protocol.driver_messages import DriverStatus
+from streamkeeper.model.protocol.fault_kinds import Fault, read_fault
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.protocol.observed_driver import FAILURES, ObservedDriver
 from streamkeeper.model.protocol.output_history import OutputHistory, find_output_loss
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.stated_deaths import unproven_owner
-from streamkeeper.model.requests.recovery import Diagnosis, QueryLook, RecoveryLook
+from streamkeeper.model.requests.diagnosis import Diagnosis, QueryLook, RecoveryLook
 from streamkeeper.operations.deploys.approval import asked_about
 from streamkeeper.operations.deploys.assessing import gone_of_sources
 from streamkeeper.operations.deploys.replanning import look_at_replan

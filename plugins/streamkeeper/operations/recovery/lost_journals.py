@@ -23,15 +23,15 @@ from streamkeeper.model.records.checkpoint_version import checkpoint_location
 from streamkeeper.model.records.epoch_claim import EpochClaim, way_out
 from streamkeeper.model.records.installation_record import Owner
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import Record
+from streamkeeper.model.records.journal_records import Record
 from streamkeeper.model.records.lost_store import Fence, LostJob, SeenCheckpoint, SeenDriver, SeenSnapshots
 from streamkeeper.model.records.snapshot import Snapshot, series_of_query
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.settings.settings import Settings
-from streamkeeper.model.watch.fleet import INDEX_KEY
+from streamkeeper.model.watch.fleet_index import INDEX_KEY
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.outdated import find_outdated
-from streamkeeper.registry.control import Control, instances
+from streamkeeper.registry.driver_control import Control, instances
 from streamkeeper.registry.installations import OWNER_FILE, find_misplaced, read_installation, take_back
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal

@@ -12,7 +12,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
-from streamkeeper.model.requests.recovery import Diagnosis, Option, Problem, Recovery, RecoveryAction
+from streamkeeper.model.requests.diagnosis import Diagnosis, Option, Problem, Recovery, RecoveryAction
 from streamkeeper.model.requests.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.requests.request_limits import check_request
 from streamkeeper.operations.deploys.deploy import Deploy

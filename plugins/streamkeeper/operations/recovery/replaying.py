@@ -12,7 +12,7 @@ from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooN
 from streamkeeper.model.manifests.manifest import Manifest
 from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.records.snapshot import Snapshot, series_of_query, snapshot_name, snapshot_number
-from streamkeeper.model.requests.recovery import QueryLook, Replay
+from streamkeeper.model.requests.diagnosis import QueryLook, Replay
 from streamkeeper.operations.jobs.input_access import unseen_input
 from streamkeeper.operations.jobs.installation import Installation
 from streamkeeper.operations.jobs.missing_input import (

@@ -18,7 +18,7 @@ from streamkeeper.model.manifests.sink_capabilities import Reconciliation
 from streamkeeper.model.protocol.liveness import Life
 from streamkeeper.model.records.checkpoint_version import CheckpointVersion
 from streamkeeper.model.records.job_state import JobState
-from streamkeeper.model.records.journal import CheckpointVersionCreated, Record
+from streamkeeper.model.records.journal_records import CheckpointVersionCreated, Record
 from streamkeeper.model.records.snapshot import Snapshot
 from streamkeeper.operations.deploys.version_acts import created_from, fill_version, free_version
 from streamkeeper.operations.jobs.installation import Installation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
 from streamkeeper.model.names import alternatives
-from streamkeeper.model.protocol.faults import Judged
+from streamkeeper.model.protocol.fault_kinds import Judged
 from streamkeeper.sinks.kinds.file_kind import FILE
 from streamkeeper.sinks.kinds.foreach_kind import FOREACH
 from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind

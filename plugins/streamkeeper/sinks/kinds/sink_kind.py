@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from streamkeeper.model.manifests.sink_capabilities import SinkCapabilities
-from streamkeeper.model.protocol.faults import Judged
+from streamkeeper.model.protocol.fault_kinds import Judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streamkeeper.model.manifests.sink_capabilities import ColumnChange, Numbering, Reconciliation, SinkCapabilities
-from streamkeeper.model.protocol.faults import Fault, Judged
-from streamkeeper.model.protocol.restarts import Cause
+from streamkeeper.model.protocol.fault_kinds import Fault, Judged
+from streamkeeper.model.protocol.restart_budgets import Cause
 from streamkeeper.sinks.kinds.sink_kind import ClientError, SinkKind
 
 _DATABASE = "OperationalError"

@@ -1,0 +1,206 @@
+"""Decide the next action of a deploy from records and observations, with one function per step and without I/O."""
+
+from __future__ import annotations
+
+from streamkeeper.lifecycle.actions import (
+    Assess,
+    Decision,
+    Finish,
+    MarkDone,
+    Promote,
+    RecordDescription,
+    Register,
+    RestoreVersions,
+    TakeCutoverSnapshots,
+    Wait,
+)
+from streamkeeper.lifecycle.approval_steps import approve, get_ready, keep_state
+from streamkeeper.lifecycle.decision_input import Observation
+from streamkeeper.lifecycle.draining import drain, gathered, prove_dead
+from streamkeeper.lifecycle.dual_run import catch_up, catch_up_after_drain, compare, review, shadow
+from streamkeeper.lifecycle.fall_back import end_reserve, fall_back, keep_reserve
+from streamkeeper.lifecycle.instances import (
+    candidate_of,
+    failed_to_serve,
+    give_up,
+    instance_name,
+    make_decision,
+    not_yet,
+    ready,
+    send_go,
+    start,
+)
+from streamkeeper.lifecycle.steps import current_step, deadline_s
+from streamkeeper.model.manifests.finding import Verdict
+from streamkeeper.model.protocol.driver_messages import DriverState
+from streamkeeper.model.records.journal_records import Outcome, Role
+from streamkeeper.model.records.operation import OperationState
+from streamkeeper.model.records.step import Step
+from streamkeeper.model.records.step_results import FirstBacklog
+from streamkeeper.model.records.transitions import Transition
+from streamkeeper.model.requests.request import Handover
+
+LAG_GROWTH, LAG_FLOOR = 2, 1000
+"""A release lags if more records wait than LAG_GROWTH times those at its first commit, and more than LAG_FLOOR."""
+
+
+def decide(observation: Observation) -> Decision | None:
+    """Return the next action of an open operation; None once the operation has an outcome."""
+    operation = observation.operation
+    if operation.outcome is not None:
+        return None
+    step = current_step(operation)
+    if operation.abort and step not in (Step.PROMOTE, Step.FALL_BACK):
+        return give_up(step, f"aborted: {operation.abort}", outcome_if_untouched=Outcome.ABORTED)
+    return LADDERS[step](observation)
+
+
+def _bundle(observation: Observation) -> Decision:
+    return make_decision(Step.BUNDLE, Register(), "the release needs a number, and its bundle must be stored")
+
+
+def _standby(observation: Observation) -> Decision:
+    step, request = Step.STANDBY, observation.operation.request
+    warm = request.handover is Handover.WARM and not request.dry_run
+    role = Role.CANDIDATE if warm else Role.DESCRIBER
+    release = observation.operation.release
+    name = instance_name(observation.operation.operation, role)
+    started = start(observation, step, name, release, role)
+    if started is not None:
+        return started
+    seen = observation.of(name)
+    if seen.described and release not in observation.state.described:
+        return make_decision(step, RecordDescription(name), f"{name} has described {release}")
+    if warm:
+        return ready(observation, step, name) or make_decision(step, MarkDone(), f"{name} is on standby")
+    if not seen.described:
+        return not_yet(observation, step, name, "its description")
+    return gathered(observation, step, name) or make_decision(step, MarkDone(), f"{release} is described")
+
+
+def _assess(observation: Observation) -> Decision:
+    step, operation = Step.ASSESS, observation.operation
+    if operation.verdict is None:
+        return make_decision(step, Assess(), "the candidate is described")
+    if operation.request.dry_run:
+        return give_up(step, f"dry run: {operation.verdict_sentence}", outcome_if_untouched=Outcome.DRY_RUN)
+    if operation.refusal or (operation.verdict is not Verdict.RESUME and not operation.transitions):
+        return give_up(step, operation.verdict_sentence)
+    return make_decision(step, MarkDone(), operation.verdict_sentence)
+
+
+def _restore(observation: Observation) -> Decision:
+    return make_decision(Step.RESTORE, RestoreVersions(), "the release rolls back to its last batch")
+
+
+def _go(observation: Observation) -> Decision:
+    step, operation = Step.GO, observation.operation
+    name = candidate_of(operation)
+    release = operation.release
+    versions = {query: way.version for query, way in operation.transitions.items() if way.version}
+    sent = send_go(observation, step, name, release, Role.CANDIDATE, versions)
+    return sent or make_decision(step, MarkDone(), f"{name} was ordered to start")
+
+
+def _first_commit(observation: Observation) -> Decision:
+    step, limit = Step.FIRST_COMMIT, deadline_s(Step.FIRST_COMMIT, observation.operation.request)
+    name = candidate_of(observation.operation)
+    seen = observation.of(name)
+    if seen.first_triggers_done:
+        return make_decision(step, MarkDone(FirstBacklog(seen.lag)), f"every query of {name} has completed a trigger")
+    failure = seen.broken or failed_to_serve(observation, name, limit, "first trigger")
+    if failure:
+        return give_up(step, failure)
+    waiting = make_decision(step, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
+    return keep_reserve(observation, step) or waiting
+
+
+def _snapshot(observation: Observation) -> Decision:
+    step, batches = Step.SNAPSHOT, observation.operation.last_batches
+    if not batches:
+        return make_decision(step, MarkDone(), "no batch was committed before")
+    batches_text = ", ".join(f"{query} at batch {batch}" for query, batch in sorted(batches.items()))
+    return make_decision(step, TakeCutoverSnapshots(), f"the previous release ended at {batches_text}")
+
+
+def _probation(observation: Observation) -> Decision:
+    step, operation, request = Step.PROBATION, observation.operation, observation.operation.request
+    limit = deadline_s(step, request)
+    name = candidate_of(operation)
+    seen = observation.of(name)
+    queries = frozenset(observation.state.described[operation.release])
+    wanted = request.probation_batches + 1
+    lagging = _lagging(operation.first_backlog, seen.lag)
+    if seen.state is DriverState.FINISHED or (seen.triggers_of(queries) >= wanted and not lagging):
+        return make_decision(
+            step, MarkDone(), f"{name} has passed its probation of {request.probation_batches} triggers"
+        )
+    failure = seen.broken or failed_to_serve(observation, name, limit, "probation")
+    if failure:
+        return give_up(step, f"{failure}; {lagging}" if lagging else failure)
+    progress = f"{name} has completed {seen.triggers_of(queries)} of {wanted} triggers"
+    waiting = make_decision(step, Wait(f"{name}: probation", limit), f"{progress}; {lagging}" if lagging else progress)
+    return keep_reserve(observation, step) or waiting
+
+
+def _lagging(first: dict[str, int], now: dict[str, int]) -> str:
+    """Return a clause about the queries whose backlog grows; empty if none does, or if no source reports it."""
+    grown = [
+        f"query {query} is {behind} records behind, up from {first[query]} at its first commit"
+        for query, behind in sorted(now.items())
+        if query in first and behind > max(LAG_GROWTH * first[query], LAG_FLOOR)
+    ]
+    return "; ".join(grown)
+
+
+def _promote(observation: Observation) -> Decision:
+    operation, state = observation.operation, observation.state
+    name = candidate_of(operation)
+    release = operation.release
+    if operation.has_done(Step.PROMOTE):
+        reason = f"{release} is the current release ({name}){_uncompared(operation)}{_untaken(operation)}"
+        return make_decision(Step.PROMOTE, Finish(Outcome.SUCCEEDED), reason)
+    if state.serving_instance != name:
+        return make_decision(Step.PROMOTE, Promote(name), f"{release} becomes the current release")
+    return end_reserve(observation, Step.PROMOTE) or make_decision(
+        Step.PROMOTE, MarkDone(), f"{release} is the current release"
+    )
+
+
+def _uncompared(operation: OperationState) -> str:
+    """Return a clause about the rebuilt outputs that were not compared, for the operation's sentence."""
+    rebuilt = sorted(query for query, way in operation.transitions.items() if way.way is Transition.REBUILD)
+    if not rebuilt or operation.request.compare:
+        return ""
+    return f"; the rebuilt output of {', '.join(rebuilt)} was not compared, as requested"
+
+
+def _untaken(operation: OperationState) -> str:
+    """Return a clause about the missing cutover snapshots, for the operation's sentence."""
+    failed = [f"{query}: {why}" for query, why in sorted(operation.cutover_snapshots.failed.items())]
+    return f"; no cutover snapshot of {'; '.join(failed)}" if failed else ""
+
+
+LADDERS = {
+    Step.BUNDLE: _bundle,
+    Step.STANDBY: _standby,
+    Step.ASSESS: _assess,
+    Step.KEEP_STATE: keep_state,
+    Step.APPROVE: approve,
+    Step.READY: get_ready,
+    Step.SHADOW: shadow,
+    Step.CATCH_UP: catch_up,
+    Step.COMPARE: compare,
+    Step.REVIEW: review,
+    Step.DRAIN: drain,
+    Step.PROVE_DEAD: prove_dead,
+    Step.CATCH_UP_AFTER_DRAIN: catch_up_after_drain,
+    Step.RESTORE: _restore,
+    Step.GO: _go,
+    Step.FIRST_COMMIT: _first_commit,
+    Step.SNAPSHOT: _snapshot,
+    Step.PROBATION: _probation,
+    Step.PROMOTE: _promote,
+    Step.FALL_BACK: fall_back,
+}
+"""Step -> its decision function."""

@@ -1,0 +1,293 @@
+"""Drills of closed file sets: good ones pass with the right counts, damage fails, and what Spark lets by is known."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.state_layouts import LAYOUTS
+from streamkeeper.checkpoints.cloning import clone
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.inspection import resume_proof as drilling
+from streamkeeper.inspection.diverted import run_planned
+from streamkeeper.inspection.resume_proof import NOT_AT_BATCH, STATE_UNPROVEN, TIMED_OUT, drill
+from streamkeeper.inspection.state_export import StateCount
+from streamkeeper.model.protocol.drill_messages import DrillAnswer
+from streamkeeper.sinks.foreach import ForeachBatch
+from tests.inspection.queries import query, read, totals, write_files
+from tests.inspection.stateful import rows_of, run, session_with, sums_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+NEWEST = 5
+"""Batches 0 to 5 read one file each: there is nothing new after the last."""
+
+
+class Live:
+    """A query's input and its checkpoint in one layout; ``restored`` gives closed file sets of it."""
+
+    def __init__(self, spark: SparkSession, root: Path, folder: Path, layout: str) -> None:
+        self.folder = folder
+        self.session = session_with(spark, layout)
+        self.checkpoint = root / layout
+        self._root = root
+        run(totals(self.stream()), self.checkpoint, "update")
+        assert last_committed(LocalTree(self.checkpoint)) == NEWEST
+
+    def stream(self) -> DataFrame:
+        """The input, one file per batch."""
+        return read(self.session, self.folder)
+
+    def restored(self, batch: int, *, pending: bool = False) -> Path:
+        """A new scratch directory that holds a batch's closed file set and nothing else."""
+        target = self._root / f"restored-{time.monotonic_ns()}"
+        clone(LocalTree(self.checkpoint), LocalTree(target), batch, pending=pending)
+        return target
+
+    def drill(self, checkpoint: Path, batch: int, df: DataFrame | None = None, **changes: Any) -> DrillAnswer:
+        """The answer, by default for the query that wrote the checkpoint."""
+        timeout_s = changes.pop("timeout_s", 120.0)
+        built = query(totals(self.stream()) if df is None else df, **changes)
+        return drill(self.session, built, LocalTree(checkpoint), batch, timeout_s=timeout_s)
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Live]:
+    """From a layout to its checkpoint, made once."""
+    root = tmp_path_factory.mktemp("drill")
+    write_files(root / "in", NEWEST + 1, keys=7)
+    known: dict[str, Live] = {}
+
+    def get(layout: str) -> Live:
+        if layout not in known:
+            known[layout] = Live(spark, root, root / "in", layout)
+        return known[layout]
+
+    return get
+
+
+@pytest.fixture
+def live(made: Callable[[str], Live]) -> Live:
+    """In the layout that new checkpoint versions have."""
+    return made("format-2")
+
+
+def state_file(checkpoint: Path) -> Path:
+    """One that holds rows: an SST where there are any, else the oldest change."""
+    files = [each for each in sorted(checkpoint.glob("state/0/0/**/*")) if each.suffix in (".sst", ".delta")]
+    return (files or sorted(checkpoint.glob("state/0/0/*.changelog")))[0]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_good_closed_set_goes_on_by_one_batch(made: Callable[[str], Live], layout: str) -> None:
+    """The next one, planned or not, or none at the end of the input; counts equal what Python counts."""
+    live = made(layout)
+    for batch, pending in ((3, False), (3, True), (NEWEST, False)):
+        found = live.drill(live.restored(batch, pending=pending), batch)
+        ran = None if batch == NEWEST else batch + 1
+        read = len(rows_of(live.folder, batch + 1, batch + 1))
+        keys = len(sums_of(rows_of(live.folder, last=batch + 1)))
+        assert (found.ok, found.error_class, found.batch) == (True, "", ran)
+        assert (found.rows, found.stores, found.state_rows) == (read, 1, keys)
+        what = "no new input" if ran is None else f"batch {ran} ran ({read} rows)"
+        assert found.message == f"{what}; 1 state store holds {keys} rows"
+
+
+def lose(path: Path) -> None:
+    path.unlink()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 255
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_damaged_state_fails_a_drill_although_nothing_ran(made: Callable[[str], Live], layout: str) -> None:
+    """A file gone, one cut short, one byte changed: Spark loads none of it as long as the source is idle."""
+    live = made(layout)
+    for damage in (lose, cut, flip):
+        checkpoint = live.restored(NEWEST)
+        damage(state_file(checkpoint))
+        found = live.drill(checkpoint, NEWEST)
+        assert (found.ok, found.batch) == (False, None)
+        assert found.error_class.startswith("CANNOT_LOAD_STATE_STORE.")
+        assert found.message.startswith("no new input, but state store 0/default cannot be read: CANNOT_LOAD")
+        # Spark's uncategorized errors say nothing of their own: the cause is told.
+        assert not found.message.endswith("An error occurred during loading state.  SQLSTATE: 58030")
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_damaged_state_fails_the_batch(made: Callable[[str], Live], layout: str) -> None:
+    """With something to read, Spark itself refuses."""
+    live = made(layout)
+    checkpoint = live.restored(3)
+    lose(state_file(checkpoint))
+    found = live.drill(checkpoint, 3)
+    assert not found.ok
+    assert found.message.startswith("Spark refused: CANNOT_LOAD_STATE_STORE.")
+
+
+def test_without_reading_the_state_an_idle_drill_proves_nothing(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: the same broken state, and no one notices."""
+    checkpoint = live.restored(NEWEST)
+    lose(state_file(checkpoint))
+    with monkeypatch.context() as patch:
+        patch.setattr(drilling, "read_all_state", lambda *_, **__: StateCount(1, 7))
+        assert live.drill(checkpoint, NEWEST).ok
+    assert not live.drill(checkpoint, NEWEST).ok
+
+
+def test_a_partition_that_is_gone_fails_an_idle_drill(live: Live) -> None:
+    """Spark's reader passes over it."""
+    checkpoint = live.restored(NEWEST)
+    shutil.rmtree(checkpoint / "state/0/1")
+    found = live.drill(checkpoint, NEWEST)
+    assert not found.ok
+    assert found.message.endswith("partition 1 of 2 is missing")
+
+
+@pytest.mark.parametrize("layout", ["hdfs", "changelog", "format-2"])
+def test_state_of_another_partition_or_version_is_accepted_by_spark(made: Callable[[str], Live], layout: str) -> None:
+    """Silent: a whole file under another one's name loads. Only a snapshot's hashes tell."""
+    live = made(layout)
+    for donor, rows in (("state/0/1", 11), ("state/0/0", 7)):
+        checkpoint = live.restored(NEWEST)
+        changes = [each for each in sorted((checkpoint / donor).iterdir()) if each.suffix in (".delta", ".changelog")]
+        shutil.copyfile(changes[0] if donor != "state/0/0" else changes[-1], state_file(checkpoint))
+        found = live.drill(checkpoint, NEWEST)
+        assert (found.ok, found.state_rows) == (True, rows)
+
+
+def test_a_lost_commit_is_noticed(live: Live) -> None:
+    """Spark would run the batch again under its number and say nothing (the second half shows it)."""
+    checkpoint = live.restored(3)
+    (checkpoint / "commits/3").unlink()
+    found = live.drill(checkpoint, 3)
+    assert (found.ok, found.error_class) == (False, NOT_AT_BATCH)
+    assert found.message == "the checkpoint is not at batch 3: it has no commit"
+    unnoticed = live.restored(2, pending=True)
+    assert run_planned(query(totals(live.stream())), LocalTree(unnoticed), timeout_s=120).fault is None
+    assert last_committed(LocalTree(unnoticed)) == 3
+
+
+def test_a_checkpoint_of_another_batch_is_noticed(live: Live) -> None:
+    """Committed further, or planned further."""
+    assert live.drill(live.restored(4), 3).message == ("the checkpoint is not at batch 3: its last commit is batch 4")
+    further = live.restored(3)
+    shutil.copyfile(live.checkpoint / "offsets/5", further / "offsets/5")
+    assert live.drill(further, 3).message == "the checkpoint is not at batch 3: batch 5 is planned"
+
+
+@pytest.mark.parametrize(("entry", "batch"), [("offsets/5", 5), ("offsets/3", 3), ("commits/5", 5), ("metadata", 3)])
+def test_an_entry_that_is_cut_short_fails(live: Live, entry: str, batch: int) -> None:
+    """Of the logs, or the query's own id."""
+    checkpoint = live.restored(batch)
+    (checkpoint / entry).write_bytes((checkpoint / entry).read_bytes()[:10])
+    assert not live.drill(checkpoint, batch).ok
+
+
+def test_another_querys_checkpoint_is_refused_once_a_batch_runs(live: Live) -> None:
+    """By Spark, where the state differs in type. With an idle source it compares nothing: its message says so."""
+    from pyspark.sql import functions as F
+
+    other = live.stream().groupBy(F.col("y").alias("k")).agg(F.sum("x").alias("s"))
+    found = live.drill(live.restored(3), 3, other)
+    assert (found.ok, found.error_class) == (False, "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE")
+    assert found.message.startswith("Spark refused: STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE: Provided key schema")
+    idle = live.drill(live.restored(NEWEST), NEWEST, other)
+    assert idle.message.startswith("no new input; ")
+
+
+def test_a_drill_reads_one_batch_of_a_backlog(live: Live) -> None:
+    """Within the source's own limits; trigger ``once`` reads all there is (the negative control)."""
+    checkpoint = live.restored(1)
+    found = live.drill(checkpoint, 1)
+    assert (found.batch, found.rows, last_committed(LocalTree(checkpoint))) == (2, 20, 2)
+    ran = run_planned(query(totals(live.stream())), LocalTree(live.restored(1)), timeout_s=120)
+    assert ran.rows[2] == len(rows_of(live.folder, 2, NEWEST)) == 80
+
+
+def test_the_sink_is_not_written(live: Live) -> None:
+    """The author's function is not called, however many batches there are."""
+    calls: list[int] = []
+    assert live.drill(live.restored(1), 1, sink=ForeachBatch(lambda _, context: calls.append(context.batch_id))).ok
+    assert calls == []
+
+
+def test_source_files_that_are_gone_are_told(live: Live, tmp_path: Path) -> None:
+    """Spark runs a planned batch without them; the drill says so."""
+    folder, checkpoint = tmp_path / "in", tmp_path / "live"
+    write_files(folder, 2)
+    run(totals(read(live.session, folder)), checkpoint, "update")
+    clone(LocalTree(checkpoint), LocalTree(tmp_path / "restored"), 0, pending=True)
+    (folder / "f0001.json").unlink()
+    found = live.drill(tmp_path / "restored", 0, totals(read(live.session, folder)))
+    assert (found.ok, found.batch, found.rows) == (True, 1, 0)
+    assert f"; 1 of 1 source files of batch 1 are missing, such as {folder}/f0001.json: Spark runs" in found.message
+
+
+def test_a_batch_that_does_not_end_fails(live: Live) -> None:
+    """It is stopped, and the message says how long it had."""
+    from pyspark.sql import functions as F
+
+    def hang(value: Any) -> Any:
+        import threading
+
+        threading.Event().wait(600)
+
+    stuck = totals(live.stream().withColumn("x", F.udf(hang, "long")("x")))
+    found = live.drill(live.restored(3), 3, stuck, timeout_s=2)
+    assert (found.ok, found.batch, found.error_class) == (False, None, TIMED_OUT)
+    assert found.message == "batch 4 did not end within 2 s"
+    assert not live.session.streams.active
+
+
+def test_the_jobs_own_error_is_told(live: Live) -> None:
+    """Its class and its sentence, not the JVM's way of passing it on."""
+    from pyspark.sql import functions as F
+
+    def fail(value: Any) -> Any:
+        raise ValueError("no such region")
+
+    found = live.drill(live.restored(3), 3, totals(live.stream().withColumn("x", F.udf(fail, "long")("x"))))
+    assert not found.ok
+    assert "no such region" in found.message
+
+
+def test_what_the_reader_does_not_know_is_proven_by_a_batch_only(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch loads all state; without one, nothing shows that this state does."""
+    monkeypatch.setattr(drilling, "read_all_state", lambda *_, **__: StateCount(0, 0, ("0/queue: STDS_X: unknown",)))
+    ran, idle = live.drill(live.restored(3), 3), live.drill(live.restored(NEWEST), NEWEST)
+    assert (ran.ok, ran.batch) == (True, 4)
+    assert "Spark's reader does not know 0/queue" in ran.message
+    assert (idle.ok, idle.error_class) == (False, STATE_UNPROVEN)
+
+
+def test_what_is_no_checkpoint_fails_and_does_not_raise(live: Live, tmp_path: Path) -> None:
+    """An empty directory, and none."""
+    assert not live.drill(tmp_path, 3).ok
+    assert not live.drill(tmp_path / "none", 3).ok
+
+
+def test_a_query_without_state_passes(live: Live, tmp_path: Path) -> None:
+    """There is nothing to read then."""
+    checkpoint = tmp_path / "live"
+    run(live.stream().select("k"), checkpoint, "append")
+    clone(LocalTree(checkpoint), LocalTree(tmp_path / "restored"), 3)
+    found = live.drill(tmp_path / "restored", 3, live.stream().select("k"), output_mode="append")
+    assert (found.ok, found.stores, found.message) == (True, 0, "batch 4 ran (20 rows); no state was read")

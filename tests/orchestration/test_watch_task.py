@@ -1,0 +1,217 @@
+"""The watch's task: its pass, its notifiers over real sockets, its asset, and what Airflow is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.requests.request import DeployRequest
+from streamkeeper.operations.deploys.deploy import Deploy
+from streamkeeper.operations.jobs.carriers import Carrier, note_carrier
+from streamkeeper.registry.fleet import read_index
+from tests.orchestration.installed import JOB, Registered, install
+from tests.orchestration.running import Instance, context_of
+from tests.orchestration.smtp_server import smtp_server
+from tests.orchestration.web_server import Hook, web_server
+
+pytestmark = pytest.mark.airflow
+SMTP = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
+WEBHOOK = "streamkeeper.orchestration.webhook.WebhookNotifier"
+
+
+class Airflow(Instance):
+    """A task instance that knows which runs have ended."""
+
+    over: tuple[str, ...] = ()
+
+    def get_dr_count(self, *, dag_id: str, run_ids: list[str], states: list[str]) -> int:
+        """Those of the runs that have ended."""
+        assert states == ["failed", "success"]
+        return len([each for each in run_ids if f"{dag_id}/{each}" in self.over])
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """A job that should serve, of which no process was ever started here."""
+    return install(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    """A web server that a notifier posts to."""
+    with web_server() as found:
+        yield found
+
+
+def watch(airflow: Airflow | None = None, **form: Any) -> tuple[str, dict[str, Any]]:
+    """One run of the task; what it returns and the asset's event."""
+    from airflow.sdk import DAG
+
+    from streamkeeper.orchestration.watch_task import HEALTH, WatchOperator
+
+    class Event:
+        extra: dict[str, Any] = {}
+
+    context = context_of(airflow or Airflow(), **{"dry_run": False, **form})
+    context["dag"] = DAG("a_dag", schedule=None, params=context["params"])
+    context["outlet_events"] = {HEALTH: Event()}
+    sentence = WatchOperator(task_id="watch").work(context)
+    return sentence, context["outlet_events"][HEALTH].extra
+
+
+def test_a_pass_leaves_the_index_and_the_asset(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence, the index and what travels with the asset's event say the same."""
+    monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
+    sentence, extra = watch()
+    index = read_index(job.installation.store, _installation(job))
+    assert index is not None
+    assert "1 jobs in" in sentence
+    assert (extra["number"], extra["jobs"]) == (index.number, 1)
+    assert "driver-dead" in extra["wrong"][JOB]
+    assert extra["severities"] == {"page": 1}
+
+
+def _installation(job: Registered) -> str:
+    from streamkeeper.registry.installations import read_installation
+
+    found = read_installation(job.installation.store)
+    return found.id if found is not None else ""
+
+
+def test_incidents_reach_a_mail_server_and_a_webhook_once(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
+) -> None:
+    """Through Airflow's own notifier classes over real sockets; a second pass sends nothing again."""
+    url, posted, _ = hook
+    monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example")
+    with smtp_server() as (port, mails):
+        extra = {"disable_ssl": True, "disable_tls": True, "retry_limit": 1}
+        connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(connection))
+        notifiers = [
+            {"notifier": SMTP, "kwargs": {"to": "oncall@example.org", "from_email": "watch@example.org"}},
+            {"notifier": WEBHOOK, "kwargs": {"url": url, "headers": {"X-Job": "{{ incident.job }}"}}},
+        ]
+        monkeypatch.setenv("STREAMKEEPER_NOTIFIERS", json.dumps(notifiers))
+        watch()
+        watch()
+    dead = [each for each in posted if each["rule"] == "driver-dead"]
+    assert [each["event"] for each in dead] == ["raised"]
+    assert dead[0]["runbook"] == "docs/operations/runbook.md#nothing-serves"
+    page = f"http://airflow.example/plugin/streamkeeper/streamkeeper/jobs/{JOB}"
+    assert dead[0]["page"] == page
+    assert dead[0]["text"].endswith(f"\nPage: {page}")
+    assert page in _html(mails[0])
+    subjects = [str(each["Subject"]) for each in mails]
+    assert subjects.count(f"[page] {JOB}: driver-dead raised") == 1
+    assert len(subjects) == len(posted)
+    assert "How to fix: the watch restarts it" in _html(mails[0])
+
+
+def test_a_message_of_an_airflow_without_an_address_has_no_link(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
+) -> None:
+    """One that leads nowhere would be worse than none."""
+    url, posted, _ = hook
+    monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "")
+    monkeypatch.setenv("STREAMKEEPER_NOTIFIERS", json.dumps([{"notifier": WEBHOOK, "kwargs": {"url": url}}]))
+    watch()
+    assert posted
+    assert all(each["page"] == "" and "Page:" not in each["text"] for each in posted)
+
+
+def _html(mail: EmailMessage) -> str:
+    return str(next(part for part in mail.walk() if part.get_content_type() == "text/html").get_content())
+
+
+def test_a_notifier_that_fails_is_logged_and_tried_again(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
+) -> None:
+    """A server that answers 500, a class that is not there, a setting that is no JSON: the pass is made."""
+    url, posted, answers = hook
+    monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
+    answers.append(500)
+    monkeypatch.setenv("STREAMKEEPER_NOTIFIERS", json.dumps([{"notifier": WEBHOOK, "kwargs": {"url": url}}]))
+    _, extra = watch()
+    assert "driver-dead" in extra["wrong"][JOB]
+    assert posted == []
+    answers.append(200)
+    monkeypatch.setattr("streamkeeper.operations.jobs.notices.GRACE_S", 0.0)
+    watch()
+    assert posted[0]["rule"] == "driver-dead"
+    for wrong, told in (("no.such.Notifier", "cannot be loaded"), ("{", "STREAMKEEPER_NOTIFIERS cannot be read")):
+        job.installation.store.delete("fleet/index.json")
+        for key in list(job.installation.store.list("incidents/")):
+            job.installation.store.delete(key)
+        monkeypatch.setenv("STREAMKEEPER_NOTIFIERS", wrong)
+        watch()
+        index = read_index(job.installation.store, _installation(job))
+        assert index is not None
+        assert any(told in line for line in index.failed), index.failed
+
+
+def test_an_operation_goes_on_only_after_its_run_has_ended(job: Registered) -> None:
+    """Airflow is asked for the run that began it: while that may go on the watch leaves it alone."""
+    Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
+    note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
+
+    def outcome() -> object:
+        return job.installation.journal(JOB, "test").state().operations["op2"].outcome
+
+    watch(Airflow())
+    assert outcome() is None
+    airflow = Airflow()
+    airflow.over = ("streaming_deploy/manual__2",)
+    watch(airflow)
+    assert outcome() is not None
+
+
+def test_a_dry_run_writes_nothing(job: Registered) -> None:
+    """The report says what would be raised and done; neither index nor asset change."""
+    airflow = Airflow()
+    _, extra = watch(airflow, dry_run=True)
+    assert f"would be raised page driver-dead of {JOB}" in airflow.pushed["report"]
+    assert f"would start {JOB}" in airflow.pushed["report"]
+    assert extra == {}
+    assert list(job.installation.store.list("incidents/")) == []
+
+
+def test_a_setting_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether it acts is yes or no."""
+    from streamkeeper.orchestration.watch_task import read_acts
+
+    assert read_acts({})
+    with pytest.raises(InvalidInput, match="STREAMKEEPER_WATCH_ACTS=perhaps is neither yes nor no"):
+        read_acts({"STREAMKEEPER_WATCH_ACTS": "perhaps"})
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("a.B", ["a.B#1"]),
+        ('["a.B", {"notifier": "c.D", "kwargs": {"x": 1}}]', ["a.B#1", "c.D#2"]),
+        ('{"notifier": "c.D"}', ["c.D#1"]),
+    ],
+)
+def test_notifiers_are_named_alike_in_every_pass(text: str, names: list[str]) -> None:
+    """By path and place, so that who was told already is known again."""
+    from streamkeeper.orchestration.notifiers import read_notifiers
+
+    assert list(read_notifiers({"STREAMKEEPER_NOTIFIERS": text})) == names
+
+
+def test_an_unknown_key_of_a_notifier_is_refused() -> None:
+    """A misspelt kwargs would be passed over, and the mail sent to nobody."""
+    from streamkeeper.orchestration.notifiers import read_notifiers
+
+    with pytest.raises(InvalidInput, match="STREAMKEEPER_NOTIFIERS cannot be read: .*kwarg"):
+        read_notifiers({"STREAMKEEPER_NOTIFIERS": '{"notifier": "c.D", "kwarg": {}}'})

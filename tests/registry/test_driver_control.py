@@ -1,0 +1,226 @@
+"""The control folder: orders given once, files written once, and what a look costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.fault_store import FaultStore
+from streamkeeper.errors import FormatTooNew, InvalidInput, KeyExists, RegistryDamaged
+from streamkeeper.model.manifests.manifest import Manifest, SinkDescription
+from streamkeeper.model.protocol.driver_messages import (
+    Command,
+    CommandKind,
+    DriverExit,
+    DriverState,
+    DriverStatus,
+    LaunchMode,
+    LaunchSpec,
+    ProcessRecord,
+)
+from streamkeeper.registry.driver_control import Control, instances
+from streamkeeper.stores.counting import CountingStore
+from tests.contracts.memory_store import MemoryStore
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore(MemoryStore())
+
+
+@pytest.fixture
+def control(store: CountingStore) -> Control:
+    return Control(store, "sales", "deploy-1-candidate-1")
+
+
+def launch(release: str = "r0001") -> LaunchSpec:
+    return LaunchSpec(
+        instance="deploy-1-candidate-1",
+        job="sales",
+        release=release,
+        mode=LaunchMode.STANDBY,
+        bundle="0" * 64,
+        entry="sales.py",
+        params={"rate": 1.5, "input": "/in"},
+        conf={},
+        checkpoints="/checkpoints",
+    )
+
+
+def process(generation: int) -> ProcessRecord:
+    return ProcessRecord(
+        instance="deploy-1-candidate-1", generation=generation, machine="m", host="h", pid=100 + generation, started=7
+    )
+
+
+def status(beat: int) -> DriverStatus:
+    return DriverStatus(
+        instance="deploy-1-candidate-1", release="r0001", generation=1, state=DriverState.STANDBY, beat=beat, at=""
+    )
+
+
+def manifest(plan: str) -> Manifest:
+    return Manifest(
+        query="totals",
+        spark_version="4.2.0",
+        sources=(),
+        watermarks=(),
+        operators=(),
+        plan=plan,
+        output_schema="",
+        output_mode="append",
+        trigger="5 seconds",
+        sink=SinkDescription(kind="table", output="t", options={}),
+        confs={},
+        functions={},
+    )
+
+
+def test_empty_folder_reads_as_nothing(control: Control) -> None:
+    """Before anything was written every read says so, without an error."""
+    assert control.read_launch() is None
+    assert control.read_status() is None
+    assert control.read_manifests() is None
+    assert control.read_exit() is None
+    assert control.processes() == []
+    assert control.commands(0) == []
+
+
+def test_first_launch_stands(control: Control) -> None:
+    """A launch is written once; a second one is told so and changes nothing."""
+    assert control.write_launch(launch("r0001"))
+    assert not control.write_launch(launch("r0002"))
+    assert control.read_launch() == launch("r0001")
+
+
+def test_generation_is_claimed_once(control: Control) -> None:
+    """Two supervisors of one generation: the second gets KeyExists; all generations are listed in order."""
+    for generation in (1, 2, 10):
+        control.write_process(process(generation))
+    with pytest.raises(KeyExists):
+        control.write_process(process(2))
+    control.write_status(status(1))
+    control.send(CommandKind.STOP, "deploy-1")
+    assert control.processes() == [process(1), process(2), process(10)]
+
+
+def test_status_is_replaced(control: Control) -> None:
+    """The last status is the one that is read."""
+    control.write_status(status(1))
+    control.write_status(status(2))
+    assert control.read_status() == status(2)
+
+
+def test_order_is_given_once_per_operation_and_kind(control: Control) -> None:
+    """An operation that runs again gets the order it gave before; another operation's is a new one."""
+    go = control.send(CommandKind.GO, "deploy-1", {"totals": "v0001"})
+    assert go == Command(number=1, kind=CommandKind.GO, operation="deploy-1", versions={"totals": "v0001"})
+    assert control.send(CommandKind.GO, "deploy-1", {"totals": "v0001"}) == go
+    drain = control.send(CommandKind.DRAIN, "deploy-2")
+    assert drain.number == 2
+    assert control.commands(0) == [go, drain]
+    assert control.commands(1) == [drain]
+
+
+def test_looking_for_orders_costs_one_request(control: Control, store: CountingStore) -> None:
+    """A driver that has seen all orders pays one list request to learn that there is none; a new one costs a read."""
+    control.send(CommandKind.GO, "deploy-1")
+    store.requests = 0
+    assert control.commands(1) == []
+    assert store.requests == 1
+    control.send(CommandKind.DRAIN, "deploy-2")
+    store.requests = 0
+    assert len(control.commands(1)) == 1
+    assert store.requests == 2
+
+
+def test_looking_for_records_costs_one_request(control: Control, store: CountingStore) -> None:
+    """A deploy looks at its instances every second: manifests are large, and most instances have no exit record."""
+    assert control.records() == frozenset()
+    control.write_launch(launch())
+    control.write_manifests({})
+    control.send(CommandKind.DRAIN, "deploy-1")
+    store.requests = 0
+    assert control.records() == {"launch.json", "manifests.json", "commands/000001.json"}
+    assert store.requests == 1
+
+
+def test_sender_that_loses_a_number_takes_the_next() -> None:
+    """Two operations that order at the same moment get two numbers."""
+    store = MemoryStore()
+
+    def overtake(call: str, key: str) -> None:
+        if call == "create" and not store.values:
+            Control(store, "sales", "i").send(CommandKind.STOP, "other")
+
+    assert Control(FaultStore(store, overtake), "sales", "i").send(CommandKind.GO, "mine").number == 2
+    assert [each.operation for each in Control(store, "sales", "i").commands(0)] == ["other", "mine"]
+
+
+def test_missing_order_is_damage(control: Control, store: CountingStore) -> None:
+    """A hole in the orders is told, never skipped."""
+    for operation in ("a", "b"):
+        control.send(CommandKind.GO, operation)
+    store.delete("control/sales/deploy-1-candidate-1/commands/000001.json")
+    with pytest.raises(RegistryDamaged, match=r"000001\.json is missing"):
+        control.commands(0)
+
+
+@pytest.mark.parametrize("name", ["0000000002.json.bak", "README", "2.json", "copy-of-0000000001.json"])
+def test_stray_file_among_the_orders_is_passed_over(control: Control, store: CountingStore, name: str) -> None:
+    """What somebody put beside them ends no driver, and neither hides an order nor takes its number."""
+    first = control.send(CommandKind.DRAIN, "op-1")
+    store.create(f"control/sales/deploy-1-candidate-1/commands/{name}", b"a note")
+    second = control.send(CommandKind.STOP, "op-1")
+    assert control.commands(0) == [first, second]
+
+
+def test_stray_file_among_the_processes_is_passed_over(control: Control, store: CountingStore) -> None:
+    """A copy of a claim claims nothing, and a file beside the instances is none of them."""
+    control.write_process(process(1))
+    for stray in ("deploy-1-candidate-1/process-0002.json.bak", "deploy-1-candidate-1/process-2.json", "notes.txt"):
+        store.create(f"control/sales/{stray}", b"a note")
+    assert control.processes() == [process(1)]
+    assert instances(store, "sales") == ["deploy-1-candidate-1"]
+
+
+def test_manifests_are_written_once(control: Control) -> None:
+    """A restarted driver gets the description that was stored first, whatever it describes now."""
+    for now in ("a", "a", "b"):
+        assert control.write_manifests({"totals": manifest(now)}) == {"totals": manifest("a")}
+    assert control.read_manifests() == {"totals": manifest("a")}
+
+
+def test_last_word_is_the_first_one_written(control: Control) -> None:
+    """An exit is written once: the same again is fine, another is KeyExists."""
+    ending = DriverExit(instance="deploy-1-candidate-1", state=DriverState.DRAINED, code=0)
+    control.write_exit(ending)
+    control.write_exit(ending)
+    with pytest.raises(KeyExists):
+        control.write_exit(DriverExit(instance="deploy-1-candidate-1", state=DriverState.FAILED, code=5))
+    assert control.read_exit() == ending
+
+
+def test_instances_are_listed_by_job(store: CountingStore) -> None:
+    """Each instance of the job once, those of other jobs not at all."""
+    for job, name in [("sales", "b"), ("sales", "a-b"), ("sales", "a"), ("sales2", "c"), ("sale", "d")]:
+        Control(store, job, name).write_status(status(1))
+        Control(store, job, name).write_process(process(1))
+    assert instances(store, "sales") == ["a", "a-b", "b"]
+    assert instances(store, "none") == []
+
+
+def test_unreadable_and_newer_files_are_told(control: Control, store: CountingStore) -> None:
+    """A torn file is damage, one from a newer version is told as such; both name the key."""
+    store.replace("control/sales/deploy-1-candidate-1/status.json", b"{")
+    with pytest.raises(RegistryDamaged, match=r"status\.json cannot be read"):
+        control.read_status()
+    store.replace("control/sales/deploy-1-candidate-1/launch.json", b'{"format":99}')
+    with pytest.raises(FormatTooNew, match=r"launch\.json has format 99"):
+        control.read_launch()
+
+
+@pytest.mark.parametrize(("job", "instance"), [("../x", "i"), ("sales", "../x"), ("sales", ""), ("Sales", "i")])
+def test_names_are_checked(job: str, instance: str) -> None:
+    """A control folder is never outside its place."""
+    with pytest.raises(InvalidInput):
+        Control(MemoryStore(), job, instance)
