@@ -15,7 +15,7 @@ NAMES = {name for kind in REPLAYED for name in (kind.name, *kind.formats)}
 OF_SOURCES_ALONE = {kind.name for kind in REPLAYED} - {"file"}
 """Names that mean nothing but a kind of source: ``file`` is a scheme and a kind of sink, too."""
 OTHER_MEANINGS = {
-    "cli/command_table.py": "an example in a help text",
+    "cli/main.py": "an example in a help text",
     "compatibility/observations.py": "names of measured changes",
     "compatibility/sources.py": "names of measured changes",
     "inspection/batch_methods.py": "the format in which a sink's function writes",

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 import typer
 
-from streamkeeper.cli.command_table import COMMANDS
-from streamkeeper.cli.main import app
+from streamkeeper.cli.main import COMMANDS, app
 from streamkeeper.registry.installations import open_installation
 from streamkeeper.stores.local import LocalStore
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.compatibility.interval_units import in_one_unit
+from streamkeeper.compatibility.normal_expressions import in_one_unit
 
 ANY = "interval day to second"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.compatibility.join_ranges import narrows
+from streamkeeper.compatibility.stateful_operators import narrows
 
 
 def between(least: int, most: int, more: str = "") -> str:

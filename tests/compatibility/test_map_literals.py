@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.compatibility.map_literals import in_key_order
+from streamkeeper.compatibility.normal_expressions import in_key_order
 
 TYPE = ':{"keyType":"string","type":"map","valueContainsNull":false,"valueType":"integer"}'
 

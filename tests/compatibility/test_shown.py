@@ -20,8 +20,8 @@ from streamkeeper.compatibility.shown import (
     schema_change,
 )
 from streamkeeper.compatibility.sql_words import duration
+from streamkeeper.compatibility.state_keys import window_change
 from streamkeeper.compatibility.user_terms import Detail, term_of
-from streamkeeper.compatibility.window_words import window_change
 
 OPTIONS = 'options=m[["timestampFormat", "dd/MM/yyyy HH:mm:ss"]], variantAllowDuplicateKeys=False'
 ORDER = f"fromjson(source 0.value, in session, {OPTIONS})"

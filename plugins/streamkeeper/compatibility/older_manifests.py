@@ -8,9 +8,7 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.compatibility.conditionals import in_branch_order
-from streamkeeper.compatibility.interval_units import in_one_unit
-from streamkeeper.compatibility.map_literals import in_key_order
+from streamkeeper.compatibility.normal_expressions import in_branch_order, in_key_order, in_one_unit
 from streamkeeper.compatibility.rule import same_context
 from streamkeeper.model.manifests.manifest import (
     BUNDLE,

@@ -14,6 +14,7 @@ from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, note, oper
 from streamkeeper.compatibility.shown import (
     ARROW,
     OTHER_WINDOW,
+    WIDTH,
     change,
     expression,
     expression_change,
@@ -21,7 +22,8 @@ from streamkeeper.compatibility.shown import (
     type_change,
     typed_change,
 )
-from streamkeeper.compatibility.window_words import SESSION, window_change
+from streamkeeper.compatibility.sql_words import duration
+from streamkeeper.compatibility.terms import leaf, pieces
 from streamkeeper.model.manifests.finding import Finding
 from streamkeeper.model.manifests.manifest import Manifest, Operator, StateColumn
 
@@ -185,3 +187,38 @@ def _meanings(operator: Operator) -> list[str]:
 
 def _bare(kind: str) -> str:
     return kind.removesuffix(NOT_NULL)
+
+
+SESSION = "session_window("
+_TIME = re.compile(r"precisetimestampconversion\(((?:(?!precisetimestampconversion).)+?), TimestampType, LongType\)")
+_START = re.compile(r" - (-?\d+)\) % (\d+)\)")
+_ID = re.compile(r"#\d+L?(?:-T\d+ms)?")
+
+
+def window_change(before: str, after: str) -> str:
+    """Return the evidence of the first window that differs between the texts of two plans. Return an empty text if no
+    window differs.
+    """
+    for old, new in zip(_windows(before), _windows(after), strict=False):
+        if old != new:
+            return change(*pieces(leaf(old), leaf(new), WIDTH))
+    return ""
+
+
+def _windows(plan: str) -> list[str]:
+    lines = [_ID.sub("", line) for line in plan.splitlines() if "precisetimestampconversion(" in line]
+    return [text for line in lines if (text := _window(line))]
+
+
+def _window(line: str) -> str:
+    times = list(dict.fromkeys(_TIME.findall(line)))
+    if not times:
+        return ""
+    gap = next((time[len(times[0]) :] for time in times[1:] if time.startswith(f"{times[0]} + ")), "")
+    if gap:
+        return f"{SESSION}{times[0]}, {gap.removeprefix(' + ')})"
+    start = _START.search(line)
+    if start is None:
+        return ""
+    offset = "" if start[1] == "0" else f", start {duration(int(start[1]))}"
+    return f"window({times[0]}, every {duration(int(start[2]))}{offset})"

@@ -5,12 +5,12 @@ and ends.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import NoReturn
 
 from streamkeeper.driver.causes import GivenUp, judge
 from streamkeeper.driver.comparing import Comparing
-from streamkeeper.driver.cutover import cut_over, hold
 from streamkeeper.driver.discarding import discard_shadows
 from streamkeeper.driver.ending import Ending, log_line, will_restart
 from streamkeeper.driver.faults import describe_fault
@@ -20,16 +20,17 @@ from streamkeeper.driver.observing import Observer
 from streamkeeper.driver.queries import Ended, ServedQuery
 from streamkeeper.driver.recording import Recorder
 from streamkeeper.driver.source_looks import SourceLooks
-from streamkeeper.driver.taking_over import DriverContext, shadow, take_over
+from streamkeeper.driver.taking_over import DriverContext, claim_and_fence, shadow, take_over
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointLost, Fenced, InvalidInput, PermanentError, StoreUnavailable
 from streamkeeper.model.protocol.driver_messages import Command, CommandKind, DriverState, ExitCode
 from streamkeeper.model.protocol.restart_budgets import Cause
+from streamkeeper.sinks.contract import SinkWriter
 from streamkeeper.system import clock
 from streamkeeper.system.crash_points import crash_point
 
 _LOOK_S = 5.0
-_DRAIN_LOOK_S = 0.02
+_BUSY_LOOK_S = 0.02
 _ABORT_S = 4.0
 
 
@@ -251,7 +252,7 @@ class Serving:
                 return
             if not reported:
                 reported = self._recorder.try_to_tell()
-            self._context.wakeups.wait(_DRAIN_LOOK_S)
+            self._context.wakeups.wait(_BUSY_LOOK_S)
 
     def _try_to_discard(self) -> None:
         if not self._shadows:
@@ -275,3 +276,45 @@ class Serving:
         if ends == {Ended.FINISHED}:
             raise Ending(DriverState.FINISHED, ExitCode.FINISHED)
         raise Ending(DriverState.DRAINED, ExitCode.DRAINED)
+
+
+def hold(context: DriverContext, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
+    """Hold every further batch of these queries at the query's gate, and wait until running batches finish.
+
+    ``check``: called repeatedly during the wait; an error that it raises ends the wait.
+    """
+    crash_point("driver.control_loop.hold.before")
+    for query in shadows.values():
+        query.gate.hold()
+    while any(query.gate.busy for query in shadows.values()):
+        if Wakeup.NUDGE in context.wakeups.wait(_BUSY_LOOK_S):
+            with suppress(StoreUnavailable):
+                context.channel.look_for_commands()
+        check()
+    crash_point("driver.control_loop.hold.after")
+
+
+def cut_over(context: DriverContext, shadows: Mapping[str, ServedQuery]) -> None:
+    """Make these rebuilt queries, which are held at their gates, current: claim their epochs, make their shadows the
+    outputs, and release the waiting batches.
+
+    An error ends this process. The next generation of the driver then makes the remaining queries current.
+    """
+    before = []
+    for query in shadows.values():
+        crash_point("driver.control_loop.fence.before")
+        claim, writer = claim_and_fence(context, query.planned, query.checkpoint, topics=query.topics)
+        crash_point("driver.control_loop.fence.after")
+        last_unseen = query.gate.written
+        before.append(query.serve_under(claim, writer))
+        context.status_reporter.begin_to_serve(query.name, claim.version, claim.epoch, last_unseen)
+    crash_point("driver.control_loop.release.before")
+    for query in shadows.values():
+        query.gate.release()
+    crash_point("driver.control_loop.release.after")
+    _close(before)
+
+
+def _close(writers: list[SinkWriter]) -> None:
+    for writer in writers:
+        writer.close()

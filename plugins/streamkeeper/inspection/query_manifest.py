@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,6 @@ from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.confs import read_confs
 from streamkeeper.inspection.functions import find_functions, find_sink_functions
 from streamkeeper.inspection.operators import find_delays, find_operators, find_watermarks
-from streamkeeper.inspection.output_functions import functions_of
 from streamkeeper.inspection.plan_reading import QueryPlan, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
 from streamkeeper.inspection.plan_tree import unnumbered
@@ -106,3 +107,25 @@ def _described(
         essentials=in_plan.essentials,
         rewritten=in_plan.rewritten | dict(in_sink.rewritten),
     )
+
+
+_FUNCTION = re.compile(r"\bfunc=(\d+)\b")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_CALL = "pythonud"
+"""The first characters of a call of a Python function, aggregate or generator in a canonical expression."""
+
+
+def functions_of(canonical: str, names: Mapping[int, str], described: Iterable[str]) -> tuple[str, ...] | None:
+    """Return the entries of ``described`` for the functions in a canonical expression, in the expression's order.
+
+    ``names``: the name of each function, by its number in canonical expressions.
+    ``described``: entries ``place/number name``, one for each function of the plan. If two functions have the same
+    name, both are returned.
+
+    Returns None if a function's number is missing, as in a long expression that was replaced by a digest.
+    """
+    bare = _QUOTED.sub("", canonical)
+    numbers = [int(found) for found in _FUNCTION.findall(bare)]
+    if len(numbers) < bare.count(_CALL) or not names.keys() >= set(numbers):
+        return None
+    return tuple(known for number in numbers for known in described if known.partition(" ")[2] == names[number])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.compatibility.conditionals import in_branch_order
+from streamkeeper.compatibility.normal_expressions import in_branch_order
 
 A = 'tuple2(equalto("a":string, source 0.m), source 0.p)'
 B = 'tuple2(equalto("b, (":string, source 0.m), unaryminus(source 0.p))'
