@@ -77,7 +77,7 @@ of a schedule's time was spent on looks that show nothing new, and no journal re
 _REAL_UUID = uuid.uuid4
 _ALLOCATIONS = 200_000
 """How many new objects there may be before Python looks for cycles."""
-_THREADED = ("control", "gate", "lease", "progress", "queries", "timings", "comparing")
+_THREADED = ("driver_channel", "gate", "lease", "progress", "queries", "timings", "comparing")
 
 
 class _Os:

@@ -167,6 +167,7 @@ def test_an_error_is_a_result_as_well(job: Registered, dry_run: tuple[str, ...])
 
 REFUSED_AT_ONCE = [
     ("deploy", "Not-A-Name"),
+    ("deploy", JOB, "--params", "{"),
     ("stop", "Not-A-Name", "--reason", "nobody reads it"),
     ("stop", JOB, "--reason", "nobody reads it", "--drain-s", "1e9"),
 ]

@@ -117,7 +117,7 @@ class WebHdfs:
         """
         with (
             self._ask("read", "GET", path, "OPEN", stream=True) as answer,
-            self._client.answering(answer.url, self._doing("read", path)),
+            self._client.translating_errors(answer.url, self._doing("read", path)),
         ):
             yield from answer.iter_content(size)
 

@@ -31,22 +31,24 @@ def takes_request(verb: Verb) -> Callable[[Command], Command]:
         fields = asked_fields(DeployRequest, verb)
 
         @wraps(command)
-        def run(**given: Any) -> None:
-            request = _request(fields, {name: given.pop(name) for name in fields})
+        def run(**options: Any) -> None:
+            asked = {name: options.pop(name) for name in fields}
             # Before the command creates an installation, or diagnoses for minutes.
             try:
+                request = _request(fields, asked)
                 check_request(request)
             except StreamkeeperError:
-                with reporting(verb.value, job=request.job, as_json=given.get("json", False) and _gives_result(verb)):
+                as_json = options.get("json", False) and _gives_result(verb)
+                with reporting(verb.value, job=str(asked["job"]), as_json=as_json):
                     raise
-            command(request=request, **given)
+            command(request=request, **options)
 
         # job, then the options in the order of the command's signature.
-        asked = [_parameter(each, verb) for each in fields.values()]
+        job, *others = [_parameter(each, verb) for each in fields.values()]
         found: list[inspect.Parameter] = []
         for each in inspect.signature(command, eval_str=True).parameters.values():
-            found += asked[1:] if each.name == "request" else [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
-        run.__signature__ = inspect.Signature([asked[0], *found])  # type: ignore[attr-defined]
+            found += others if each.name == "request" else [each.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
+        run.__signature__ = inspect.Signature([job, *found])  # type: ignore[attr-defined]
         run.__annotations__ = {}
         return run
 
@@ -97,10 +99,10 @@ def _typed(field: AskedField) -> tuple[Any, Any]:
             return field.kind, field.default
 
 
-def _request(fields: Mapping[str, AskedField], given: Mapping[str, Any]) -> DeployRequest:
+def _request(fields: Mapping[str, AskedField], options: Mapping[str, Any]) -> DeployRequest:
     """Return the request; raises InvalidInput for params or confs that cannot be read."""
-    inherits: dict[str, Any] = {f"inherit_{name}": not given[name] for name in ("params", "conf") if name in fields}
-    return DeployRequest(**{name: _read(field, given[name]) for name, field in fields.items()}, **inherits)
+    inherits: dict[str, Any] = {f"inherit_{name}": not options[name] for name in ("params", "conf") if name in fields}
+    return DeployRequest(**{name: _read(field, options[name]) for name, field in fields.items()}, **inherits)
 
 
 def _read(field: AskedField, value: Any) -> Any:

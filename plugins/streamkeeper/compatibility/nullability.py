@@ -38,9 +38,9 @@ def _cause(before: Operator, after: Operator, old: Manifest, new: Manifest) -> s
         was, now = left.detail.get("type", ""), right.detail.get("type", "")
         if left.kind == right.kind == "join" and was != now:
             return f"because of the join type {change(was, now)}"
-    gone = [row for row in before.rows if row not in after.rows and _NULL_CHECK.match(row)]
-    if gone:
-        filters = change([*map(expression, gone[:_MOST])], "", "filter")
+    dropped = [row for row in before.rows if row not in after.rows and _NULL_CHECK.match(row)]
+    if dropped:
+        filters = change([*map(expression, dropped[:_MOST])], "", "filter")
         return f"because rows with a null there are no longer removed: {filters}"
     if any(was.schema != now.schema for was, now in zip(old.sources, new.sources, strict=False)):
         return "because of the changed columns of a source"

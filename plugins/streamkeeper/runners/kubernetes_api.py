@@ -224,7 +224,7 @@ class KubernetesApi:
         url = f"{self.server}/api/v1/namespaces/{path}"
         headers = {"Accept": "application/json"}
         headers |= {"Content-Type": "application/merge-patch+json"} if method == "PATCH" else {}
-        with self._client.answering(url):
+        with self._client.translating_errors(url):
             # Renews a token that is about to expire.
             for each in self._configuration.auth_settings().values():
                 headers[each["key"]] = each["value"]

@@ -122,7 +122,7 @@ class RestClient:
         ``json``: the body, sent as JSON; None without one.
         ``data``: the body as bytes; the errors of an iterator are raised as they are.
         ``redirect``: follow a redirection.
-        ``stream``: leave the answer's content unread; read it inside of ``answering``.
+        ``stream``: leave the answer's content unread; read it inside of ``translating_errors``.
         ``any_status``: return an answer of any status.
         """
         broken: list[OSError] = []
@@ -139,7 +139,7 @@ class RestClient:
             stream=True,
         )
         try:
-            with self.answering(url, doing):
+            with self.translating_errors(url, doing):
                 answer = _tried(request, _PAUSES_S if method == "GET" else ())
         except self._unavailable:
             if broken:
@@ -147,7 +147,7 @@ class RestClient:
             raise
         failed = answer.status_code >= HTTPStatus.BAD_REQUEST and not any_status
         if failed or not stream:
-            with self.answering(answer.url, doing):
+            with self.translating_errors(answer.url, doing):
                 _ = answer.content
         if not failed:
             return answer
@@ -155,7 +155,7 @@ class RestClient:
         raise (judge(refusal) if judge is not None else None) or self._error(refusal)
 
     @contextmanager
-    def answering(self, url: str, doing: str = "") -> Iterator[None]:
+    def translating_errors(self, url: str, doing: str = "") -> Iterator[None]:
         """Raise ``unavailable`` if a request fails in the body of the ``with`` statement."""
         try:
             yield

@@ -42,23 +42,25 @@ class Given(NamedTuple):
     """All environment variables."""
 
 
-def read_text(given: Given) -> str:
+def read_text(setting: Given) -> str:
     """Return the text as it is."""
-    return given.value
+    return setting.value
 
 
-def read_home(given: Given) -> str:
+def read_home(setting: Given) -> str:
     """Return the path of the home, which must be absolute and on this machine."""
-    home = given.value
+    home = setting.value
     if not home.startswith(("/", "file:")) and not scheme_of(home):
         hint = f"write the whole path, such as {Path(home).expanduser().absolute()}"
-        raise InvalidInput(f"{given.variable}={home} is relative, and so depends on where a command is run", hint=hint)
-    base = str(local_path(given.variable, home, hint="use a local directory; STREAMKEEPER_STORE may be s3://…"))
+        raise InvalidInput(
+            f"{setting.variable}={home} is relative, and so depends on where a command is run", hint=hint
+        )
+    base = str(local_path(setting.variable, home, hint="use a local directory; STREAMKEEPER_STORE may be s3://…"))
     for sign in base:
         # Spark or Python split paths there, and the path cannot be quoted.
         if sign in _TAKES_APART or not sign.isprintable():
             raise InvalidInput(
-                f"{given.variable}={base!r} contains {sign!r}: {_TAKES_APART.get(sign, 'it is not printable')}",
+                f"{setting.variable}={base!r} contains {sign!r}: {_TAKES_APART.get(sign, 'it is not printable')}",
                 hint="use a path without that character; spaces and quotes are allowed",
             )
     return base
@@ -71,16 +73,16 @@ def refuse_no_home(_: Mapping[str, Any]) -> str:
     )
 
 
-def read_directory(given: Given) -> str:
+def read_directory(setting: Given) -> str:
     """Return the path of a directory that may be used from other machines."""
     return str(
-        local_path(given.variable, given.value, hint="use a local directory that every driver of the job can reach")
+        local_path(setting.variable, setting.value, hint="use a local directory that every driver of the job can reach")
     )
 
 
-def read_checkpoints(given: Given) -> str:
+def read_checkpoints(setting: Given) -> str:
     """Return the root of new checkpoints: a directory, ``s3a://bucket/prefix`` or ``hdfs://namenode:port/path``."""
-    variable, value = given.variable, given.value
+    variable, value = setting.variable, setting.value
     match scheme_of(value):
         case "s3" | "s3a":
             if found := _BUCKET.fullmatch(value):
@@ -95,33 +97,33 @@ def read_checkpoints(given: Given) -> str:
             return str(local_path(variable, value, hint=hint))
 
 
-def read_positive(given: Given) -> float:
+def read_positive(setting: Given) -> float:
     """Return a number above 0."""
     try:
-        found = float(given.value)
+        found = float(setting.value)
     except ValueError:
         found = 0.0
     if not 0 < found < float("inf"):
         raise InvalidInput(
-            f"{given.variable}={given.value} is not a positive number",
-            hint=f"give a positive number, or unset {given.variable} for {given.default:g}",
+            f"{setting.variable}={setting.value} is not a positive number",
+            hint=f"give a positive number, or unset {setting.variable} for {setting.default:g}",
         )
     return found
 
 
-def read_yes_or_no(given: Given) -> bool:
+def read_yes_or_no(setting: Given) -> bool:
     """Return whether the text is yes."""
-    text = given.value.strip().lower() or "no"
+    text = setting.value.strip().lower() or "no"
     if text not in ("yes", "no"):
         raise InvalidInput(
-            f"{given.variable}={text} is neither yes nor no", hint=f"write yes, or unset {given.variable} for no"
+            f"{setting.variable}={text} is neither yes nor no", hint=f"write yes, or unset {setting.variable} for no"
         )
     return text == "yes"
 
 
-def read_directories(given: Given) -> str:
+def read_directories(setting: Given) -> str:
     """Return directories separated by ``:``, each absolute."""
-    variable, value = given.variable, given.value
+    variable, value = setting.variable, setting.value
     if "://" in value or any(scheme_of(f"{part}:") for part in value.split(":")):
         raise Unsupported(
             f"{variable} {value}: a URL is not supported here", hint="name local directories, separated by :"
@@ -129,46 +131,46 @@ def read_directories(given: Given) -> str:
     return ":".join(str(Path(part).absolute()) for part in value.split(":") if part)
 
 
-def read_confs(given: Given) -> tuple[str, ...]:
+def read_confs(setting: Given) -> tuple[str, ...]:
     """Return names and patterns of Spark confs, which are separated by commas."""
-    names = tuple(part.strip() for part in given.value.split(",") if part.strip())
+    names = tuple(part.strip() for part in setting.value.split(",") if part.strip())
     for name in names:
         if not name.startswith("spark.") or "*" in name.removesuffix(".*"):
             raise InvalidInput(
-                f"{given.variable}: {name} is not a Spark conf",
+                f"{setting.variable}: {name} is not a Spark conf",
                 hint="write names of confs, such as spark.hadoop.fs.s3a.*, separated by commas",
             )
     return names
 
 
-def read_approvers(given: Given) -> tuple[str, ...]:
+def read_approvers(setting: Given) -> tuple[str, ...]:
     """Return the approvers, which are separated by commas; a text without a name is refused."""
-    return check_approvers(given.variable, [part for part in given.value.split(",") if part.strip()])
+    return check_approvers(setting.variable, [part for part in setting.value.split(",") if part.strip()])
 
 
-def read_master(given: Given) -> str:
+def read_master(setting: Given) -> str:
     """Return the master of a standalone cluster, or the Airflow connection that has it."""
-    value, checkpoints = given.value.strip(), given.known["checkpoints"]
+    value, checkpoints = setting.value.strip(), setting.known["checkpoints"]
     if not value:
         return ""
     if not _CONNECTION.fullmatch(value):
-        check_standalone(f"{given.variable}={value}", value)
+        check_standalone(f"{setting.variable}={value}", value)
     if scheme_of(checkpoints) not in ("s3a", "hdfs"):
         raise Unsupported(
-            f"{given.variable}={value}: {checkpoints} would be a different directory on each executor's machine",
+            f"{setting.variable}={value}: {checkpoints} would be a different directory on each executor's machine",
             hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix or hdfs://namenode:port/path",
         )
     return value
 
 
-def read_archive(given: Given) -> str:
+def read_archive(setting: Given) -> str:
     """Return the path of the archive with the executors' environment."""
-    variable, value = given.variable, given.value
+    variable, value = setting.variable, setting.value
     if not value.endswith(ARCHIVES):
         raise InvalidInput(
             f"{variable}={value} is not an archive", hint=f"name a file that ends with {' or '.join(ARCHIVES)}"
         )
-    if not given.known.get("master"):
+    if not setting.known.get("master"):
         raise InvalidInput(
             f"{variable}={value}: without STREAMKEEPER_MASTER, Spark runs tasks in the drivers, not in executors",
             hint=f"set STREAMKEEPER_MASTER, or unset {variable}",
@@ -176,10 +178,10 @@ def read_archive(given: Given) -> str:
     return str(local_path(variable, value, hint="name a file on this machine"))
 
 
-def read_drivers(given: Given) -> str:
+def read_drivers(setting: Given) -> str:
     """Return the kind of runner for new drivers."""
-    variable, environ, checkpoints = given.variable, given.environ, given.known["checkpoints"]
-    value = given.value.strip() or str(given.default)
+    variable, environ, checkpoints = setting.variable, setting.environ, setting.known["checkpoints"]
+    value = setting.value.strip() or str(setting.default)
     if value not in RUNNERS:
         hint = f"write {alternatives([kind.name for kind in clusters()])}, or leave it out"
         raise InvalidInput(f"{variable}={value} is not a place for drivers", hint=hint)
