@@ -1,4 +1,4 @@
-"""A browser for tests of what a person sees."""
+"""A browser for tests of pages that a person sees."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 WAIT_MS = 60_000
-"""For what a busy machine draws late."""
+"""A long timeout, because a busy machine draws late."""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Debian's Chromium; of a module alone: while one is there, its process cannot run an event loop of its own."""
+    """Debian's Chromium, shared within one module only: while it runs, its process cannot run a different event loop."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("there is no chromium")

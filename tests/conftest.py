@@ -1,4 +1,4 @@
-"""What every test gets: the servers' fixtures, the order of the tiers, and no silent skips in CI."""
+"""Shared test setup: the fixtures of the servers, the order of the tiers, and failing on skipped tests in CI."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ TIERS = ("s3", "hdfs", "postgres", "airflow", "kafka", "spark")
 
 
 ONE_AIRFLOW = "tests/integration/one_airflow"
-"""Its files share an Airflow, which starts once: they go to one worker, one after the other."""
+"""The folder whose files share an Airflow that starts once: they run on one worker, one after the other."""
 
 
 class FilesToWorkers(LoadFileScheduling):
-    """A file to each worker; those of one Airflow count as one."""
+    """A scheduler that sends each test file to one worker; the files that share an Airflow count as one file."""
 
     def _split_scope(self, nodeid: str) -> str:
         return ONE_AIRFLOW if nodeid.startswith(f"{ONE_AIRFLOW}/") else super()._split_scope(nodeid)
@@ -36,18 +36,20 @@ class FilesToWorkers(LoadFileScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesToWorkers | None:
-    """For ``--dist loadfile``."""
+    """Return the project's scheduler for ``--dist loadfile``."""
     return FilesToWorkers(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Beside pytest's own."""
+    """Add the options ``--storage`` and ``--kubernetes``."""
     parser.addoption("--storage", action="store_true", help="run the lives on every kind of storage, too")
     parser.addoption("--kubernetes", action="store_true", help="run what needs a node of Kubernetes, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Fast tests first, then a tier at a time, so that a process starts each server once and no failure comes late."""
+    """Deselect the groups that were not requested, and run fast tests first and then one tier at a time, so that each
+    server starts once and failures show up early.
+    """
     for group in ("storage", "kubernetes"):
         if not config.getoption(f"--{group}"):
             left_out = [item for item in items if item.get_closest_marker(group)]
@@ -59,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """In CI a skipped test is a failure: everything that tests need can be had there."""
+    """Turn skipped tests into failures in CI, where everything that the tests need is available."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if os.environ.get("STREAMKEEPER_CI") and reporter is not None and reporter.stats.get("skipped"):
         reporter.write_line("\nSTREAMKEEPER_CI: skipped tests are failures here", red=True)
@@ -68,6 +70,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees the settings of whoever runs it."""
+    """Remove the ``STREAMKEEPER_*`` settings of the caller's environment from every test."""
     for variable in [each for each in os.environ if each.startswith("STREAMKEEPER_") and each != "STREAMKEEPER_CI"]:
         monkeypatch.delenv(variable)

@@ -1,4 +1,4 @@
-"""The guarantees and the tests behind them: reads both lists and renders the one for readers.
+"""Reads the guarantees and the list of tests behind them, and renders that list for readers.
 
 ``python -m tests.guarantees``, a part of ``make reference``, writes ``guarantee-tests.md`` beside ``guarantees.md``.
 """
@@ -19,10 +19,10 @@ GUARANTEES = next((ROOT / "docs").rglob("guarantees.md"))
 APPENDIX = GUARANTEES.with_name("guarantee-tests.md")
 SOURCE = Path(__file__).with_suffix(".toml")
 ASSUMPTION = "assume-"
-"""Ids that begin like this are assumptions; they may have no test."""
+"""Prefix of the ids of assumptions, which may have no test."""
 
 TARGETS = {"storage": "make test-storage", "kubernetes": "make test-kubernetes"}
-"""Marker -> the command that runs its tests; ``make test`` leaves them out."""
+"""Maps a marker to the command that runs its tests; ``make test`` leaves them out."""
 
 _HEADING = re.compile(r"^(#{2,3} .+)$")
 _ID = re.compile(r"^(?:- |\| )`([a-z0-9]+-\d+)`")
@@ -39,7 +39,7 @@ either. It runs a part of `make test-kubernetes`, without Spark, and only on a m
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What shows that one guarantee holds.
+    """The evidence that one guarantee holds.
 
     ``tests`` and ``controls``: ids, ``file::function`` or a file; ``controls_show``: what the controls switch off or
     change; ``also``: evidence that is not a test, and conditions of the tests. The last two are Markdown, or empty.
@@ -52,21 +52,24 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_evidence() -> dict[str, Evidence]:
-    """Guarantee's id -> its evidence; raises for an unknown key."""
+    """Return the evidence by guarantee id; raises for an unknown key."""
     return msgspec.convert(tomllib.loads(SOURCE.read_text()), dict[str, Evidence])
 
 
 @cache
 def functions_of(file: str) -> set[str]:
-    """Names of all functions and methods in a Python file of the repository; ``file``: its path from the root."""
+    """Return the names of all functions and methods in a Python file of the repository; ``file``: its path from the
+    root.
+    """
     tree = ast.parse((ROOT / file).read_text())
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
 def command_of(test: str) -> str:
-    """The command that runs a test which ``make test`` leaves out, else empty; ``test``: ``file::function`` or a file.
+    """Return the command that runs a test which ``make test`` leaves out, else an empty string; ``test``:
+    ``file::function`` or a file.
 
-    Cases of a test that alone have such a marker do not count.
+    A marker on single cases of a parametrised test does not count.
     """
     file, _, function = test.partition("::")
     marks = _marks_of(file)
@@ -76,7 +79,7 @@ def command_of(test: str) -> str:
 
 @cache
 def _marks_of(file: str) -> dict[str, set[str]]:
-    """Function -> its marks; those of the whole file have no function."""
+    """Return the pytest marks by function name; marks of the whole file have the key ``""``."""
     found = dict[str, set[str]]()
     for node in ast.walk(ast.parse((ROOT / file).read_text())):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
@@ -88,23 +91,23 @@ def _marks_of(file: str) -> dict[str, set[str]]:
 
 
 def commands_of(evidence: Evidence) -> set[str]:
-    """The commands that run the tests of a guarantee; empty if ``make test`` runs at least one of them."""
+    """Return the commands that run the tests of a guarantee; empty if ``make test`` runs at least one of them."""
     commands = {command_of(each) for each in evidence.tests}
     return commands if all(commands) else set()
 
 
 def read_rows(text: str) -> dict[str, str]:
-    """Guarantee's id -> its line in the text of the guarantees."""
+    """Return each guarantee's line in the text of the guarantees, by id."""
     return {found[1]: line for line in text.splitlines() if (found := _ID.match(line))}
 
 
 def read_ids(text: str) -> list[str]:
-    """The ids in the text of the guarantees, in their order, repeated ones included."""
+    """Return the ids in the text of the guarantees in their order, including repeated ones."""
     return [found[1] for line in text.splitlines() if (found := _ID.match(line))]
 
 
 def render(text: str, evidence: dict[str, Evidence]) -> str:
-    """The appendix, under the headings of the guarantees' text; a heading without ids is left out."""
+    """Render the appendix under the headings of the guarantees' text; a heading without ids is left out."""
     lines, headings = [_HEAD], dict[int, str]()
     for line in text.splitlines():
         if heading := _HEADING.match(line):

@@ -1,4 +1,4 @@
-"""A bound on what a piece of code may hold and take: for files and records that claim to be huge."""
+"""Provides a limit on the memory and time of a piece of code, for tests with files and records that claim to be huge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 @contextmanager
 def little(mib: float = 20) -> Iterator[None]:
-    """Within it no more than this is ever held, and it does not take long."""
+    """Check that the block allocates less than ``mib`` MiB at its peak and runs for less than 20 s."""
     tracemalloc.start()
     begun = time.monotonic()
     try:

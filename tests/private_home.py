@@ -1,4 +1,4 @@
-"""What others could read of a home: for tests that have filled one for real."""
+"""Checks what other users could read in a home directory that a test has filled."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def open_to_others(home: Path, *, except_below: tuple[str, ...] = ()) -> list[str]:
-    """Paths with a mode that lets anybody but their owner in, with it.
+    """Return the paths whose mode grants access to users other than the owner, with the mode.
 
-    ``except_below``: patterns of folders, private themselves, whose inside is made by another program.
+    ``except_below``: patterns of private folders whose content is created by a different program.
     """
     made_by_others = [each for pattern in except_below for each in home.glob(pattern)]
     found = {path: path.lstat().st_mode for path in (home, *home.rglob("*")) if not path.is_symlink()}
@@ -27,7 +27,7 @@ def open_to_others(home: Path, *, except_below: tuple[str, ...] = ()) -> list[st
 
 @contextmanager
 def umask(mask: int) -> Iterator[None]:
-    """This process's, and that of what it starts."""
+    """Set the umask of this process and of its children for the duration of the context."""
     before = os.umask(mask)
     try:
         yield

@@ -1,4 +1,6 @@
-"""Real servers for the tests marked ``s3``, ``hdfs``, ``postgres`` and ``kafka``: each started once, then stopped."""
+"""Provides real servers for the tests marked ``s3``, ``hdfs``, ``postgres`` and ``kafka``: each is started once per
+session and then stopped.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +21,17 @@ from harness.kubernetes_node import has_programs
 from harness.s3_server import FIRST_BUCKET, S3Server
 
 HDFS_USER = "streams"
-"""Not the one that all processes run as."""
+"""A Hadoop user that differs from the one that all processes run as."""
 
 
 def skip_without_kubernetes() -> None:
-    """Skip, with the reason, where no node can be run."""
+    """Skip the test, with the reason, on a machine that cannot run a Kubernetes node."""
     if not has_programs():
         pytest.skip("no Kubernetes programs, or not root (make kubernetes)")
 
 
 def skip_without_s3a() -> None:
-    """Skip, with the reason, where an S3 server or the JVM's client for it is missing."""
+    """Skip the test, with the reason, without an S3 server or without the JVM's S3 client."""
     _skip_without_s3()
     if not (Path(sys.prefix) / "connectors" / "s3a").is_dir():
         pytest.skip("no s3a jars (make connectors)")
@@ -44,7 +46,7 @@ def _skip_without_s3() -> None:
 
 @pytest.fixture(scope="session", name="s3_server")
 def _s3_server() -> Iterator[S3Server]:
-    """The server; skips, with the reason, where its program is not installed."""
+    """A running S3 server; the test is skipped, with the reason, if its program is not installed."""
     _skip_without_s3()
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-s3-"))
     with s3_server.s3_server(home, volume_mb=64, volumes=40) as running:
@@ -53,7 +55,7 @@ def _s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def s3_url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A fresh ``s3://streamkeeper/<prefix>``, with the environment that reaches it."""
+    """A fresh ``s3://streamkeeper/<prefix>``, with the environment variables that reach it set."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
     for name, value in s3_server.environment.items():
@@ -63,7 +65,7 @@ def s3_url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(scope="session", name="hdfs_server")
 def _hdfs_server() -> Iterator[HdfsServer]:
-    """A NameNode and a DataNode; skips, with the reason, where their jars were not fetched."""
+    """A running NameNode and DataNode; the test is skipped, with the reason, if their jars are missing."""
     if not has_jars():
         pytest.skip("no HDFS jars (make connectors)")
     with hdfs_server.hdfs_server(Path(tempfile.mkdtemp(prefix="streamkeeper-hdfs-"))) as running:
@@ -72,7 +74,7 @@ def _hdfs_server() -> Iterator[HdfsServer]:
 
 @pytest.fixture
 def hdfs_url(hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A fresh ``hdfs://127.0.0.1:<port>/<prefix>``, with the environment that reaches it."""
+    """A fresh ``hdfs://127.0.0.1:<port>/<prefix>``, with the environment variables that reach it set."""
     monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
     for name, value in hdfs_server.environment.items():
         monkeypatch.setenv(name, value)
@@ -81,7 +83,9 @@ def hdfs_url(hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(scope="session", name="postgres_server")
 def _postgres_server() -> Iterator[str]:
-    """``postgresql://streamkeeper@127.0.0.1:<port>/postgres``; skips, with the reason, where there is no server."""
+    """The URL ``postgresql://streamkeeper@127.0.0.1:<port>/postgres`` of a running server; the test is skipped, with
+    the reason, if PostgreSQL is not installed.
+    """
     programs = postgres_server.find_programs()
     if programs is None:
         pytest.skip("no PostgreSQL server programs (Debian: apt-get install postgresql)")
@@ -91,7 +95,7 @@ def _postgres_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
-    """A broker without topics; skips, with the reason, where its jars were not fetched."""
+    """A running broker without topics; the test is skipped, with the reason, if its jars are missing."""
     if not kafka_broker.has_jars():
         pytest.skip("no Kafka jars (make connectors)")
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-kafka-"))

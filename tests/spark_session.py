@@ -1,4 +1,4 @@
-"""One Spark session for all tests that need a DataFrame: starting one takes ten seconds."""
+"""Provides one Spark session for all tests that need a DataFrame, because starting one takes ten seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STARTED: list[tuple[SparkSession, dict[str, str]]] = []
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session with RocksDB state, as drivers have it; tests must stop the queries they start."""
+    """A Spark session with RocksDB state, as drivers have it; tests must stop the queries that they start."""
     os.environ["PYTHONPATH"] = os.pathsep.join((str(ROOT / "plugins"), str(ROOT)))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -67,6 +67,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module", autouse=True)
 def untouched_session() -> None:
-    """Each module finds the shared session's confs as it was started with, whatever ran before it."""
+    """Reset the shared session's confs to their initial values before each module."""
     for session, confs in _STARTED:
         restore_confs(session, confs)

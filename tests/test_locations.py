@@ -1,4 +1,4 @@
-"""Places that somebody names."""
+"""Tests paths and URLs that a person or a setting names."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ from streamkeeper.locations import lies_within, local_path, scheme_of
     ],
 )
 def test_a_url_is_never_a_path(location: str) -> None:
-    """Also in Hadoop's short form, and whatever its case."""
+    """A URL is never read as a local path, even in Hadoop's short form and in any case."""
     with pytest.raises(Unsupported, match="is not supported here"):
         local_path("checkpoint", location)
 
 
 def test_a_local_path_is_taken_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Absolute, relative, and as a file's URL with escapes; a colon alone makes no URL."""
+    """A local path is accepted as an absolute path, a relative path or a ``file:`` URL with escapes; a colon alone does
+    not make a URL.
+    """
     monkeypatch.chdir(tmp_path)
     wanted = tmp_path / "a b"
     for location in (
@@ -52,7 +54,9 @@ def test_a_local_path_is_taken_in_every_form(tmp_path: Path, monkeypatch: pytest
     ["", "file://host/p", "file://", "file:p/q", '"s3://b/p"', "'/data'", " /data", "/data\n", "\ufeffs3://b"],
 )
 def test_what_names_nothing_here_is_refused(location: str) -> None:
-    """Another machine's disk, no path at all, or one with the quotes that an environment file has kept."""
+    """An empty location, a file on a different machine and a path with quotes or blanks around it, as an environment
+    file may leave them, are refused.
+    """
     with pytest.raises(InvalidInput):
         local_path("checkpoint", location)
 
@@ -74,5 +78,7 @@ def test_what_names_nothing_here_is_refused(location: str) -> None:
     ],
 )
 def test_a_place_lies_within_a_folder_by_its_text(place: str, folder: str, within: bool) -> None:
-    """Itself and what is below it, in whatever form both are written; nothing lies in nowhere."""
+    """A place lies within a folder if it is the folder itself or below it, in whatever form both are written; nothing
+    lies within an empty folder or the root.
+    """
     assert lies_within(place, folder) is within

@@ -1,4 +1,4 @@
-"""A wire to a local server that can be cut: a process that passes bytes on, so that its end takes every connection.
+"""A connection to a local server that can be cut: a process that forwards bytes and whose exit closes every connection.
 
 Run as a program: ``wire.py PORT SERVER_PORT``.
 """
@@ -13,7 +13,7 @@ import time
 
 
 class Wire:
-    """``port``: its near end; a cut one refuses connections."""
+    """A connection to a local server; ``port`` is its near end, which refuses connections while it is cut."""
 
     def __init__(self, server_port: int) -> None:
         with socket.socket() as probe:
@@ -23,7 +23,7 @@ class Wire:
         self.mend()
 
     def mend(self) -> None:
-        """Take connections; returns once it does."""
+        """Accept connections, and return once one succeeds."""
         words = [sys.executable, __file__, str(self.port), str(self._server_port)]
         self._process = subprocess.Popen(words, stdin=subprocess.DEVNULL)
         deadline = time.monotonic() + 30
@@ -37,7 +37,7 @@ class Wire:
         raise AssertionError("the wire was not mended within 30 s")
 
     def cut(self) -> None:
-        """End every connection, and refuse others."""
+        """Close every connection, and refuse new ones."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,9 +1,9 @@
 """A pytest plugin that replaces every message of the deciding packages, and records what they decide.
 
-Loaded with ``-p tests.architecture.other_messages`` before the product is imported. ``STREAMKEEPER_RECORD`` names the
-file that gets one line of JSON per test: ``[test id, [decision, …]]``. With ``STREAMKEEPER_OTHER_MESSAGES`` set, each
-string constant that reads as prose is replaced (rot13 outside of ``{placeholders}``) when its module is imported; with
-``all``, texts of other programs are replaced too, which decisions do compare.
+It is loaded with ``-p tests.architecture.other_messages`` before the product is imported. ``STREAMKEEPER_RECORD`` names
+the file that receives one line of JSON per test: ``[test id, [decision, …]]``. With ``STREAMKEEPER_OTHER_MESSAGES``
+set, each string constant that reads as prose is replaced (rot13 outside of ``{placeholders}``) when its module is
+imported. With the value ``all``, texts of other programs, which decisions do compare, are replaced too.
 """
 
 from __future__ import annotations
@@ -63,7 +63,9 @@ NOT_OURS = {
 }
 """Module -> names of texts of Spark, databases and systems, of lists of confs, and of records of the first versions."""
 NOT_MESSAGES = re.compile(r"\\|^(?:group by|join |where |source |static |interval |kept |with |in session)| not null$")
-"""Regular expressions, and words of the language of meanings and plans, which rules compare."""
+"""Matches regular expressions, and words of the notation for meanings and plans; the rules compare both, so they are
+not replaced.
+"""
 
 _RECORD = Path(os.environ.get("STREAMKEEPER_RECORD", os.devnull))
 _REPLACES = os.environ.get("STREAMKEEPER_OTHER_MESSAGES", "")
@@ -77,12 +79,12 @@ _recorded: list[Any] = []
 
 
 def other_text(text: str) -> str:
-    """Another message of the same form: its letters moved by 13, its placeholders kept."""
+    """Return a different message of the same form: letters are moved by 13, placeholders are kept."""
     return "".join(part if part.startswith("{") else codecs.encode(part, "rot13") for part in _PLACEHOLDER.split(text))
 
 
 class _Replacing(ast.NodeTransformer):
-    """Replaces prose, but for docstrings and for texts that something else is compared with."""
+    """Replaces prose in a syntax tree, except docstrings and texts that the code compares with something."""
 
     def __init__(self, kept: set[str]) -> None:
         self._kept = kept
@@ -154,7 +156,7 @@ def _recording(function: FunctionType) -> Any:
 
 
 def _decided(value: Any) -> Any:
-    """The value without its texts: enums, numbers, words without a space, and the types of structs."""
+    """Return a value without its texts: enums, numbers, words without a space, and the types of structs."""
     if isinstance(value, enum.Enum):
         return value.name
     if value is None or isinstance(value, bool | int | float):
@@ -178,7 +180,7 @@ sys.meta_path.insert(0, _Finder())
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Any:
-    """Write what was decided in a test, as far as it came: one that reads a text fails there."""
+    """Record the decisions of a test, up to the point where it fails if it asserts the text of a message."""
     _recorded.clear()
     try:
         return (yield)

@@ -1,4 +1,4 @@
-"""The systemd units: what can be known without booting."""
+"""Tests of the systemd units that need no booted system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEPLOY = ROOT / "deploy"
 
 
 def read(name: str) -> ConfigParser:
-    """A unit file."""
+    """Parse a unit file."""
     parser = ConfigParser(interpolation=None, strict=True)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     parser.read(DEPLOY / name)
@@ -25,7 +25,7 @@ def read(name: str) -> ConfigParser:
 
 
 def test_units_are_valid(tmp_path: Path) -> None:
-    """systemd itself reads them without a word; negative control: an unknown section is told."""
+    """``systemd-analyze verify`` reports nothing about the units; negative control: it reports an unknown section."""
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.skip("systemd-analyze is not installed")
@@ -50,7 +50,9 @@ def test_units_are_valid(tmp_path: Path) -> None:
 
 
 def test_a_driver_outlives_the_pass_that_starts_it() -> None:
-    """systemd would end everything in the service's control group when the pass is over."""
+    """The service's ``KillMode`` is ``process``: otherwise systemd would kill the drivers in its control group when a
+    pass of the watch is over.
+    """
     service = read("streamkeeper-watch.service")["Service"]
     assert service["KillMode"] == "process"
     assert service["SendSIGKILL"] == "no"
@@ -58,7 +60,9 @@ def test_a_driver_outlives_the_pass_that_starts_it() -> None:
 
 
 def test_it_runs_at_boot_and_every_minute() -> None:
-    """The timer is enabled by installing it, and runs the service that is there, with a command that is one."""
+    """The timer starts 20 s after boot, is enabled by installing it, and runs a service that exists with a valid
+    command and options.
+    """
     timer = read("streamkeeper-watch.timer")
     assert timer["Timer"]["OnBootSec"] == "20s"
     assert (DEPLOY / timer["Timer"]["Unit"]).exists()

@@ -24,7 +24,7 @@ CLOCKS = {
 
 
 def uses_of_time(source: str) -> list[str]:
-    """The names in a module that read a clock or sleep, past the seam."""
+    """Return the names in a module that read a clock or sleep without going through ``streamkeeper.system.clock``."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -40,7 +40,7 @@ def uses_of_time(source: str) -> list[str]:
 
 
 def test_only_the_clock_reads_the_time() -> None:
-    """No other module reads a clock of the machine or sleeps by itself."""
+    """No module except ``clock.py`` reads the machine's clock or sleeps."""
     past = {
         str(path.relative_to(PACKAGE)): found
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -50,7 +50,9 @@ def test_only_the_clock_reads_the_time() -> None:
 
 
 def test_a_use_of_the_machines_clock_is_found() -> None:
-    """The negative control of the search."""
+    """Negative control: reading the machine's clock is found as a call, a bare attribute, an imported name and an alias
+    of the module.
+    """
     assert uses_of_time("import time\ntime.sleep(1)\nx = time.monotonic") == ["time.monotonic", "time.sleep"]
     assert uses_of_time("from time import time, strftime") == ["time.time"]
     assert uses_of_time("import time as t\nat = t.time()") == ["time as t"]

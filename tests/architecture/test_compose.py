@@ -1,4 +1,4 @@
-"""docker-compose.yml and the image: what can be known without a Docker engine."""
+"""Tests of ``docker-compose.yml`` and the image that need no Docker engine."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ PROGRAMS = {
     "grafana/grafana": {"wget"},
     "streamkeeper": {"airflow", "python", "streamkeeper"},
 }
-"""What an image is known to have: PostgreSQL's client, Kafka's scripts, BusyBox in those of Alpine and Prometheus."""
+"""The programs that each image contains: PostgreSQL's client, Kafka's scripts, and BusyBox in images of Alpine and
+Prometheus.
+"""
 REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
 OPTIONAL = re.compile(r"\$\{(\w+):-[^}]*\}")
 SECRET = re.compile("PASSWORD$|SECRET|FERNET|ACCESS_KEY")
@@ -66,37 +68,43 @@ def dockerfile() -> str:
 
 
 def faults(compose: Compose) -> list[str]:
-    """What the Compose specification's own schema has against it."""
+    """Return the violations of the Compose specification's own schema."""
     validator = jsonschema.Draft202012Validator(get_builtin_schema("vendor.compose-spec"))
     return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(compose)]
 
 
 def mounts(service: Compose) -> Iterator[tuple[str, str]]:
-    """Source and target of each of its volumes; a source with a default is that default."""
+    """Yield the source and target of each volume of a service; for a source with a default, that default."""
     for volume in service.get("volumes", []):
         source, target = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", volume).split(":")[:2]
         yield source, target
 
 
 def test_the_file_is_what_the_specification_says(compose) -> None:
-    """No key is misspelt, no value of another kind."""
+    """The compose file satisfies the schema of the Compose specification: no key is misspelled and no value has a wrong
+    type.
+    """
     assert faults(compose) == []
 
 
 def test_a_misspelt_key_is_told(compose) -> None:
-    """Negative control."""
+    """Negative control: a misspelled ``healthcheck`` key is reported as a violation of the schema."""
     broken = deepcopy(compose)
     broken["services"]["kafka"]["helthcheck"] = broken["services"]["kafka"].pop("healthcheck")
     assert any("helthcheck" in each for each in faults(broken))
 
 
 def test_the_whole_system_is_there(services) -> None:
-    """Airflow 3's processes with a database that takes several writers, a cluster, servers, and who uses them."""
+    """The compose file defines exactly the expected services: Airflow 3's processes, a Spark cluster, the drivers and
+    metrics, the servers, and the example.
+    """
     assert set(services) == AIRFLOW | SPARK | STREAMKEEPER | SERVERS | THE_EXAMPLE | {"bucket"}
 
 
 def test_images_are_pinned(services, dockerfile) -> None:
-    """What starts tomorrow is what started today; ours is of this version."""
+    """Every image, also the base images of the Dockerfile, has a pinned version, and Streamkeeper's image has the
+    project's version.
+    """
     images = [service["image"] for service in services.values()]
     images += re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
     assert all(re.fullmatch(r"[a-z/]+:v?[0-9][\w.\-]*", image) for image in images), images
@@ -104,7 +112,9 @@ def test_images_are_pinned(services, dockerfile) -> None:
 
 
 def test_every_variable_is_in_the_example_and_back(compose) -> None:
-    """A required one is empty there, an optional one a comment; none is told that nothing reads."""
+    """``docker/env.example`` lists exactly the variables that the compose file reads: required ones without a value,
+    optional ones as comments.
+    """
     required, optional = set(REQUIRED.findall(TEXT)), set(OPTIONAL.findall(TEXT))
     assert required == set(re.findall(r"^(\w+)=$", EXAMPLE, re.MULTILINE))
     assert optional == set(re.findall(r"^# ([A-Z_]+)=\S+$", EXAMPLE, re.MULTILINE))
@@ -113,7 +123,9 @@ def test_every_variable_is_in_the_example_and_back(compose) -> None:
 
 
 def test_secrets_are_required_and_have_no_default(compose, services) -> None:
-    """Without its secrets the file does not come up; none of them is written down."""
+    """Every secret in the compose file is a required variable without a default, and no secret is written into the
+    file.
+    """
     assert not any(SECRET.search(name) for name in OPTIONAL.findall(TEXT))
     places = [service.get("environment", {}) for service in services.values()]
     told = [(name, str(value)) for place in places for name, value in place.items() if SECRET.search(name)]
@@ -128,7 +140,9 @@ def test_secrets_are_required_and_have_no_default(compose, services) -> None:
 
 
 def test_make_env_gives_each_secret_a_value_of_its_own(tmp_path: Path) -> None:
-    """Readable by its owner alone, fit for a URL and for Fernet, and never written over what is there."""
+    """``make_env.py`` generates a different value for each secret, fit for URLs and for Fernet, in a file that only its
+    owner can read, and refuses to overwrite an existing file.
+    """
     target = tmp_path / ".env"
     command = [sys.executable, str(ROOT / "docker" / "make_env.py"), str(target)]
     subprocess.run(command, check=True, timeout=60)
@@ -146,7 +160,9 @@ def test_make_env_gives_each_secret_a_value_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_an_id_gets_a_file_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file stays when .env is made again; a machine that has an id keeps to its own."""
+    """A machine without an id gets a generated ``build/machine-id`` that stays the same when ``.env`` is made a second
+    time; a machine with an id keeps its own.
+    """
     made = runpy.run_path(str(ROOT / "docker" / "make_env.py"))
     name_machine = made["name_machine"]
     assert name_machine(tmp_path) == "" or not Path("/etc/machine-id").is_file()
@@ -159,7 +175,7 @@ def test_a_machine_without_an_id_gets_a_file_with_one(tmp_path: Path, monkeypatc
 
 
 def builders(compose: Compose) -> dict[str, list[str]]:
-    """Image -> the services that build it."""
+    """Return image -> the services that build it."""
     found: dict[str, list[str]] = {}
     for name, service in compose["services"].items():
         if "build" in service:
@@ -168,7 +184,9 @@ def builders(compose: Compose) -> dict[str, list[str]]:
 
 
 def test_one_service_builds_the_image(compose) -> None:
-    """Two builds of one tag fail in the containerd image store; what a build makes is pulled by nobody."""
+    """Only ``airflow-init`` builds Streamkeeper's image, because two builds of one tag fail in the containerd image
+    store; no service pulls that image.
+    """
     assert builders(compose) == {OURS: ["airflow-init"]}
     ours = [service for service in compose["services"].values() if service["image"] == OURS]
     assert len(ours) > 10
@@ -176,7 +194,7 @@ def test_one_service_builds_the_image(compose) -> None:
 
 
 def test_a_second_build_of_the_image_is_told(compose) -> None:
-    """Negative control: the build stands in what every service has."""
+    """Negative control: with ``build`` in every service, more than ten services are found to build the image."""
     broken = deepcopy(compose)
     for service in broken["services"].values():
         service["build"] = {"context": "."}
@@ -184,7 +202,9 @@ def test_a_second_build_of_the_image_is_told(compose) -> None:
 
 
 def test_every_service_has_a_ceiling(services) -> None:
-    """Of memory, above the heap that its command or its environment gives it, and of processes."""
+    """Every service limits its processes, and its memory to more than the heap sizes in its command and its
+    environment.
+    """
     for name, service in services.items():
         limit = in_mib(re.sub(r"\$\{\w+:-(\w+)\}", r"\1", service["mem_limit"]))
         told = " ".join(map(str, [*service.get("environment", {}).values(), *service.get("command", [])]))
@@ -199,7 +219,9 @@ def in_mib(text: str) -> int:
 
 
 def test_data_is_a_volume_of_the_image_s_user(services, dockerfile) -> None:
-    """A directory that Docker makes belongs to root; a volume takes the owner of the image's directory."""
+    """Every named volume is mounted on a directory that the image creates for its own user, because a directory that
+    Docker creates belongs to root.
+    """
     assert ("data", "/data") in mounts(services["scheduler"])
     made, owned = re.search(r"mkdir -p (.+?) \\\n.*chown streamkeeper (.+)\n", dockerfile).groups()
     targets = {
@@ -212,7 +234,9 @@ def test_data_is_a_volume_of_the_image_s_user(services, dockerfile) -> None:
 
 
 def test_four_eyes_have_two_logins(services, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each login of Airflow's has a password, and a role that may answer; one of them runs nothing as admin."""
+    """Airflow has two logins with different passwords, ``admin`` and ``approver``, and the approver has the role
+    ``user``, not ``admin``.
+    """
     environment = services["airflow-init"]["environment"]
     roles = dict(each.split(":") for each in environment["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"].split(","))
     assert roles == {"admin": "admin", "approver": "user"}
@@ -227,7 +251,7 @@ def test_four_eyes_have_two_logins(services, tmp_path: Path, monkeypatch: pytest
 
 
 def test_mounts_name_what_exists(compose, services) -> None:
-    """No named volume or config is undeclared or unused, and every file that is mounted is in the repository."""
+    """Every named volume and config is both declared and used, and every mounted file exists in the repository."""
     named, configs = set(), set()
     for name, service in services.items():
         configs |= {each["source"] for each in service.get("configs", [])}
@@ -241,7 +265,9 @@ def test_mounts_name_what_exists(compose, services) -> None:
 
 
 def test_waits_only_for_what_can_come(services) -> None:
-    """For services that there are: health needs a check, completion somebody who ends."""
+    """Services wait only for existing services: for health only if the other has a health check, for completion only if
+    the other runs once.
+    """
     for name, service in services.items():
         for other, wait in service.get("depends_on", {}).items():
             match wait["condition"]:
@@ -254,7 +280,9 @@ def test_waits_only_for_what_can_come(services) -> None:
 
 
 def test_nobody_waits_in_a_circle(services) -> None:
-    """Taking away who waits for nobody, again and again, leaves none."""
+    """The dependencies between services have no cycle: removing services that wait for no other, repeatedly, leaves
+    none.
+    """
     left = {name: set(service.get("depends_on", {})) for name, service in services.items()}
     while free := [name for name, others in left.items() if not others & left.keys()]:
         for name in free:
@@ -263,7 +291,9 @@ def test_nobody_waits_in_a_circle(services) -> None:
 
 
 def test_whoever_goes_on_has_a_health_check(services) -> None:
-    """By a program that its image has, with time to start, and it is started again; who runs once is not."""
+    """Every long-running service restarts and has a health check by a program that its image contains; a service that
+    runs once has neither.
+    """
     for name, service in services.items():
         if name in ONCE:
             assert (service["restart"], service.get("healthcheck")) == ("no", None), name
@@ -275,7 +305,7 @@ def test_whoever_goes_on_has_a_health_check(services) -> None:
 
 
 def test_ports_stay_on_this_machine(services) -> None:
-    """Only what people look at is published, each on a port of its own."""
+    """Only the four services with a user interface publish ports, each a different one on 127.0.0.1."""
     ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert ports.keys() == {"api-server", "spark-master", "prometheus", "grafana"}
     found = [re.fullmatch(r"127\.0\.0\.1:\$\{\w+:-(\d+)\}:(\d+)", port) for each in ports.values() for port in each]
@@ -284,7 +314,9 @@ def test_ports_stay_on_this_machine(services) -> None:
 
 
 def test_whoever_proves_drivers_dead_sees_their_process_ids(services) -> None:
-    """Tasks, waits, the watch and the metrics share the host's process ids; nobody else has them."""
+    """The services that start or check drivers share the host's process ids, its machine id and one host name; no other
+    service does.
+    """
     for name in BESIDE_DRIVERS:
         service = services[name]
         assert service["pid"] == "host"
@@ -295,9 +327,10 @@ def test_whoever_proves_drivers_dead_sees_their_process_ids(services) -> None:
 
 
 def test_drivers_have_a_watch_of_their_own(services) -> None:
-    """It waits for no other service and runs nothing but the watch: what it starts outlives every part of Airflow.
+    """The ``drivers`` service runs only the watch and depends on no other service, so the drivers it starts outlive
+    every part of Airflow.
 
-    Airflow's own watch only looks, unless somebody wants it otherwise: it would start drivers where they end with it.
+    Airflow's own watch only reports by default: a driver that it started would stop together with Airflow.
     """
     service = services["drivers"]
     assert service["command"] == ["streamkeeper", "watch"]
@@ -307,13 +340,15 @@ def test_drivers_have_a_watch_of_their_own(services) -> None:
 
 
 def test_executors_find_drivers_by_their_services_names(services) -> None:
-    """The host's name is that of several containers."""
+    """Executors reach a driver by the name of its service, because several containers share the host name."""
     for name in START_DRIVERS:
         assert services[name]["environment"]["SPARK_LOCAL_HOSTNAME"] == name
 
 
 def test_everybody_has_one_installation(services) -> None:
-    """Whoever commands, watches or shows it has the same settings, and the settings are ones that it takes."""
+    """All services that command, watch or show the installation have the same settings, and ``read_settings`` accepts
+    them.
+    """
     settings = []
     for name in sorted((AIRFLOW | STREAMKEEPER) - {"airflow-init"}):
         environment = {
@@ -333,7 +368,9 @@ def port_of(master: Compose) -> str:
 
 
 def test_workers_are_the_drivers_image_with_the_keys_of_s3(services) -> None:
-    """Executors need the drivers' Spark and Python, write state to S3, and are reached by their workers' names."""
+    """Spark workers run the drivers' image, have the S3 keys to write state, and are reachable by their services'
+    names.
+    """
     keys = {name: value for name, value in services["scheduler"]["environment"].items() if name.startswith("AWS_")}
     for name in SPARK - {"spark-master"}:
         worker = services[name]
@@ -344,7 +381,9 @@ def test_workers_are_the_drivers_image_with_the_keys_of_s3(services) -> None:
 
 
 def test_the_example_fits_its_job_and_its_feed(services) -> None:
-    """Its params are the job's, its secret and topic are there, and what is fed is what the job reads."""
+    """The example deploy passes only params that its job declares, names a secret that is defined, and reads the topic
+    that the feed writes.
+    """
     deploy = runpy.run_path(str(ROOT / "docker" / "deploy_example.py"))
     *_, servers, topic = services["example"]["command"]
     assert services["events"]["command"][2:4] == [servers, topic]
@@ -358,7 +397,9 @@ def test_the_example_fits_its_job_and_its_feed(services) -> None:
 
 
 def test_prometheus_asks_metrics_and_grafana_asks_prometheus(services) -> None:
-    """Each by the name and the port of the other; a dashboard and alerts are where the configuration looks."""
+    """Prometheus scrapes the metrics service and Grafana queries Prometheus by matching names and ports, and the
+    dashboard and alerts are mounted where the configuration expects them.
+    """
     asked = yaml.safe_load((ROOT / "docker" / "prometheus.yml").read_text())
     (fleet,) = [each for each in asked["scrape_configs"] if each["job_name"] == "streamkeeper"]
     port = services["metrics"]["command"][-1].rpartition(":")[2]
@@ -377,7 +418,9 @@ def test_prometheus_asks_metrics_and_grafana_asks_prometheus(services) -> None:
 
 
 def test_image_installs_by_hash_and_copies_what_exists(services, dockerfile) -> None:
-    """It holds the locked packages and jars, runs as an ordinary user, and has every script that is run in it."""
+    """The image installs locked packages by hash, contains the connector jars and every script that a service runs, and
+    runs as an ordinary user.
+    """
     assert dockerfile.count("--require-hashes") == 2
     assert "--require-hashes -r /opt/streamkeeper/requirements/runtime.txt" in dockerfile
     assert "scripts/connectors" in dockerfile

@@ -1,4 +1,4 @@
-"""The documents tell of things that exist."""
+"""Everything that the documents mention exists: tests, links, pages, make targets, commands and DAGs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def names(path: Path) -> str:
 
 @pytest.mark.parametrize("path", DOCS, ids=names)
 def test_named_tests_exist(path: Path) -> None:
-    """A guarantee that cites a test cites one that is there."""
+    """Every test that a document cites exists in the file that it names."""
     for file, function in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", path.read_text()):
         assert (ROOT / file).exists(), file
         assert function in functions_of(file), f"{file}::{function}"
@@ -33,13 +33,13 @@ def test_named_tests_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", DOCS, ids=names)
 def test_links_lead_somewhere(path: Path) -> None:
-    """Relative links between documents resolve."""
+    """Relative links between documents lead to existing files."""
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text()):
         assert (path.parent / target).exists(), target
 
 
 def anchors(path: Path) -> set[str]:
-    """Of a page's headings, as GitHub and the documentation site make them."""
+    """Return the anchors of a page's headings, as GitHub and the documentation site generate them."""
     text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", each) for each in headings]
@@ -48,14 +48,16 @@ def anchors(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("path", DOCS, ids=names)
 def test_links_to_headings_lead_somewhere(path: Path) -> None:
-    """Also where the heading was renamed on another page."""
+    """Links to headings lead to an existing heading, also on a different page."""
     for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", path.read_text()):
         page = path.parent / target if target else path
         assert anchor in anchors(page), f"{target}#{anchor}"
 
 
 def test_every_page_is_in_the_contents() -> None:
-    """The sidebar of the site lists each page; the front page and the decisions are listed otherwise."""
+    """The sidebar of the documentation site lists every page except the front page and the decisions, which are listed
+    elsewhere.
+    """
     text = (ROOT / "docs" / "conf.py").read_text()
     for path in (ROOT / "docs").rglob("*.md"):
         page = path.relative_to(ROOT / "docs").with_suffix("").as_posix()
@@ -64,7 +66,9 @@ def test_every_page_is_in_the_contents() -> None:
 
 
 def test_the_code_names_pages_and_headings_that_exist() -> None:
-    """A hint such as ``docs/operations/runbook.md, "The store is lost"`` leads somewhere."""
+    """Pages and headings that the code names in a hint, such as ``docs/operations/runbook.md, "The store is lost"``,
+    exist.
+    """
     found = set()
     for path in (ROOT / "plugins").rglob("*.py"):
         found |= set(re.findall(r'(docs/[\w/-]+\.md)(?:(?:: |, ")([A-Z][^".\n]+))?', path.read_text()))
@@ -76,14 +80,14 @@ def test_the_code_names_pages_and_headings_that_exist() -> None:
 
 @pytest.mark.parametrize("path", DOCS, ids=names)
 def test_make_targets_exist(path: Path) -> None:
-    """Whatever a document tells to make can be made."""
+    """Every make target that a document mentions is in the Makefile."""
     known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(re.findall(r"`make ([a-z-]+)", path.read_text())) <= known
 
 
 @pytest.mark.parametrize("path", DOCS, ids=names)
 def test_commands_exist(path: Path) -> None:
-    """Whatever a document tells to type at the command line is a command with those options."""
+    """Every ``streamkeeper`` command in a document exists and has the options that the document uses."""
     for words in re.findall(r"(?:^|`|\$ |exec scheduler )streamkeeper ([a-z][^`\n]*)", path.read_text(), re.MULTILINE):
         command, given = get_command(app), words.split()
         while given and given[0] in getattr(command, "commands", {}):
@@ -94,7 +98,7 @@ def test_commands_exist(path: Path) -> None:
 
 
 def test_the_headings_that_a_diagnosis_names_are_in_the_runbook() -> None:
-    """Whoever is on call is never sent to a heading that is not there."""
+    """Every heading of the runbook to which a diagnosis refers exists."""
     runbook = (ROOT / "docs" / "operations" / "runbook.md").read_text()
     assert set(re.findall(r"^## (.+)$", runbook, re.MULTILINE)) >= HEADINGS
 
@@ -125,11 +129,13 @@ SAME = {
     Problem.JOURNAL_OUTDATED: ("journal-outdated",),
     Problem.NOTHING_WRONG: (),
 }
-"""Rules that name the same thing as a diagnosis; none where no rule does."""
+"""The rules that find the same problem as a diagnosis; empty if no rule does."""
 
 
 def test_a_rule_and_a_diagnosis_of_the_same_thing_lead_to_the_same_heading() -> None:
-    """Whoever comes from the page and whoever comes from ``recover`` read the same; every diagnosis has its line."""
+    """A health rule and a diagnosis of the same problem refer to the same heading of the runbook, and every diagnosis
+    is listed in ``SAME``.
+    """
     headings = {rule.id: rule.heading for rule in RULES}
     assert set(SAME) == set(Problem)
     for cause, rules in SAME.items():
@@ -137,7 +143,9 @@ def test_a_rule_and_a_diagnosis_of_the_same_thing_lead_to_the_same_heading() -> 
 
 
 def test_the_architecture_tells_every_step_of_a_deploy() -> None:
-    """By its name, in its order; steps that are told together share a row."""
+    """The architecture page lists the steps of a deploy by name and in order; steps that are described together share a
+    row.
+    """
     text = (ROOT / "docs" / "internals" / "architecture.md").read_text()
     _, _, table = text.partition("| step | action | on failure |\n|---|---|---|\n")
     rows = table.partition("\n\n")[0].splitlines()
@@ -146,19 +154,19 @@ def test_the_architecture_tells_every_step_of_a_deploy() -> None:
 
 
 def test_the_first_two_commands_of_the_readme() -> None:
-    """A fresh clone begins with ``make demo`` and ``make test``."""
+    """The first commands in the README are ``make demo`` and ``make test``."""
     first = re.search(r"```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert first
     assert first[1].split("\n")[:2] == ["make demo", "make test"]
 
 
 def test_the_readme_is_short() -> None:
-    """A newcomer reads it whole; tasks and reference are in ``docs/``."""
+    """The README has at most 700 words; tasks and reference are in ``docs/``."""
     assert len((ROOT / "README.md").read_text().split()) <= 700
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    """A decision is found by its number, which its heading repeats."""
+    """The decision records are numbered without gaps, in the file name and in the heading."""
     files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
     for number, path in enumerate(files, start=1):
         assert path.name.startswith(f"{number:04d}-")
@@ -171,7 +179,7 @@ def test_decisions_are_numbered_without_gaps() -> None:
     ids=names,
 )
 def test_dags_are_called_what_airflow_calls_them(path: Path) -> None:
-    """A name in a document is the one that a person looks for in Airflow's list."""
+    """The documents call each DAG by the display name that Airflow shows."""
     shown = {
         name
         for file in (ROOT / "dags").glob("*.py")

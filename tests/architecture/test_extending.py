@@ -1,4 +1,6 @@
-"""docs/internals/extending.md, followed: what a new part needs is in the files that it names, and nowhere else."""
+"""The guides of ``docs/internals/extending.md`` hold: a new kind of part needs changes only in the files that its guide
+names.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ GUIDES = (ROOT / "docs/internals/extending.md").read_text()
 
 
 def test_every_file_that_a_guide_names_is_there() -> None:
-    """But for those with a placeholder, and the Delta sink that is there on paper only."""
+    """Every file that a guide names exists, except the fictitious Delta sink of the examples."""
     named = {name for name in re.findall(r"`([\w/]+\.py)(?:::\w+)?`", GUIDES) if "delta" not in name}
     missing = [
         name for name in named if not any((base / name).exists() for base in (ROOT, ROOT / "plugins/streamkeeper"))
@@ -59,7 +61,9 @@ def test_every_file_that_a_guide_names_is_there() -> None:
 
 
 def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rebuild is refused for one that is not declared, and chosen for one that shadows, by its declaration alone."""
+    """A rebuild is refused for a kind of sink that is not declared, and chosen as soon as a declaration states that the
+    kind can shadow.
+    """
     rebuilt = facts(finding("state-keys-changed", where="operator"), state=True, sink="delta")
     _, refusal = choose_transitions(DeployRequest(job="j"), {"q": rebuilt})
     assert "its delta output cannot be written without readers seeing it" in refusal
@@ -70,7 +74,7 @@ def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: p
 
 
 def sinks_named_in(text: str) -> list[str]:
-    """The lines that name a sink of jobs, or compare something with the name of a kind of sink."""
+    """Return the lines that name a sink of jobs, or compare something with the name of a kind of sink."""
     sinks = re.compile(rf"\b({'|'.join(kind.sink for kind in KINDS.values())})\b")
     kinds = re.compile(rf"[\"']({'|'.join(KINDS)})[\"']")
     of_sinks = re.compile("sink|output|capabilit", re.IGNORECASE)
@@ -78,7 +82,9 @@ def sinks_named_in(text: str) -> list[str]:
 
 
 def test_no_kind_of_sink_is_named_outside_of_sinks() -> None:
-    """A new kind changes no other package: what they know of a kind, they look up. Only jobs import sinks by name."""
+    """No package except ``sinks`` names a kind of sink: what the others need about a kind, they look up in its
+    declaration.
+    """
     package = ROOT / "plugins/streamkeeper"
     others = [
         path for path in package.rglob("*.py") if path.relative_to(package).parts[0] not in ("sinks", "__init__.py")
@@ -93,12 +99,14 @@ def test_no_kind_of_sink_is_named_outside_of_sinks() -> None:
     ['if query.sink.kind == "table":', "hint='use FileSink'", 'capabilities_of("foreach")', "output in {'file'}"],
 )
 def test_a_kind_of_sink_that_is_named_is_found(line: str) -> None:
-    """Negative control: a comparison, a hint, a lookup, a set; but not a source or a scheme of the same name."""
+    """Negative control: a kind of sink is found in a comparison, a hint, a lookup and a set, while a source or a scheme
+    of the same name is not.
+    """
     assert sinks_named_in(f'if source.kind == "file":\n{line}\nscheme in ("", "file")') == [line]
 
 
 def test_a_source_is_refused_until_it_has_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its entry alone it is taken."""
+    """A kind of source is refused until an entry declares what it promises; the entry alone makes it supported."""
     with pytest.raises(Unsupported, match="source 'pulsar' is not supported"):
         known_sources.promise_of("pulsar")
     promise = SourcePromise(kind="pulsar", replays=True, holds_until="the backlog is cleared")
@@ -107,7 +115,7 @@ def test_a_source_is_refused_until_it_has_a_promise(monkeypatch: pytest.MonkeyPa
 
 
 class ReadShards(SourcePosition, frozen=True, tag="shards"):
-    """The next number of each shard."""
+    """A position in a source of this kind: the next number of each shard."""
 
     numbers: dict[str, int]
 
@@ -121,7 +129,7 @@ class ReadShards(SourcePosition, frozen=True, tag="shards"):
 
 
 class Pulsar(SourceKind):
-    """A kind of source that is declared in a test."""
+    """A kind of source that only this test declares."""
 
     def has_offset(self, offset: str) -> bool:
         return offset.startswith('{"shards":')
@@ -140,7 +148,9 @@ class Pulsar(SourceKind):
 
 
 def test_a_source_is_compared_and_seeded_by_its_declaration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Checkpoints with its offsets, of which no other module knows: what one lacks, and where another starts."""
+    """With only its declaration, checkpoints of a new kind of source can be compared, and seeded at old offsets and at
+    the beginning.
+    """
     old = tmp_path / "old"
     for folder in ("offsets", "commits", "sources/0"):
         (old / folder).mkdir(parents=True)
@@ -163,14 +173,14 @@ def test_a_source_is_compared_and_seeded_by_its_declaration(monkeypatch: pytest.
 
 
 class JobRun(Place, frozen=True, kw_only=True):
-    """Where a cluster that is declared in a test runs an instance."""
+    """The record of where a cluster that only this test declares runs an instance."""
 
     FILE: ClassVar[str] = "job-run.json"
     run: str
 
 
 class JobRuns(Runner):
-    """A runner that is declared in a test, whose cluster chooses the names of its runs."""
+    """A runner that only this test declares, whose cluster chooses the names of its runs."""
 
     def __init__(self, store: Store, settings: Settings, environ: Mapping[str, str], **_: object) -> None:
         self._store, self._role = store, settings.runner_variables["STREAMKEEPER_EMR_ROLE"]
@@ -190,7 +200,9 @@ class JobRuns(Runner):
 
 
 def test_a_runner_is_chosen_and_configured_by_its_declaration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Settings, an installation and the records of its drivers take a kind of which no other module knows."""
+    """With only its declaration, a new kind of runner is accepted by the settings and by the installation, and its
+    records of drivers are read.
+    """
     environ = {
         "STREAMKEEPER_HOME": str(tmp_path),
         "STREAMKEEPER_STORE": str(tmp_path / "store"),
@@ -213,7 +225,9 @@ def test_a_runner_is_chosen_and_configured_by_its_declaration(monkeypatch: pytes
 
 
 def test_a_rule_is_a_function_in_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its finding decides the verdict; without it the change is not explained, which is no resume either."""
+    """The finding of a rule that is added to ``RULES`` decides the verdict; without the rule, its finding is not
+    reported.
+    """
 
     def spark_is_mine(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if old.spark_version != new.spark_version:
@@ -235,7 +249,9 @@ class WiderRequest(DeployRequest, frozen=True, kw_only=True):
 
 
 def test_a_field_of_a_request_is_an_option_by_its_declaration_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else is written for the command, which gets the request with the value."""
+    """A field that is added to a request becomes an option of the command by its declaration alone, and the request has
+    the value that was entered.
+    """
     monkeypatch.setattr(options, "DeployRequest", WiderRequest)
     found: list[Any] = []
 
@@ -254,7 +270,9 @@ def test_a_field_of_a_request_is_an_option_by_its_declaration_alone(monkeypatch:
 
 @pytest.mark.airflow
 def test_a_field_of_a_request_is_in_the_form_by_its_declaration_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing else is written for the form of a deploy."""
+    """A field that is added to a request appears in the deploy form by its declaration alone, with its title,
+    description and limits.
+    """
     from streamkeeper.model.requests import trigger_forms
     from streamkeeper.orchestration import form
 

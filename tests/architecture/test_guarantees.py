@@ -1,4 +1,4 @@
-"""Every guarantee has a test, every test that is named exists, and the list for readers is up to date."""
+"""Every guarantee has a test, every cited test exists, and the generated list of tests is up to date."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ EVIDENCE = read_evidence()
 
 
 def test_an_id_is_used_once() -> None:
-    """Each id names one guarantee; the document has ids at all."""
+    """Each id in the document names exactly one guarantee, and the document has more than 200 ids."""
     assert len(IDS) > 200
     assert sorted(set(IDS)) == sorted(IDS)
 
 
 def test_every_guarantee_has_evidence_and_no_evidence_lacks_its_guarantee() -> None:
-    """Only assumptions may have none."""
+    """Every guarantee except an assumption has evidence, and all evidence belongs to a guarantee."""
     assert set(EVIDENCE) <= set(IDS)
     assert {each for each in IDS if not each.startswith(ASSUMPTION)} <= set(EVIDENCE)
 
 
 @pytest.mark.parametrize("name", EVIDENCE)
 def test_a_guarantee_names_tests_that_exist(name: str) -> None:
-    """At least one test; every id leads to a file with that function, or to a file with tests."""
+    """The evidence of a guarantee names at least one test, and each named test or file with tests exists."""
     assert EVIDENCE[name].tests
     for each in EVIDENCE[name].tests + EVIDENCE[name].controls:
         file, _, function = each.partition("::")
@@ -46,7 +46,9 @@ def test_a_guarantee_names_tests_that_exist(name: str) -> None:
 
 
 def test_a_guarantee_that_make_test_does_not_test_names_the_command_that_does() -> None:
-    """The proofs of termination on YARN and Kubernetes among them; negative control: other markers are no command."""
+    """A guarantee whose tests ``make test`` does not run, such as termination on YARN and Kubernetes, names the command
+    that runs them; negative control: tests with other markers need no command.
+    """
     rows = read_rows(GUARANTEES.read_text())
     left_out = {name: commands for name in EVIDENCE if (commands := commands_of(EVIDENCE[name]))}
     assert {"yarn-2", "pods-3"} <= left_out.keys()
@@ -56,10 +58,10 @@ def test_a_guarantee_that_make_test_does_not_test_names_the_command_that_does() 
 
 
 def test_the_list_of_tests_is_up_to_date() -> None:
-    """``python -m tests.guarantees`` writes it again."""
+    """The list of tests for readers equals the output of ``python -m tests.guarantees``."""
     assert APPENDIX.read_text() == render(GUARANTEES.read_text(), EVIDENCE)
 
 
 def test_the_text_of_the_guarantees_names_no_test() -> None:
-    """Test ids are in the generated list only."""
+    """The text of the guarantees contains no test ids; they are only in the generated list."""
     assert "tests/" not in GUARANTEES.read_text().replace("tests/guarantees.toml", "")

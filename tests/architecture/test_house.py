@@ -1,4 +1,4 @@
-"""The shape of the repository and of the package: folders, names, sizes, docstrings."""
+"""Conventions of the repository and of the package: folders, names, sizes, docstrings and locked requirements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONGEST_FUNCTION = 60
 
 
 def tracked() -> list[Path]:
-    """Files of the repository: committed, or new and not ignored."""
+    """Return the files of the repository that are committed, or new and not ignored."""
     listing = subprocess.run(
         ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         capture_output=True,
@@ -47,36 +47,38 @@ def modules() -> Iterator[Path]:
 
 
 def test_top_level_folders_are_known() -> None:
-    """A new top-level folder is a decision, not an accident."""
+    """The repository has no top-level folder that is not in the list of this test, so that a new one is a decision."""
     found = {path.relative_to(ROOT).parts[0] for path in tracked() if len(path.relative_to(ROOT).parts) > 1}
     assert found <= TOP_LEVEL
 
 
 def test_rooms_are_known() -> None:
-    """Every folder of the package is a room of the design."""
+    """Every folder of the package is one of the listed rooms of the design."""
     found = {path.relative_to(PACKAGE).parts[0] for path in modules() if path.parent != PACKAGE}
     assert found <= ROOMS
 
 
 def test_no_module_has_a_standard_library_name() -> None:
-    """Airflow's plugin walk executes a file under its bare stem: such a name would replace the standard library's."""
+    """No module is named like one of the standard library: Airflow's plugin walk runs files under their bare names and
+    would replace that one.
+    """
     plugins = [path for path in (ROOT / "plugins").rglob("*.py") if path.stem not in ("__init__", "__main__")]
     assert [path for path in plugins if path.stem in sys.stdlib_module_names] == []
 
 
 def test_no_module_has_an_empty_name() -> None:
-    """A module is named after what it is responsible for."""
+    """No module has a name without meaning, such as ``utils`` or ``common``."""
     assert [path for path in modules() if path.stem in EMPTY_WORDS] == []
 
 
 def test_modules_stay_short() -> None:
-    """A module that outgrows the limit has more than one responsibility."""
+    """No module of the package has more than 400 lines."""
     too_long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules()}
     assert {name: lines for name, lines in too_long.items() if lines > LONGEST_MODULE} == {}
 
 
 def test_no_two_public_classes_share_a_name() -> None:
-    """A search for a name, or a traceback, leads to one class."""
+    """No two public classes of the package share a name, so that a search or a traceback leads to one class."""
     places: dict[str, list[str]] = {}
     for path in modules():
         for node in ast.parse(path.read_text()).body:
@@ -86,7 +88,7 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 
 def test_functions_stay_short() -> None:
-    """A function fits on a screen."""
+    """No function of the package has more than 60 lines."""
     too_long = []
     for path in modules():
         for node in ast.walk(ast.parse(path.read_text())):
@@ -98,7 +100,7 @@ def test_functions_stay_short() -> None:
 
 
 def test_no_text_is_left_beside_its_message() -> None:
-    """A formatted text that is a statement of its own is the lost second line of a message."""
+    """No formatted string is a statement of its own, which would be the lost second line of a message."""
     lost = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in tracked()
@@ -110,13 +112,13 @@ def test_no_text_is_left_beside_its_message() -> None:
 
 
 def test_every_module_says_what_it_is_responsible_for() -> None:
-    """A module, also a room's ``__init__``, opens with a docstring."""
+    """Every module of the package, also each ``__init__``, starts with a docstring."""
     silent = [path for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
     assert [str(path.relative_to(ROOT)) for path in silent] == []
 
 
 def test_every_public_class_and_function_has_a_docstring() -> None:
-    """What other modules may use says what it does."""
+    """Every public class and function at the top level of a module has a docstring."""
     silent = []
     for path in modules():
         for node in ast.parse(path.read_text()).body:
@@ -127,7 +129,7 @@ def test_every_public_class_and_function_has_a_docstring() -> None:
 
 
 def test_every_test_says_what_it_proves() -> None:
-    """A test's docstring is its claim."""
+    """Every test has a docstring that states what it proves."""
     silent = []
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -137,7 +139,7 @@ def test_every_test_says_what_it_proves() -> None:
 
 
 def test_requirements_are_locked_by_hash_and_name_no_index() -> None:
-    """An installation takes exactly what was tested, from wherever the machine gets its packages."""
+    """The lock files pin every package by version and hash and name no package index."""
     for name in ("runtime.txt", "dev.txt", "docs.txt"):
         text = (ROOT / "requirements" / name).read_text()
         pins = [line for line in text.splitlines() if line and line[0] not in "# "]
@@ -148,7 +150,9 @@ def test_requirements_are_locked_by_hash_and_name_no_index() -> None:
 
 
 def test_no_two_locked_packages_share_a_folder() -> None:
-    """pyspark and pyspark-client both unpack into ``pyspark``: the locks have one, and nothing installs the other."""
+    """The lock files contain pyspark but not pyspark-client, which unpacks into the same folder, and no installation
+    resolves dependencies that could add it.
+    """
     for kind in ("runtime", "dev"):
         lock = (ROOT / f"requirements/{kind}.txt").read_text()
         assert re.findall(r"^pyspark[\w-]*==", lock, re.MULTILINE) == ["pyspark=="]
@@ -161,7 +165,9 @@ def test_no_two_locked_packages_share_a_folder() -> None:
 
 
 def test_every_package_that_is_imported_is_asked_for() -> None:
-    """A lock that has one only because another package wanted it loses it with that one."""
+    """Every declared dependency is listed in ``runtime.in`` itself, so that no lock has it only as a dependency of a
+    different package.
+    """
     asked = (ROOT / "requirements/runtime.in").read_text()
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     names = [re.split(r"[^\w.-]", each)[0] for each in declared]
@@ -169,7 +175,7 @@ def test_every_package_that_is_imported_is_asked_for() -> None:
 
 
 def test_bundled_examples_import_public_names_only() -> None:
-    """A job depends on ``streamkeeper`` itself, never on a room of it."""
+    """The bundled jobs import only from ``streamkeeper`` itself, never from one of its subpackages."""
     for path in sorted((ROOT / "jobs").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module:
@@ -179,6 +185,8 @@ def test_bundled_examples_import_public_names_only() -> None:
 
 
 def test_one_module_decides_whether_a_driver_is_alive() -> None:
-    """Who asks a runner directly overlooks the recorded end of an instance."""
+    """Only ``observation.py`` observes drivers through a runner; a direct call would miss the recorded end of an
+    instance.
+    """
     asking = [path.name for path in modules() if re.search(r"\brunner\.observe(_many)?\(", path.read_text())]
     assert asking == ["observation.py"]

@@ -1,4 +1,4 @@
-"""What may be loaded where: each claim is checked in a process of its own."""
+"""What may be imported where, checked in separate processes and by import contracts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ for name in sys.argv[2:]:
 
 
 def modules_of(*rooms: str) -> list[str]:
-    """Importable names of every module in the rooms, and of the package's own top modules."""
+    """Return the importable names of every module in the given rooms."""
     files = [path for room in rooms for path in sorted((PACKAGE / room).rglob("*.py"))]
     dotted = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files]
     return [name.removesuffix(".__init__") for name in dotted if not name.endswith(".__main__")]
@@ -47,28 +47,30 @@ def import_with(blocked: str, names: list[str]) -> subprocess.CompletedProcess[s
 
 
 def test_drivers_part_imports_without_airflow() -> None:
-    """A driver on a cluster has no Airflow: everything it stands on loads with airflow blocked."""
+    """Every module that a driver needs can be imported without Airflow, which a cluster does not have."""
     rooms = ("driver", "inspection", "sinks", "registry", "checkpoints", "stores", "model", "compatibility")
     done = import_with("airflow", [*modules_of(*rooms), "streamkeeper.authoring.definition"])
     assert done.returncode == 0, done.stderr
 
 
 def test_everything_but_inspection_and_driver_imports_without_spark() -> None:
-    """Airflow's workers, the CLI and the sinks' own descriptions never load Spark."""
+    """Everything but ``inspection`` and ``driver`` can be imported without Spark, so Airflow's workers and the command
+    line never load it.
+    """
     rooms = ("operations", "registry", "runners", "sinks", "sources", "stores", "checkpoints", "cli", "lifecycle")
     done = import_with("pyspark,py4j,airflow", ["streamkeeper", *modules_of(*rooms, "model", "compatibility", "pages")])
     assert done.returncode == 0, done.stderr
 
 
 def test_blocking_is_noticed() -> None:
-    """Negative control: a module that does import pyspark fails under the same blocker."""
+    """Negative control: a module that imports a blocked package fails to import."""
     done = import_with("msgspec", ["streamkeeper.model.records.journal_records"])
     assert done.returncode != 0
     assert "msgspec is blocked here" in done.stderr
 
 
 def test_a_jobs_definition_loads_no_kind_of_sink_or_source() -> None:
-    """Python workers of Spark import the job's file, and with it what the file imports."""
+    """Importing a job's definition, as Spark's Python workers do, loads no kind of sink or source."""
     loaded = "[each for each in sys.modules if each.startswith(('streamkeeper.sinks', 'streamkeeper.sources'))]"
     done = subprocess.run(
         [sys.executable, "-c", f"import sys, streamkeeper.authoring.definition; print({loaded})"],
@@ -82,7 +84,7 @@ def test_a_jobs_definition_loads_no_kind_of_sink_or_source() -> None:
 
 
 def lint_imports(plugins: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
-    """Check the import contracts, by default all, of a package that is in the folder ``plugins``."""
+    """Check the named import contracts, by default all, of the package in the folder ``plugins``."""
     program = Path(sys.executable).with_name("lint-imports")
     return subprocess.run(
         [program, "--no-cache", *(word for name in contracts for word in ("--contract", name))],
@@ -96,13 +98,17 @@ def lint_imports(plugins: Path, *contracts: str) -> subprocess.CompletedProcess[
 
 
 def test_import_contracts_hold() -> None:
-    """The house's arrows point down; pyspark and airflow stay in their rooms; pure rooms do no I/O."""
+    """All import contracts hold: imports between rooms go one way, pyspark and airflow stay in their rooms, and pure
+    rooms do no I/O.
+    """
     done = lint_imports(PACKAGE.parent)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_new_kind_is_under_the_contract_of_its_port(tmp_path: Path) -> None:
-    """Negative controls: modules that nobody has seen before, each imported past its port."""
+    """Negative control: new kinds of sink, source and runner that other rooms import directly, past their port, break
+    the contracts.
+    """
     package = tmp_path / "streamkeeper"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     kinds = {
@@ -126,7 +132,7 @@ def test_a_new_kind_is_under_the_contract_of_its_port(tmp_path: Path) -> None:
 
 
 def test_only_its_own_tests_import_the_demo_and_only_tests_import_tests() -> None:
-    """All share the harness: only the demo's own tests import it, and only tests import tests."""
+    """Only the demo's own tests import the demo, and only tests import ``tests``."""
     found = []
     others = [(folder, {"tests"}) for folder in ("harness", "demo", "bench", "chaos", "conformance")]
     for folder, forbidden in (("tests", {"demo"}), *others):
@@ -139,7 +145,7 @@ def test_only_its_own_tests_import_the_demo_and_only_tests_import_tests() -> Non
 
 
 def test_every_room_is_under_the_import_contracts() -> None:
-    """A new room does not escape the contracts by being forgotten."""
+    """The import contracts mention every room, so that a new room cannot escape them."""
     contracts = (ROOT / ".importlinter").read_text()
     rooms = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
     assert [room for room in rooms if f"streamkeeper.{room}" not in contracts] == []
@@ -147,7 +153,7 @@ def test_every_room_is_under_the_import_contracts() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "dags").glob("*.py")), ids=lambda path: path.stem)
 def test_dag_files_stay_thin(path: Path) -> None:
-    """A DAG file reads like the runbook: short, and nothing heavy imported at parse time."""
+    """A DAG file has at most 200 lines and imports no heavy package at parse time."""
     text = path.read_text()
     assert len(text.splitlines()) <= 200
     heavy = {"pandas", "boto3", "pyspark", "numpy", "sqlalchemy"}

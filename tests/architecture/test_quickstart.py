@@ -1,4 +1,4 @@
-"""docs/quickstart.md: its files and edits are carried out as they stand, with stand-ins for what takes minutes."""
+"""Runs the commands and edits of ``docs/quickstart.md`` literally, with stand-ins for programs that take minutes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ STAND_INS = ("make", "pkill", "python3", "sleep", "streamkeeper")
 
 
 def test_its_edits_make_the_changes_that_it_describes(tmp_path: Path) -> None:
-    """An edit that finds no place would change nothing, and the verdicts of the page would not come."""
+    """The page's edits change the job's file as it describes, the result compiles, and the page calls every command
+    that it presents.
+    """
     page = (ROOT / "docs" / "quickstart.md").read_text()
     home, bin = tmp_path / "home", tmp_path / "bin"
     home.mkdir()

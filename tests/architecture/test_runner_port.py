@@ -1,4 +1,4 @@
-"""A kind of runner is named in its declaration and in its own modules: everyone else asks the declarations."""
+"""A kind of runner is named only in its declaration and in its own modules; all other code reads the declarations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def _is_runner(node: ast.expr) -> bool:
 
 
 def test_no_kind_of_runner_is_named_outside_its_modules() -> None:
-    """Not in a comparison, a table or a text; what else the word means is told above."""
+    """No other module names a kind of runner in a comparison, a table or a text, except for the modules in
+    ``OTHER_MEANINGS``.
+    """
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
@@ -47,7 +49,7 @@ def test_no_kind_of_runner_is_named_outside_its_modules() -> None:
 
 @pytest.mark.parametrize("name", sorted(OTHER_MEANINGS))
 def test_every_other_meaning_is_still_there(name: str) -> None:
-    """An exception that nobody needs would hide the next one."""
+    """Every module that is listed as an exception still needs it, so that no stale exception hides a later violation."""
     assert list(named_kinds((PACKAGE / name).read_text()))
 
 
@@ -62,18 +64,20 @@ def test_every_other_meaning_is_still_there(name: str) -> None:
     ],
 )
 def test_each_way_to_name_a_kind_is_found(text: str) -> None:
-    """Negative controls: the search above finds them."""
+    """Negative control: a kind of runner is found in comparisons, a ``match`` and a table."""
     assert list(named_kinds(text))
 
 
 def test_a_runner_on_this_machine_may_be_asked_for() -> None:
-    """An operation that needs this machine names it; it compares nothing."""
+    """Code may request the local runner by its constant, because that compares nothing."""
     assert list(named_kinds("spec = LaunchSpec(runner=LOCAL)\nhere = runner_kind(spec.runner).on_nodes")) == []
 
 
 @pytest.mark.parametrize("name", RUNNERS)
 def test_a_declared_kind_has_its_code(name: str) -> None:
-    """Its runner and its container are loaded by their names; a container has a mark by which it is known."""
+    """The runner and the container of every declared kind can be loaded by name, and a kind with a container declares a
+    mark that identifies it.
+    """
     kind = RUNNERS[name]
     assert issubclass(load(kind.runner), Runner)
     assert bool(kind.container) == bool(kind.container_mark)
@@ -82,13 +86,15 @@ def test_a_declared_kind_has_its_code(name: str) -> None:
 
 
 def test_records_of_places_have_names_of_their_own() -> None:
-    """The record of another kind would be read in its stead."""
+    """The records of places have a different file name for each kind of runner, so that none is read as one of a
+    different kind.
+    """
     files = [kind.place.FILE for kind in RUNNERS.values() if kind.place is not None]
     assert {"application.json", "pod.json"} <= set(files)
     assert len(set(files)) == len(files)
 
 
 def test_nothing_is_assumed_of_a_kind_that_is_not_declared() -> None:
-    """A launch may name a runner of a later version: its driver may be on any machine."""
+    """For a kind of runner that is not declared, as from a later version, the driver is assumed to be on any machine."""
     assert runner_kind("of-a-later-version").on_nodes
     assert runner_kind("of-a-later-version").place is None

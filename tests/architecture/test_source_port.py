@@ -1,4 +1,4 @@
-"""A kind of source is named in its own module: everyone else asks the declarations."""
+"""A kind of source is named only in its own module; all other code reads the declarations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def named_kinds(text: str) -> Iterator[str]:
 
 
 def _names_kind(text: str) -> bool:
-    """Also as a part of a longer word, such as the class of a client's error."""
+    """Whether a text contains the name of a kind of source, also within a longer word such as a client's error class."""
     return any(name in text.lower() for name in OF_SOURCES_ALONE)
 
 
@@ -61,7 +61,9 @@ def _texts(node: ast.AST) -> Iterator[str]:
 
 
 def test_no_kind_of_source_is_named_outside_its_module() -> None:
-    """Not in a comparison, a table or a text; what else the word means is told above."""
+    """No other module names a kind of source in a comparison, a table or a text, except for the modules in
+    ``OTHER_MEANINGS``.
+    """
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
@@ -72,7 +74,7 @@ def test_no_kind_of_source_is_named_outside_its_module() -> None:
 
 @pytest.mark.parametrize("name", sorted(OTHER_MEANINGS))
 def test_every_other_meaning_is_still_there(name: str) -> None:
-    """An exception that nobody needs would hide the next one."""
+    """Every module that is listed as an exception still needs it, so that no stale exception hides a later violation."""
     assert list(named_kinds((PACKAGE / name).read_text()))
 
 
@@ -92,10 +94,12 @@ def test_every_other_meaning_is_still_there(name: str) -> None:
     ],
 )
 def test_each_way_to_name_a_kind_is_found(text: str) -> None:
-    """Negative controls: the search above finds them."""
+    """Negative control: a kind of source is found in comparisons, a ``match``, a table, a message, a regular expression
+    and a set.
+    """
     assert list(named_kinds(text))
 
 
 def test_a_scheme_is_no_kind_of_source() -> None:
-    """``file`` is the scheme of a local path."""
+    """Comparing a scheme with ``file`` does not count as naming a kind of source."""
     assert list(named_kinds('found = scheme == "file"')) == []

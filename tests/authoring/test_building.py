@@ -1,4 +1,4 @@
-"""Building a job's queries on a real session: what it yields is checked at the moment it is yielded."""
+"""Builds a job's queries in a real session: each query is checked at the moment it is yielded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 
 def nothing(batch: object, context: object) -> None:
-    """A sink function."""
+    """A sink function that does nothing."""
 
 
 def stream(spark: SparkSession, tmp_path: Path) -> DataFrame:
@@ -33,7 +33,9 @@ def build(spark: SparkSession, function: Callable[..., Any], params: dict | None
 
 
 def test_confs_of_a_query_are_those_of_its_moment(spark: SparkSession, tmp_path: Path) -> None:
-    """Each query is handed on before the job goes on, so the session is as that query means it."""
+    """Each query is passed on before the job's function continues, so the session's confs are the ones that the job set
+    for that query.
+    """
 
     def job(spark: SparkSession, params: Any) -> Iterable[Query]:
         for name, zone in (("one", "UTC"), ("two", "Europe/Berlin")):
@@ -48,7 +50,7 @@ def test_confs_of_a_query_are_those_of_its_moment(spark: SparkSession, tmp_path:
 
 
 def test_params_are_read_only(spark: SparkSession) -> None:
-    """A job that changes its params is told where."""
+    """A job that changes its params fails with a TypeError."""
 
     def job(spark: SparkSession, params: Any) -> Iterable[Query]:
         params["n"] = 2
@@ -59,7 +61,9 @@ def test_params_are_read_only(spark: SparkSession) -> None:
 
 
 def test_what_cannot_be_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Each fault has its own sentence."""
+    """Everything that a job yields and that cannot run, such as a batch frame, a duplicate name or an unknown sink, is
+    refused with a one-line message for that fault.
+    """
     frame = stream(spark, tmp_path)
     sink = ForeachBatch(nothing)
     faults: list[tuple[list[object], type[Exception], str]] = [
@@ -85,13 +89,13 @@ def test_what_cannot_be_run_is_refused(spark: SparkSession, tmp_path: Path) -> N
 
 
 def test_wrong_params_do_not_reach_the_job(spark: SparkSession) -> None:
-    """The function is not even called."""
+    """Invalid params are refused before the job's function is called."""
     with pytest.raises(InvalidInput, match="job sales: param n is 'x', not a int"):
         build(spark, lambda *_: pytest.fail("called"), {"n": "x"})
 
 
 def test_checkpoint_set_in_the_session_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """A checkpoint location that the job puts into the session's confs is a second owner."""
+    """A job that sets a checkpoint location in the session's confs is refused, because that is a second checkpoint."""
 
     def job(spark: SparkSession, params: Any) -> Iterable[Query]:
         spark.conf.set("spark.sql.streaming.checkpoint" + "Location", str(tmp_path))
@@ -105,7 +109,9 @@ def test_checkpoint_set_in_the_session_is_refused(spark: SparkSession, tmp_path:
 
 
 def test_a_state_format_that_is_set_in_the_session_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """Also one that no description names: what the job has changed since it was given the session."""
+    """A job whose code changes a conf of the state format in the session is refused, even if no description of its
+    queries mentions that conf.
+    """
     key = "spark.sql.streaming.stateStore.encodingFormat"
 
     def job(spark: SparkSession, params: Any) -> Iterable[Query]:

@@ -1,4 +1,6 @@
-"""A job's own list of approvers: read from its text, part of the release, and the very list that running it gives."""
+"""A job's list of approvers is read from its source text, belongs to the release, and equals the list that running the
+job yields.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,18 @@ def write(root: Path, text: str) -> Path:
 
 
 def test_a_list_is_read_without_running_the_job(tmp_path: Path) -> None:
-    """A file that would end the process when it is run tells it all the same; another job's is passed over."""
+    """The list of approvers is read from the text alone, even if the file would exit the process when run; the list of
+    a different job in the file is ignored.
+    """
     write(tmp_path, f"{LISTED.replace('sales', 'other').replace('ada', 'eve')}{LISTED}raise SystemExit\n")
     assert build_bundle(tmp_path, "sales").approvers == ("ada", "cli:bob", "eve=3")
     assert read_approvers("x = 1\n", "sales", where="sales.py") == ()
 
 
 def test_running_the_job_gives_the_same_list(tmp_path: Path) -> None:
-    """Blanks around a name count in neither; a job without a list has none in either."""
+    """Loading the job and bundling its text yield the same list of approvers, without blanks around names; a job
+    without a list has none either way.
+    """
     write(tmp_path, LISTED.replace('"ada"', '" ada "'))
     assert load_job(tmp_path, "sales.py", "sales").approvers == build_bundle(tmp_path, "sales").approvers
     write(tmp_path, '@streaming_job(name="sales", approvers=None)\ndef sales(a, b): ...\n')
@@ -46,7 +52,9 @@ def test_running_the_job_gives_the_same_list(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", ["PEOPLE", "[NAME]", "['ada'] + ['bob']", "list('ab')", "{[]: 1}"])
 def test_what_is_not_written_out_is_refused(tmp_path: Path, given: str) -> None:
-    """A list that only running the job could tell is refused by file and line."""
+    """A list of approvers that is not a literal, so that only running the job could compute it, is refused with file
+    and line.
+    """
     write(tmp_path, f"@streaming_job(name='sales', approvers={given})\ndef sales(a, b): ...\n")
     with pytest.raises(JobUnusable, match=r"^sales.py:4: the approvers of job sales are not a literal in its file"):
         build_bundle(tmp_path, "sales")
@@ -54,7 +62,9 @@ def test_what_is_not_written_out_is_refused(tmp_path: Path, given: str) -> None:
 
 @pytest.mark.parametrize("given", ["[]", "'ada'", "['*']", "[7]", "{'ada': 1}"])
 def test_a_list_of_nobody_is_refused_by_both_doors(tmp_path: Path, given: str) -> None:
-    """Where the job is bundled and where it is run: it is not taken for no list."""
+    """An empty or malformed list of approvers is refused both when the job is bundled and when it is loaded, instead of
+    counting as no list.
+    """
     write(tmp_path, f"@streaming_job(name='sales', approvers={given})\ndef sales(a, b): ...\n")
     with pytest.raises(InvalidInput, match="^sales.py:4: the list of approvers"):
         build_bundle(tmp_path, "sales")
@@ -64,7 +74,9 @@ def test_a_list_of_nobody_is_refused_by_both_doors(tmp_path: Path, given: str) -
 
 @pytest.mark.parametrize("detour", DETOURS)
 def test_a_list_by_a_detour_is_found_by_running_it(tmp_path: Path, detour: str) -> None:
-    """The text does not show it: the candidate is refused before it is described, and not taken for one without."""
+    """A list of approvers that is passed indirectly, so that the text does not show it, is found when the job is
+    loaded, and the job is refused.
+    """
     write(tmp_path, f"{DETOURS[detour]}def sales(a, b): ...\n")
     if detour == "a condition":
         assert build_bundle(tmp_path, "sales").approvers == ()
@@ -74,7 +86,9 @@ def test_a_list_by_a_detour_is_found_by_running_it(tmp_path: Path, detour: str) 
 
 
 def test_without_that_check_the_detour_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: the release would have no list, and whoever may trigger could answer."""
+    """Negative control: without the comparison at load time, an indirectly passed list is missing from the release, and
+    no approver would be required.
+    """
     write(tmp_path, f"{DETOURS['a partial']}def sales(a, b): ...\n")
     monkeypatch.setattr(definition, "_check_approvers_are_written_out", lambda *_: None)
     assert load_job(tmp_path, "sales.py", "sales").approvers == ("ada",)
@@ -82,7 +96,9 @@ def test_without_that_check_the_detour_is_missed(tmp_path: Path, monkeypatch: py
 
 
 def test_two_declarations_that_disagree_are_refused(tmp_path: Path) -> None:
-    """Which of them runs is not known from the text; the same list twice is one list."""
+    """Two declarations of one job with different approvers are refused, because the text does not show which one runs;
+    two identical lists count as one.
+    """
     write(tmp_path, f"if 1:\n    N = 1\n{LISTED}{LISTED.replace('ada', 'mallory')}")
     with pytest.raises(JobUnusable, match="declares job sales more than once, with different approvers"):
         build_bundle(tmp_path, "sales")
@@ -91,7 +107,9 @@ def test_two_declarations_that_disagree_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_release_of_before_there_were_lists_reads_and_is_the_same_release() -> None:
-    """A stored release without one has none, and equals what the same code makes today."""
+    """A release that was stored before approvers existed is read with an empty list, and is unchanged when it is
+    written and read.
+    """
     old = (
         b'{"bundle":"b","bundle_bytes":1,"entry":"sales.py","params":{},"conf":{},"environment":{"python":"3.11",'
         b'"spark":"4.2.0","packages_sha256":"p","jars_sha256":"j","digest":"d"},"state_format":"f"}'

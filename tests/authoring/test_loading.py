@@ -1,4 +1,4 @@
-"""Loading a job from its code: what is wrong is told with the job's own file and line."""
+"""Loading a job from its code; faults are reported with the job's own file and line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(root: Path, text: str, name: str = "sales.py") -> Path:
 
 
 def test_job_is_found_by_name(tmp_path: Path) -> None:
-    """The file may declare more than one job; params come with it."""
+    """A job is found by its name, with its params, in a file that declares several jobs."""
     write(
         tmp_path,
         '@streaming_job(name="sales", params={"n": Param(int)})\ndef one(spark, params): ...\n'
@@ -30,7 +30,9 @@ def test_job_is_found_by_name(tmp_path: Path) -> None:
 
 
 def test_code_is_run_afresh(tmp_path: Path) -> None:
-    """A module of the job that was loaded before from another bundle is never run again."""
+    """A job from a second bundle runs with the second bundle's modules, even if modules of the same name were loaded
+    from the first.
+    """
     for number in (1, 2):
         root = tmp_path / str(number)
         root.mkdir()
@@ -61,7 +63,9 @@ def test_code_is_run_afresh(tmp_path: Path) -> None:
     ],
 )
 def test_unusable_code_is_told_in_one_line(tmp_path: Path, text: str, told: str) -> None:
-    """File, line and reason; a checkpoint of its own says why it must go."""
+    """Unusable code is refused in one line with file, line and reason; a checkpoint location in the code is refused as
+    a second checkpoint.
+    """
     with pytest.raises(JobUnusable, match=told) as raised:
         load_job(write(tmp_path, text), "sales.py", "sales")
     assert "\n" not in str(raised.value)
@@ -70,7 +74,7 @@ def test_unusable_code_is_told_in_one_line(tmp_path: Path, text: str, told: str)
 
 
 def test_imported_modules_are_searched_for_checkpoints_too(tmp_path: Path) -> None:
-    """A checkpoint hidden in a module that the job imports is found there."""
+    """A checkpoint location in a module that the job imports is found, and the message names that module."""
     (tmp_path / "writing.py").write_text('WHERE = "checkpointLocation"\n')
     write(tmp_path, 'import writing\n@streaming_job(name="sales")\ndef f(s, p): ...\n')
     with pytest.raises(JobUnusable, match="writing.py:1"):
@@ -78,7 +82,9 @@ def test_imported_modules_are_searched_for_checkpoints_too(tmp_path: Path) -> No
 
 
 def test_whatever_a_job_imported_is_forgotten(tmp_path: Path) -> None:
-    """A folder without an `__init__`, and an object that took a module's place, are read anew from another root."""
+    """A folder without an ``__init__`` and an object that replaced its module in ``sys.modules`` are also reloaded when
+    the job is loaded from a different root.
+    """
     text = """
 from space import rate
 import lazy
@@ -99,7 +105,9 @@ def f(s, p): return rate.RATE, lazy.rate
 
 
 def test_what_belongs_to_a_jobs_code_leaves_environments_and_caches_out(tmp_path: Path) -> None:
-    """Whatever lies below the root that a package manager or Python itself put there is not the job's."""
+    """The files of a job's code exclude virtual environments, installed packages, caches and ``.git`` folders below the
+    root.
+    """
     for name in ("job.py", "pkg/rates.json", ".env", ".venv/lib/x.py", "env/pyvenv.cfg", "env/lib/x.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -113,7 +121,9 @@ def test_what_belongs_to_a_jobs_code_leaves_environments_and_caches_out(tmp_path
 
 
 def test_the_content_of_a_jobs_code_is_that_of_its_files_wherever_they_lie(tmp_path: Path) -> None:
-    """A byte or a name more is another content; more than a bundle may hold is none."""
+    """The content hash of a job's code depends on its files but not on their location; more files than a bundle may
+    hold have none.
+    """
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
         write(tmp_path / folder, "X = 1\n")
@@ -127,7 +137,7 @@ def test_the_content_of_a_jobs_code_is_that_of_its_files_wherever_they_lie(tmp_p
 
 
 def test_file_outside_the_root_is_refused(tmp_path: Path) -> None:
-    """An entry cannot lead out of the bundle."""
+    """A job file outside the bundle's root is refused."""
     (tmp_path / "root").mkdir()
     write(tmp_path, "")
     with pytest.raises(JobUnusable, match="no job file"):
@@ -135,7 +145,7 @@ def test_file_outside_the_root_is_refused(tmp_path: Path) -> None:
 
 
 def test_confs_that_leave_streamkeepers_hands_are_refused() -> None:
-    """Spark Connect, and a checkpoint location by conf."""
+    """Confs that select Spark Connect or set a checkpoint location are refused; ordinary confs are accepted."""
     check_conf({"spark.sql.shuffle.partitions": "2"})
     with pytest.raises(Unsupported, match="Spark Connect"):
         check_conf({"spark.remote": "sc://host"})

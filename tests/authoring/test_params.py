@@ -1,4 +1,4 @@
-"""Params are checked before anything is started, and every fault is named at once."""
+"""Params are checked before anything starts, and every fault is named."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DECLARED = {"input": Param(str), "rows": Param(int, default=5), "ratio": Param(f
 
 
 def test_defaults_are_filled_in() -> None:
-    """What is not given gets its default; a whole number may stand for a float."""
+    """Params that are not passed get their defaults, and a whole number is accepted for a float."""
     assert validate_params(DECLARED, {"input": "/in", "loud": True, "ratio": 2}) == {
         "input": "/in",
         "rows": 5,
@@ -33,7 +33,7 @@ def test_defaults_are_filled_in() -> None:
     ],
 )
 def test_wrong_params_are_named(given: dict, told: str) -> None:
-    """One line names the param and what it should be."""
+    """A missing, unknown or wrongly typed param is refused with one line that names it and its type."""
     with pytest.raises(InvalidInput) as raised:
         validate_params(DECLARED, given)
     assert told in str(raised.value)
@@ -41,13 +41,15 @@ def test_wrong_params_are_named(given: dict, told: str) -> None:
 
 
 def test_none_is_taken_only_as_a_default() -> None:
-    """A param may be None when its author says so."""
+    """A param accepts None if its declared default is None."""
     assert validate_params({"since": Param(str, default=None)}, {}) == {"since": None}
     assert validate_params({"since": Param(str, default=None)}, {"since": None}) == {"since": None}
 
 
 @pytest.mark.parametrize("declared", [Param(list), Param(int, default="5"), "a string"])  # type: ignore[arg-type]
 def test_wrong_declarations_are_refused(declared: object) -> None:
-    """A declaration that cannot be kept is the job's fault, told when it is imported."""
+    """A declaration with an unsupported type, a default of a wrong type, or no ``Param`` at all is refused when the job
+    is declared.
+    """
     with pytest.raises(JobUnusable, match="job sales: "):
         streaming_job(name="sales", params={"p": declared})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""A job's file can be imported by a Python worker, whatever types it names in text."""
+"""Spark's Python workers can import a job's file, even if it writes types as text."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def keep(key):
 
 
 def import_as_a_worker(folder: Path, first: str, before: str) -> subprocess.CompletedProcess[str]:
-    """Import the file in a process that has no session, as one that looks for ``keep`` does."""
+    """Import the file in a process without a session, as a worker that resolves ``keep`` does."""
     (folder / "job_file.py").write_text(FILE.format(first=first))
     code = f"{before}\nimport job_file\nprint(job_file.keep(1), job_file.doubled.func(4))"
     path = f"{folder}:{Path(streamkeeper.__file__).parents[1]}"
@@ -47,7 +47,7 @@ def import_as_a_worker(folder: Path, first: str, before: str) -> subprocess.Comp
 
 
 def test_a_worker_imports_a_file_with_types_in_text(tmp_path: Path) -> None:
-    """UDFs of every kind beside a function that is found by its name, and their own functions."""
+    """A worker can import a job's file with UDFs of every kind whose types are text, and can call functions from it."""
     told = import_as_a_worker(tmp_path, "from streamkeeper import streaming_job", "import pyspark.worker")
     assert told.stdout == "2 8\n", told.stderr
 
@@ -58,6 +58,8 @@ def test_a_worker_imports_a_file_with_types_in_text(tmp_path: Path) -> None:
     ids=["without Streamkeeper", "in no worker"],
 )
 def test_elsewhere_such_a_file_fails_as_it_does_by_itself(tmp_path: Path, first: str, before: str) -> None:
-    """Negative control: Spark refuses such a file in its workers, and outside of them nothing of Spark is changed."""
+    """Negative control: without Streamkeeper such a file fails to import in a worker, and outside of workers
+    Streamkeeper changes nothing in Spark, so it fails there, too.
+    """
     told = import_as_a_worker(tmp_path, first, before)
     assert "SESSION_OR_CONTEXT_NOT_EXISTS" in told.stderr

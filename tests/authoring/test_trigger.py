@@ -1,4 +1,4 @@
-"""Triggers: intervals and availableNow; Spark's other kinds are refused by name."""
+"""Triggers: intervals and availableNow are parsed; Spark's other kinds are refused by name."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from streamkeeper.errors import InvalidInput, Unsupported
     ],
 )
 def test_understood(text: str, trigger: Trigger) -> None:
-    """One meaning, one text."""
+    """Different spellings of an interval or of availableNow are parsed to one normalized trigger."""
     assert parse_trigger(text) == trigger
 
 
 @pytest.mark.parametrize("text", ["once", "continuous 1 second", "continuous", "realTime", "real-time 5 minutes"])
 def test_refused_by_name(text: str) -> None:
-    """What cannot be drained or fenced is Unsupported."""
+    """Triggers that cannot be drained or fenced, such as once and continuous, are refused as unsupported."""
     with pytest.raises(Unsupported, match="not supported"):
         parse_trigger(text)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5", "5 parsecs", 5, None])
 def test_not_understood(text: object) -> None:
-    """Anything else names the two forms that there are."""
+    """Any other text is refused with a message that names the supported forms."""
     with pytest.raises(InvalidInput, match="availableNow"):
         parse_trigger(text)

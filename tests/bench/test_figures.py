@@ -1,4 +1,4 @@
-"""The figures of the other pages of docs are those of their raw files, too."""
+"""The figures on further pages of the documentation equal those in the raw result files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text_of(page: str) -> str:
 
 
 def cases_of(name: str, case: str, commit: str = "") -> Lines:
-    """The clean cases that begin so, of one commit or of all; a damaged one among them fails."""
+    """Return the cases whose names match, of one commit or of all; fail if there are none or if one has damage."""
     found = [
         each for each in lines_of(name) if re.match(case, each.get("case", "")) and each["commit"].startswith(commit)
     ]
@@ -53,7 +53,7 @@ def of_stops() -> str:
 
 
 def of_rebuilds() -> str:
-    """Points that only a rebuild reaches: most at one commit, the rest at another."""
+    """The points that only a rebuild reaches: most were hit at one commit, the rest at a later one."""
     first, later = (cases_of("recover-crash", "recover-rebuild", each) for each in ("71bce79", "9dbdb63"))
     assert (len(first), len(later)) == (2, 4)
     both = points_of(first) | points_of(later)
@@ -85,7 +85,7 @@ def at_one_commit(name: str, commit: str) -> str:
 
 
 def of_the_matrix() -> list[str]:
-    """The table of verdicts, by whether Spark's outcome is safe."""
+    """The table of verdicts, separated by whether Spark's outcome is safe."""
     graded = lines_of("matrix")
     unsafe = {False: Counter[str](), True: Counter[str]()}
     for each in graded:
@@ -166,7 +166,7 @@ def of_reviewed_edits() -> list[str]:
 
 
 def of_snapshots() -> list[str]:
-    """A row for each way: the least seconds and the median of the requests, of three operations on two checkpoints."""
+    """One row per tool: the shortest time and the median number of requests of three operations on two checkpoints."""
     names = {
         "ours, command line": "Streamkeeper's command line",
         "ours": "Streamkeeper's engine, without the command",
@@ -224,12 +224,12 @@ FIGURES: list[tuple[str, Callable[[], str | list[str]]]] = [
     (MANAGER, of_races),
     (SNAPSHOTS, of_snapshots),
 ]
-"""Page -> the words that it must have, with the numbers of the raw file."""
+"""Page -> the words that it must contain, with the numbers of the raw file."""
 
 
 @pytest.mark.parametrize(("page", "told"), FIGURES)
 def test_a_page_has_the_figures_of_its_raw_file(page: str, told: Callable[[], str | list[str]]) -> None:
-    """A new run, or another number on the page, has to change the other of the two."""
+    """Each page contains the figures that are computed from its raw result file, so neither can change alone."""
     words = told()
     for each in [words] if isinstance(words, str) else words:
         assert each in text_of(page), f"docs/{page} has nowhere: {each}"

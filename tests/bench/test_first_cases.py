@@ -1,4 +1,4 @@
-"""Every campaign and every benchmark still runs: one case of each campaign, and the least that a benchmark measures."""
+"""Every campaign and every benchmark still runs: one case of each campaign, and the smallest run of each benchmark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 CAMPAIGNS = re.search(r"CAMPAIGNS := (.*)", (ROOT / "Makefile").read_text())
 assert CAMPAIGNS is not None
 STAGES = shlex.split(CAMPAIGNS[1])
-"""What ``make campaign`` runs, one after the other."""
+"""The stages that ``make campaign`` runs one after the other."""
 
 REPORTS = {
     "bench.handover --pairs 1 --keys 10": "handover",
@@ -40,7 +40,7 @@ REPORTS = {
     "bench.checkpoint_races --rounds 2 --controls 1": "checkpoint-races",
     "bench.local_files --batches 3 --rounds 1": "local-files",
 }
-"""The arguments of a benchmark -> the name of its report, which goes to ``--out``."""
+"""The arguments of a benchmark -> the name of the report that it writes to ``--out``."""
 
 LINES = {
     "conformance.bad_inputs --doors cli --only twice": 1,
@@ -49,7 +49,7 @@ LINES = {
     "chaos.simulate --count 3": 1,
     "conformance.doors --pairs 2": 2,
 }
-"""The arguments of a bench -> how many lines it writes to ``--results`` at least."""
+"""The arguments of a bench -> the least number of lines that it writes to ``--results``."""
 
 
 def run_bench(words: str, *more: str) -> subprocess.CompletedProcess[str]:
@@ -59,7 +59,9 @@ def run_bench(words: str, *more: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_each_campaign_runs_its_first_case(stage: str, tmp_path: Path) -> None:
-    """Its case comes out clean, and a control finds the damage that it is there for."""
+    """The first case of every campaign stage finishes without damage; a stage whose first case is a control finds the
+    damage.
+    """
     place = [] if stage == "conformance.matrix" else ["--root", str(tmp_path / "site")]
     run = run_bench(stage, "--first", *place)
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
@@ -67,7 +69,7 @@ def test_each_campaign_runs_its_first_case(stage: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", REPORTS)
 def test_each_benchmark_writes_its_report(words: str, tmp_path: Path) -> None:
-    """So small a run may miss its goal, which exits with 1; it writes its report all the same."""
+    """Every benchmark writes its report even in a very small run, which may miss its goal and exit with 1."""
     run = run_bench(words, "--out", str(tmp_path))
     assert run.returncode in (0, 1), run.stdout[-3000:] + run.stderr[-3000:]
     assert (tmp_path / f"{REPORTS[words]}.json").exists(), run.stdout[-3000:] + run.stderr[-3000:]
@@ -75,7 +77,7 @@ def test_each_benchmark_writes_its_report(words: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", LINES)
 def test_each_bench_of_lines_writes_its_first(words: str, tmp_path: Path) -> None:
-    """Each line is a result that the bench itself calls good."""
+    """Every bench that writes result lines exits with 0 and writes at least the expected number of lines."""
     results = tmp_path / "results.jsonl"
     run = run_bench(words.format(here=tmp_path), "--results", str(results))
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
@@ -83,7 +85,9 @@ def test_each_bench_of_lines_writes_its_first(words: str, tmp_path: Path) -> Non
 
 
 def test_the_first_blows_to_executors(tmp_path: Path) -> None:
-    """One seed need not strike in every way, for which it exits with 1; it loses and duplicates no row."""
+    """One seed of the executor campaign strikes at least once without losing or duplicating a row; it may exit with 1,
+    as it need not strike in every way.
+    """
     results = tmp_path / "results.jsonl"
     run = run_bench(f"chaos.executor_blows --seeds 1 --root {tmp_path}/site --results {results}")
     assert run.returncode in (0, 1), run.stdout[-3000:] + run.stderr[-3000:]

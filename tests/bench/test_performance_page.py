@@ -1,4 +1,4 @@
-"""Each figure of the page about performance is the one in its raw file."""
+"""Each figure on the performance page equals the one in its raw file."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def raw(name: str) -> Any:
 
 
 def table(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its head."""
+    """Return the cells of the first table below a heading, without the header rows."""
     part = f"\n{PAGE.read_text()}".split(f"\n{heading}\n", 1)[1]
     rows = [line for line in part.partition("\n## ")[0].splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[2:]]
 
 
 def numbers(*cells: str) -> list[str]:
-    """The numbers in cells, in order; names in backticks and commits are not numbers."""
+    """Return the numbers in cells in order, ignoring names in backticks and commits."""
     text = " ".join(re.sub(r"`[^`]*`|\b[0-9a-f]{7,8}\b", "", cell) for cell in cells)
     return NUMBER.findall(text)
 
 
 def half_up(value: float, digits: int) -> str:
-    """Rounded as a person rounds: 0.145 is 0.15."""
+    """Round a value half up, as a person does: 0.145 becomes 0.15."""
     return str(Decimal(str(value)).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP))
 
 
 def starts() -> list[str]:
-    """The start of each command before and after, and the ratios of now and then to a bare import of Typer."""
+    """The start time of each command now and before, and the ratios to a bare import of Typer."""
     found, names = raw("first-second"), ("help", "jobs", "status", "deploy")
     now, before = ([found[when][name]["wall_s"] for name in names] for when in ("now", "before"))
     ratios = [found["now"][name]["wall_to_typer"] for name in ("help", "jobs", "status")]
@@ -59,7 +59,7 @@ def handover(name: str, digits: tuple[int, int], keys: tuple[str, ...] = ("10",)
 
 
 def step(name: str, of: str, what: str) -> str:
-    """A figure of one step of a demonstration."""
+    """Return a figure of one step of a demonstration."""
     steps = [each for act in raw(name)["acts"] for each in act["steps"] if each["name"] == of]
     assert len(steps) == 1, of
     return half_up(steps[0][what], 1)
@@ -82,7 +82,9 @@ def of_jobs() -> list[str]:
 
 
 def of_a_batch() -> list[str]:
-    """The least and the most of three runs: of the work by halves of a millisecond, of the batch by tens."""
+    """The smallest and largest of three runs: the own work in steps of half a millisecond, the batch in tens of
+    milliseconds.
+    """
     runs = [raw("driver"), raw("before-after")["before"]["driver"], raw("before-after")["after"]["driver"]]
     work = [round(2 * each["own_work_per_batch_ms"]) / 2 for each in runs]
     whole = [int(each["batch_wall_ms"] // 10 * 10) for each in runs]
@@ -180,33 +182,35 @@ def with_keys(told: list[str]) -> list[str]:
 
 
 def test_every_row_is_compared() -> None:
-    """A new row of the table needs an entry in ROWS."""
+    """Every row of the performance table has an entry in ``ROWS``, in the same order."""
     assert [row[3].split(".json")[0].strip("`") for row in table("# Performance")] == [name for name, _ in ROWS]
 
 
 @pytest.mark.parametrize("at", range(len(ROWS)), ids=[f"{at}-{name}" for at, (name, _) in enumerate(ROWS)])
 def test_a_row_has_the_numbers_of_its_raw_file(at: int) -> None:
-    """In order, rounded as the row rounds them; no further number stands there."""
+    """A row contains exactly the numbers of its raw file, in order and rounded to the row's digits."""
     row = table("# Performance")[at]
     assert numbers(row[1], row[2]) == ROWS[at][1]()
 
 
 def test_a_raw_file_names_its_commit() -> None:
-    """Every raw file of the page names the state of the code and the number of cores."""
+    """Every raw file of the page contains the commit of the code and the number of cores, 2."""
     texts = {name: json.dumps(raw(name)) for name, _ in ROWS}
     assert not [name for name, text in texts.items() if '"commit": "' not in text]
     assert not [name for name, text in texts.items() if '"cores": 2' not in text]
 
 
 def test_memory_does_not_grow() -> None:
-    """The heap after a full collection is no larger at the end of the run than at its first look."""
+    """The heap after a full collection is no larger at the end of a run of at least 30 minutes than at its first
+    measurement.
+    """
     looks = raw("memory")["looks"]
     assert looks[-1]["live_mib"] <= looks[0]["live_mib"]
     assert looks[-1]["minute"] >= 30
 
 
 def test_before_and_after() -> None:
-    """The second table compares two sides of one file."""
+    """The table *Before and after* contains the figures of both sides of its raw file."""
     before, after = raw("before-after")["before"], raw("before-after")["after"]
     gaps = [
         half_up(each["handover"]["keys"]["10"]["median"][way], digits)

@@ -1,4 +1,4 @@
-"""How the serving gap of a switch is measured."""
+"""How the switching bench measures the serving gap of a switch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 
 
 def test_the_gap_ends_with_the_first_new_row_that_a_reader_sees() -> None:
-    """A swap that shows no new sale does not end it."""
+    """The serving gap lasts until a reader sees the first new sale; a swap that shows no new sale does not close it."""
     seen = [(0.0, "v0001", 1, 10), (0.5, "v0001", 2, 20), (1.0, "v0001", 3, 30)]
     seen += [(1.4, "v0002", 7, 30), (1.9, "v0002", 8, 50), (2.4, "v0002", 9, 60)]
     assert judge([Sight(*each) for each in seen]) == {"gap_s": 0.9, "to_swap_s": 0.4, "between_changes_s": 0.5}
@@ -27,7 +27,9 @@ def test_the_gap_ends_with_the_first_new_row_that_a_reader_sees() -> None:
     ids=["aggregate", "partitions"],
 )
 def test_a_job_file_is_changed_and_changed_back(tmp_path: Path, job: str, one: str, other: str) -> None:
-    """The edits that make a release fit the bundled jobs as they are."""
+    """The edit that makes a new release fits the bundled job, compiles and can be reverted; a file with neither text is
+    refused.
+    """
     file = tmp_path / f"{job}.py"
     shutil.copy(ROOT / f"jobs/{job}.py", file)
     before = file.read_text()
@@ -41,7 +43,7 @@ def test_a_job_file_is_changed_and_changed_back(tmp_path: Path, job: str, one: s
 
 
 def test_the_batch_that_was_handed_over_is_no_new_one(tmp_path: Path) -> None:
-    """The seeded commits of the new version are as old as the handoff, and end no gap."""
+    """Commits that were seeded into the new version do not close the gap, because they are as old as the handoff."""
 
     class HomeOnly:
         home = tmp_path

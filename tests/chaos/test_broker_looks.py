@@ -1,4 +1,6 @@
-"""What the broker campaign looks with, and that its broker really goes away and comes back with all it was sent."""
+"""The checks of the broker campaign find the damage they are for, and its broker really dies, freezes, and returns with
+every record.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ EVENTS = list(itertools.islice(make_events(seed=1, customers=4), 60))
 
 
 class Site:
-    """What was sent, and the three outputs as the job leaves them."""
+    """The sent events and the three outputs, as the job leaves them."""
 
     def __init__(self, root: Path) -> None:
         self.sent, self.output = root / "events.jsonl", root / "output"
@@ -62,7 +64,7 @@ class Site:
         (self.output / "audit.jsonl").write_text("".join(json.dumps(each) + "\n" for each in lines))
 
     def differences(self) -> dict[str, tuple[int, int]]:
-        """Output -> lost and doubled, where it is not clean."""
+        """Return output -> lost and duplicated events, for outputs that are not clean."""
         accounts = read_topic_accounts(self.sent, self.output)
         return {each.name: (each.lost, each.duplicated) for each in accounts if not each.clean}
 
@@ -77,12 +79,12 @@ def site(tmp_path: Path) -> Site:
 
 
 def test_whole_outputs_are_clean(site: Site) -> None:
-    """A batch that came to the audit again under its own id is no second one."""
+    """Complete outputs are reported as clean, also if the audit contains a batch twice under the same id."""
     assert site.differences() == {}
 
 
 def test_what_is_lost_is_seen_in_each_output(site: Site) -> None:
-    """Also the last event, which is in flight nowhere once nothing is sent any more."""
+    """A lost event is found in each of the three outputs, even if it is the last one that was sent."""
     site.count(EVENTS[:-1])
     site.copy(EVENTS[:-1])
     site.audit((0, EVENTS[:-1]))
@@ -90,7 +92,9 @@ def test_what_is_lost_is_seen_in_each_output(site: Site) -> None:
 
 
 def test_what_is_doubled_is_seen_in_each_output(site: Site) -> None:
-    """Under another batch's id it is another batch."""
+    """A duplicated event is found in each of the three outputs; in the audit, an event in a second batch counts as a
+    duplicate.
+    """
     site.count([*EVENTS, EVENTS[-1]])
     site.copy([*EVENTS, EVENTS[0]])
     site.audit((0, EVENTS), (1, EVENTS[:1]))
@@ -98,7 +102,7 @@ def test_what_is_doubled_is_seen_in_each_output(site: Site) -> None:
 
 
 def test_counts_that_go_back_are_seen(site: Site) -> None:
-    """The reader of the serving table sees fewer events than before."""
+    """A reader of the serving table detects that the sum of its events decreases."""
     with Watch(partial(sum_in_file, site.output / "warehouse.db", "event_counts", "events")) as watch:
         time.sleep(0.3)
         site.count(EVENTS[:10])
@@ -109,7 +113,9 @@ def test_counts_that_go_back_are_seen(site: Site) -> None:
 @pytest.mark.kafka
 @pytest.mark.timeout(180)
 def test_a_broker_that_dies_and_freezes_has_every_event_once(tmp_path: Path) -> None:
-    """It answers on the same port, with the records of before, and gets what was sent while it was away."""
+    """A broker that is killed, restarted and frozen keeps its earlier records and receives the events that were sent
+    during the outage, each exactly once.
+    """
     if not has_jars():
         pytest.skip("no Kafka jars (make connectors)")
     broker = MortalBroker(tmp_path / "broker")

@@ -1,4 +1,4 @@
-"""What a seed of each campaign is of."""
+"""From which scenarios a campaign's seeds are drawn."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ from chaos.switching import SwitchStage
 
 @pytest.mark.parametrize("stage", [SwitchStage, RecoverStage, BrokerStage, BucketStage, HdfsStage, NodeStage])
 def test_a_seed_is_drawn_from_the_scenarios_of_its_own_stage(stage: type[SwitchStage]) -> None:
-    """A stage with scenarios of its own that draws from another's ends its campaign at the first other one."""
+    """Every stage draws its seeds only from its own scenarios; drawing a different one would stop its campaign."""
     assert stage.drawn
     assert {*stage.drawn} <= stage.scenarios.keys()

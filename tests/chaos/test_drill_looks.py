@@ -1,4 +1,4 @@
-"""What the drills look with: every kind's rules and causes exist, and a rule that is switched off is gone."""
+"""The checks of the drills: all rules and causes that they expect exist, and a rule that is switched off really is."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ print([all(rule.id != "driver-dead" for rule in each.RULES) for each in (rules, 
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_a_drill_waits_for_can_be_said(name: str) -> None:
-    """A rule or a cause that was renamed would fail its drill for ever, and nobody would know why."""
+    """Every rule and cause that a drill waits for exists; after a rename the drill would always fail without an
+    explanation.
+    """
     kind = KINDS[name]
     assert all(find_rule(each).id == each for each in kind.rules)
     assert set(kind.causes) <= {each.value for each in Problem}
@@ -35,14 +37,18 @@ def test_what_a_drill_waits_for_can_be_said(name: str) -> None:
 
 @pytest.mark.parametrize(("off", "gone"), [(f"{RULE}driver-dead", True), (f"{RULE}frozen", False), ("", False)])
 def test_a_rule_that_is_switched_off_is_gone(off: str, gone: bool) -> None:
-    """For the rules and for what the watch does by itself; another one, or none, leaves it."""
+    """A rule that is switched off is removed both from the health rules and from what the watch acts on; other rules
+    remain.
+    """
     asked = [sys.executable, "-c", ASKED.format(off=off)]
     told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
     assert told.stdout.strip() == str([gone, gone])
 
 
 def test_the_table_of_the_drills_is_what_was_played() -> None:
-    """Each row repeats the newest line of its drill: what was named and after how long, and what was mended."""
+    """Each row of the drills' table repeats the newest result of its drill: the rules and cause that were named, the
+    repair, both times, and the commit.
+    """
     lines = [json.loads(each) for each in (ROOT / "bench/results/drills.jsonl").read_text().splitlines()]
     played = {each["case"].partition(":")[0]: each for each in lines if "case" in each}
     text = (ROOT / "docs/internals/campaigns.md").read_text()
@@ -56,7 +62,9 @@ def test_the_table_of_the_drills_is_what_was_played() -> None:
 
 
 def test_every_control_on_record_was_missed_and_is_told() -> None:
-    """Without the rule that names a cause the watch did not name it; the page lists which were tried."""
+    """In every recorded control, where the rule for a fault was switched off, the watch did not name that fault; the
+    page lists exactly these controls.
+    """
     lines = [json.loads(each) for each in (ROOT / "bench/results/drills.jsonl").read_text().splitlines()]
     controls = {each["control"]: each["found"] for each in lines if "control" in each}
     text = (ROOT / "docs/internals/campaigns.md").read_text()
@@ -67,7 +75,9 @@ def test_every_control_on_record_was_missed_and_is_told() -> None:
 
 
 def test_what_is_announced_as_lost_is_taken_off_by_its_offsets() -> None:
-    """An event's offset is its number among those of its partition; the rest has to come out."""
+    """Events that were announced as lost are left out of the expected ones by their offset within the partition; all
+    others remain expected.
+    """
     events = [Event(f"e{n}", f"c{n % 2}", "sale", n, "2026-03-01T00:00:00Z") for n in range(8)]
     assert [each.event_id for each in without(events, {0: (1, 3)})] == ["e0", "e1", "e3", "e5", "e6", "e7"]
     assert without(events, {}) == events

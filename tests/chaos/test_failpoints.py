@@ -1,4 +1,4 @@
-"""Which failpoints there are, and which of them no campaign has hit."""
+"""The failpoints that exist, and the ones that no campaign has hit."""
 
 from __future__ import annotations
 
@@ -20,24 +20,26 @@ def points() -> set[str]:
 
 
 def test_every_failpoint_was_hit_or_has_a_reason_why_not(points: set[str]) -> None:
-    """A new failpoint that nobody kills at would be taken for one that holds; one that was hit since is unlisted."""
+    """Every failpoint was hit by a campaign or is listed with a reason, and no listed failpoint was hit since."""
     assert points - hit_points() == NOT_HIT.keys()
 
 
 def test_campaigns_kill_at_failpoints_that_exist(points: set[str]) -> None:
-    """At a renamed one nothing dies, and the case is clean."""
+    """All failpoints at which campaigns kill or freeze exist; at a renamed one nothing would die and the case would be
+    clean.
+    """
     assert {*_POINTS, *_FREEZES_AT} <= points
 
 
 def test_every_kind_of_record_and_command_has_its_points(points: set[str]) -> None:
-    """They are named where they are written, by their kind."""
+    """Records, incidents, commands and objects have a failpoint before and after each write, named by their kind."""
     made = {"record.epoch-claimed", "incident.raised", "command.drain", "object.bundles"}
     assert {f"{each}.{when}" for each in made for when in ("before", "after")} <= points
     assert not [each for each in points if not re.fullmatch(r"[a-z-]+(\.[a-z-]+)+", each)]
 
 
 def test_a_name_that_is_put_together_is_not_passed_over(tmp_path: Path) -> None:
-    """Nobody could tell whether such points were hit."""
+    """A failpoint with a computed name is refused, because whether it was hit cannot be determined."""
     (tmp_path / "writer.py").write_text('crash_point("a.b")\ncrash_point(f"write.{what}.before")\n')
     with pytest.raises(LookupError, match=r"write\.\{what\}\.before"):
         named_points(tmp_path)
@@ -46,7 +48,9 @@ def test_a_name_that_is_put_together_is_not_passed_over(tmp_path: Path) -> None:
 
 
 def test_hits_are_read_from_every_kind_of_line(tmp_path: Path) -> None:
-    """A named point, a sentence about one, and lines that hit nothing."""
+    """Hits are read from result lines that name a failpoint or mention one in a sentence; lines of traces count as no
+    hit.
+    """
     lines: list[dict[str, object]] = [
         {"hits": ["sink.staged"]},
         {"hits": ["a restore frozen at restore.serve.before, and a deploy"]},

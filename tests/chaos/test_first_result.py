@@ -1,4 +1,4 @@
-"""``--first`` ends a campaign with its first result, whose exit code is that of the whole."""
+"""``--first`` stops a campaign after its first result, whose exit code becomes the campaign's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def a_case(*damage: str) -> CaseResult:
 
 @pytest.mark.parametrize(("damage", "code"), [((), 0), (("a row is lost",), 1)])
 def test_the_first_case_ends_it(damage: tuple[str, ...], code: int, tmp_path: Path) -> None:
-    """A clean case exits with 0 and a damaged one with 1; both are written first."""
+    """The first case stops the campaign, with exit code 0 if it is clean and 1 if damaged, after its line was written."""
     file = tmp_path / "results.jsonl"
     results = Results(file, first=True)
     results.add_trace("resume", ["a.point"])
@@ -30,14 +30,14 @@ def test_the_first_case_ends_it(damage: tuple[str, ...], code: int, tmp_path: Pa
 
 @pytest.mark.parametrize(("found", "code"), [(["a row is lost"], 0), ([], 1), ("", 1)])
 def test_the_first_control_ends_it(found: Any, code: int, tmp_path: Path) -> None:
-    """A control exits with 0 only if it finds the damage that it is there for."""
+    """The first control stops the campaign and exits with 0 only if it found damage."""
     with pytest.raises(FirstResult) as ended:
         Results(tmp_path / "results.jsonl", first=True).add({"control": "gate", "found": found})
     assert ended.value.code == code
 
 
 def test_without_it_a_campaign_goes_on(tmp_path: Path) -> None:
-    """The control of the two above."""
+    """Negative control: without ``--first`` a campaign continues after a damaged case and a failed control."""
     results = Results(tmp_path / "results.jsonl")
     results.add_case(a_case("a row is lost"))
     results.add({"control": "gate", "found": []})

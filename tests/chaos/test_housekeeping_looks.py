@@ -1,4 +1,4 @@
-"""What the campaign of housekeeping looks with: each look must see the damage it is there for."""
+"""Each check of the housekeeping campaign finds the damage that it is for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from streamkeeper.stores.local import LocalStore
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A site as every case begins with."""
+    """An installation in the state in which every case begins."""
     for name in [name for name in os.environ if name.startswith("STREAMKEEPER_")]:
         monkeypatch.delenv(name)
     site = tmp_path / "site"
@@ -63,7 +63,9 @@ VERSIONS = f"home/checkpoints/{JOB}/{QUERY}"
     ids=["state", "plan", "commits", "current", "pack"],
 )
 def test_a_needed_file_that_is_gone_is_missing(site: Path, harm: Callable[[Path], None], told: str) -> None:
-    """Also where a run that nobody killed has deleted it. Negative control: nothing is missing before."""
+    """A needed file that was deleted is reported as missing, whoever deleted it; negative control: before that, nothing
+    is reported.
+    """
     assert find_missing(site) == []
     harm(site)
     assert told in "; ".join(find_missing(site))
@@ -92,7 +94,9 @@ def _turn_table(site: Path) -> None:
     ids=["file", "marker", "journal", "table", "record", "driver"],
 )
 def test_an_end_that_differs_is_told(site: Path, harm: Callable[[Path], None], told: str) -> None:
-    """From what a run leaves that nobody killed. Negative control: a copy does not differ, whatever its times are."""
+    """A final state that differs from the one of an undisturbed run is reported; negative control: a copy with other
+    file times does not differ.
+    """
     expected = read_final_state(site)
     copy = site.with_name("copy")
     shutil.copytree(site, copy, copy_function=shutil.copyfile)
@@ -102,13 +106,15 @@ def test_an_end_that_differs_is_told(site: Path, harm: Callable[[Path], None], t
 
 
 def test_points_are_those_that_exist() -> None:
-    """At a renamed one nothing dies."""
+    """All failpoints that the campaign uses exist; at a renamed one nothing would die."""
     assert set(ALL_POINTS) <= named_points()
     assert {case.split(":")[1] for case in CONTROLS.values()} <= set(ALL_POINTS)
 
 
 def test_docs_have_the_figures_of_the_raw_lines() -> None:
-    """Cases and points, all of one code and without damage; every control found some."""
+    """The campaign page states the number of cases and points of the raw lines, which come from one state of the code,
+    have no damage, and whose controls all found some.
+    """
     text = (ROOT / "bench/results/housekeeping.jsonl").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
     cases = [line for line in lines if "case" in line]
@@ -131,12 +137,16 @@ def test_docs_have_the_figures_of_the_raw_lines() -> None:
     ],
 )
 def test_a_point_that_is_reached_again_and_again_is_hit_three_times(count: int, found: dict[str, int]) -> None:
-    """A command that dies at the first file alone has not begun."""
+    """A failpoint that is reached many times is hit at the first, the middle and the last time, so that kills also
+    strike late in a command.
+    """
     assert times(count) == found
 
 
 def test_a_case_is_played_once_and_found_clean(tmp_path: Path) -> None:
-    """The whole stage, with one point: killed there, typed again, compared; the second run of it plays nothing."""
+    """The whole stage runs with one failpoint: the command is killed, retried and compared without damage; a second run
+    of the stage adds no case.
+    """
     file = tmp_path / "lines.jsonl"
     words = ["--housekeeping", "--root", str(tmp_path / "root"), "--results", str(file)]
     command = [sys.executable, "-m", "chaos", *words, "--points", "record.job-forgotten.after"]

@@ -1,4 +1,4 @@
-"""Switches that things die in, by real drivers with executors of a real cluster and checkpoints in a real HDFS."""
+"""Crashes during switches by real drivers, with executors of a real cluster and checkpoints in a real HDFS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ KILLED = "switch/points:driver.claim.after"
 
 
 def test_a_driver_that_is_killed_in_a_switch_loses_nothing(tmp_path: Path) -> None:
-    """It has claimed its checkpoint in HDFS; the switch is carried on, and both tables hold every row once."""
+    """A driver that is killed after claiming its checkpoint in HDFS loses and duplicates no row: the switch is
+    completed after the crash.
+    """
     if not hadoop_process.has_jars():
         pytest.skip("no HDFS jars (make connectors)")
     if postgres_server.find_programs() is None:

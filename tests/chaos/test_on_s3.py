@@ -1,4 +1,6 @@
-"""Real drivers whose checkpoints are in a real bucket: behind a proxy that fails on purpose, and two at once."""
+"""Real drivers with checkpoints in a real bucket: behind a proxy that fails on purpose, and two drivers on one
+checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def _programs() -> None:
 
 
 def test_of_two_drivers_on_one_checkpoint_one_goes_on(tmp_path: Path) -> None:
-    """Both write the same file at once, with nothing else between them; the other ends, and says why."""
+    """If two drivers write the same checkpoint at once, one continues and the other terminates with a message that a
+    different driver writes it.
+    """
     raced = run_race(tmp_path / "site")
     assert (raced.damage, raced.both) == ("", 0), raced
     assert raced.met > 0
@@ -27,20 +31,26 @@ def test_of_two_drivers_on_one_checkpoint_one_goes_on(tmp_path: Path) -> None:
 
 
 def test_with_sparks_own_manager_both_go_on(tmp_path: Path) -> None:
-    """The negative control: each was told of every batch that it had committed it."""
+    """Negative control: with Spark's own checkpoint manager both drivers continue, each believes it committed every
+    batch, and damage is found.
+    """
     raced = run_race(tmp_path / "site", "create-only")
     assert (raced.both, len(raced.went_on)) == (3, 2), raced
     assert raced.damage
 
 
 def test_a_driver_goes_on_while_requests_fail_and_answers_get_lost(tmp_path: Path) -> None:
-    """It is never told that it has lost what it has won, and the table holds every row once."""
+    """With 5 % of requests refused and 5 % of responses lost, a driver completes all 40 batches and its table holds
+    every row once.
+    """
     lossy = serve_through_faults(tmp_path / "site", batches=40, refused=0.05, lost=0.05)
     assert (lossy.damage, lossy.batches) == ("", 40), lossy
     assert min(lossy.faults[kind] for kind in ("refused", "lost")) > 0
 
 
 def test_without_its_mark_a_driver_ends_by_a_lost_answer(tmp_path: Path) -> None:
-    """The negative control: the file is its own, and it takes it for another's."""
+    """Negative control: without its mark in the file, a driver takes its own file for that of a different driver after
+    a lost response, and terminates.
+    """
     lossy = serve_through_faults(tmp_path / "site", "marks", batches=40, refused=0.0, lost=0.3)
     assert "another driver writes this checkpoint" in lossy.damage

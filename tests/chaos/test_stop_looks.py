@@ -1,4 +1,4 @@
-"""What a stop is looked at with: it must see what runs although its job was stopped."""
+"""The check after a stop finds whatever still runs although its job was stopped."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from streamkeeper.model.records.journal_records import DesiredChanged
 
 @pytest.fixture
 def bed(tmp_path: Path) -> Iterator[Bed]:
-    """A site whose input nobody reads."""
+    """An installation whose input no job reads."""
     with fresh_bed(tmp_path / "site", []) as bed:
         bed.start_producer(rows=2, every_s=0.1)
         yield bed
 
 
 def leave(bed: Bed) -> None:
-    """The job is on record as stopped."""
+    """Record the job as stopped."""
     wish = DesiredChanged(serve=False, requested_by="test", reason="", operation="stop-1")
     bed.installation.journal(JOB, "test").append(lambda state: None if state.stopped else wish)
 
 
 def leave_running(bed: Bed) -> None:
-    """It is, and a process of its driver is left."""
+    """Record the job as stopped, but leave a process of its driver running."""
     leave(bed)
     environment = {**bed.environment, "STREAMKEEPER_INSTANCE": f"{JOB}/r0001"}
     subprocess.run(["sh", "-c", "sleep 60 > /dev/null 2>&1 &"], env=environment, check=True)
@@ -46,13 +46,13 @@ def leave_running(bed: Bed) -> None:
     ids=["at-rest", "running", "wanted"],
 )
 def test_what_stirs_of_a_stopped_job_is_seen(bed: Bed, happens: Callable[[Bed], None], found: list[str]) -> None:
-    """A process that is left, and a record that says otherwise; nothing where it is at rest."""
+    """A leftover process and a record that no longer states the stop are both found; a job at rest yields nothing."""
     happens(bed)
     assert find_stirring(bed, bed.root / "output") == found
 
 
 def test_every_verb_is_played() -> None:
-    """Stop, start, watch and each recovery: none of them is in no campaign."""
+    """The recovery campaign covers stop, start, watch and each way to recover."""
     asks = [each.ask for each in RECOVERIES.values()]
     assert {each.verb for each in asks} == {"", "stop", "start", "watch"}
     assert {each.recover for each in asks} == {"", "restart", "restore", "rebuild"}

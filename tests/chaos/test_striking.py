@@ -1,4 +1,4 @@
-"""What a campaign strikes with: it must come at the named step, and not say so when nobody was hit."""
+"""A campaign strikes at the named step, and reports a hit only if it hit something."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from streamkeeper.model.requests.request import DeployRequest
 
 
 def test_the_step_at_work_is_the_first_that_is_not_done() -> None:
-    """A dual run's steps are known once it was assessed; who falls back is at no other step any more."""
+    """The current step of an operation is its first unfinished one, according to the assessed transitions; falling back
+    overrides it, and a finished operation has none.
+    """
     operation = OperationState(operation="d1", request=DeployRequest(job="ledgers"), steps=(), started=1)
     assert step_of(operation) is Step.BUNDLE
     rebuild = {"counts": QueryTransition(way=Transition.REBUILD, version="v0002")}
@@ -34,12 +36,16 @@ def test_the_step_at_work_is_the_first_that_is_not_done() -> None:
 
 
 def test_the_names_of_a_case_are_what_it_hits() -> None:
-    """So that a missed one can be told, and tried again alone."""
+    """A case with several strikes is split into one name per strike, so that a missed one can be reported and retried
+    alone.
+    """
     assert names_of("broker/kill@drain+freeze@go") == ["broker/kill@drain", "broker/freeze@go"]
 
 
 def test_a_step_is_struck_once_while_it_runs_and_only_by_what_hit_somebody() -> None:
-    """Not an operation of before, not another step, and again until there was somebody to hit."""
+    """A strike is retried until it hits something and then counts once, only for a new operation and only while the
+    named step runs.
+    """
     old = OperationState(operation="d1", request=DeployRequest(job="ledgers"), steps=(), started=1)
     new = msgspec.structs.replace(old, operation="d2")
     states = [JobState(job="ledgers", operations={"d1": old})]

@@ -1,4 +1,4 @@
-"""What the switch campaign looks with: each look must see the damage it is there for."""
+"""Each check of the switch campaign finds the damage that it is for."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ INF = float("inf")
 def test_a_total_that_goes_back_and_a_table_that_is_gone_are_seen(
     counts: list[int | None], until: float, found: int
 ) -> None:
-    """Before its first rows a table may be missing; later it may not, and its total only grows."""
+    """A decreasing total and a missing table are found, except for a table that is missing before its first rows and
+    anything after the time limit.
+    """
     sights = [Sight(float(at), count) for at, count in enumerate(counts)]
     assert len(find_steps_back(sights, until=until)) == found
 
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
-    """Two tables of the same five sales."""
+    """Two tables that contain the same five sales."""
     file = tmp_path / "warehouse.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
@@ -70,7 +72,9 @@ def swap_in_two_steps(connection: sqlite3.Connection) -> None:
 def test_a_reader_sees_a_swap_that_is_not_one_transaction(
     warehouse: Path, swap: Callable[[sqlite3.Connection], None], found: int
 ) -> None:
-    """It looks often enough to find the table missing, and finds nothing where the swap is whole."""
+    """The reader polls often enough to find the table missing during a swap in two steps, and finds nothing if the swap
+    is one transaction.
+    """
     with (
         Watch(partial(sum_in_file, warehouse)) as watch,
         closing(sqlite3.connect(warehouse, isolation_level=None)) as connection,
@@ -83,7 +87,7 @@ def test_a_reader_sees_a_swap_that_is_not_one_transaction(
 
 
 def test_a_checkpoint_version_that_nobody_recorded_is_found(tmp_path: Path) -> None:
-    """Drafts and what is on its way out are none."""
+    """Checkpoint versions that the journal does not record are found; drafts are ignored."""
     for name in ("totals/v0001", "totals/v0002", "totals/.seeding-v0003", "copies/v0001"):
         (tmp_path / name).mkdir(parents=True)
     known = CheckpointVersion(query="totals", version="v0001", release="r0001", origin="fresh", state_format="")
@@ -93,7 +97,9 @@ def test_a_checkpoint_version_that_nobody_recorded_is_found(tmp_path: Path) -> N
 
 
 def test_each_point_is_hit_in_the_first_scenario_that_reaches_it() -> None:
-    """Or, when asked for, in every one; a driver dies at fewer of them in one operation than the operation itself."""
+    """Each failpoint is planned once, in the first scenario that reaches it, or on request in every scenario; a case
+    has fewer points at which a driver dies than points of the operation itself.
+    """
     own = [f"act.{number}.before" for number in range(MANY + 1)]
     traced = {"switch": [*own, "driver.fence.before", "sink.swapped"], "return": ["sink.swapped", "act.0.before"]}
     plans = plan_points(traced, everywhere=False)

@@ -1,4 +1,4 @@
-"""Ways to damage a checkpoint, made by Spark or by ``trees``: each takes its directory."""
+"""Functions that damage the directory of a checkpoint that Spark or ``trees`` made."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Damaging = Callable[[Path], None]
 
 
 LOSSES = ("missing", "empty", "another query's", "without its last batch", "gone back")
-"""Ways in which a checkpoint of batches 0 to 7 is not what was recorded of it."""
+"""Ways in which a checkpoint of batches 0 to 7 can differ from its records."""
 
 
 def lose(directory: Path, how: str) -> None:
-    """Take the directory away, or change it, in one of these ways."""
+    """Delete or change the directory in one of these ways."""
     match how:
         case "missing":
             shutil.rmtree(directory)
@@ -35,7 +35,7 @@ def lose(directory: Path, how: str) -> None:
 
 
 def remove(*names: str) -> Damaging:
-    """Remove files with their checksums, or directories; ``*`` matches any."""
+    """Remove files with their checksums, or directories; ``*`` is a wildcard."""
 
     def act(root: Path) -> None:
         for path in [found for name in names for found in sorted(root.glob(name))]:
@@ -73,7 +73,7 @@ def write(text: str | bytes) -> Callable[[str], Damaging]:
 
 
 def cut(keep: int | float) -> Callable[[str], Damaging]:
-    """Keep so many bytes of a file, or such a part of it; its checksum goes."""
+    """Keep this number of bytes of a file, or this fraction of it; its checksum is deleted."""
 
     def damaging(name: str) -> Damaging:
         def act(root: Path) -> None:
@@ -100,7 +100,7 @@ def relabel(version: str) -> Callable[[str], Damaging]:
 
 
 def move_offset(by: int, *, with_checksum: bool = False) -> Damaging:
-    """Edit the ``logOffset`` of the last plan's first source; ``with_checksum``: its checksum stays as it was."""
+    """Change the ``logOffset`` of the first source in the last plan; ``with_checksum`` keeps the old checksum file."""
 
     def act(root: Path) -> None:
         path = root / "offsets" / str(last_planned(LocalTree(root)))
@@ -116,7 +116,7 @@ def move_offset(by: int, *, with_checksum: bool = False) -> Damaging:
 
 
 def in_turn(*acts: Damaging) -> Damaging:
-    """One after the other."""
+    """Apply several damages one after the other."""
 
     def act(root: Path) -> None:
         for one in acts:
@@ -126,7 +126,7 @@ def in_turn(*acts: Damaging) -> Damaging:
 
 
 def write_checksum(path: Path) -> None:
-    """A checksum file as Hadoop keeps it: 512-byte chunks, a CRC-32 each."""
+    """Write a checksum file in Hadoop's format: one CRC-32 per 512-byte chunk."""
     content = path.read_bytes()
     sums = [zlib.crc32(content[at : at + 512]).to_bytes(4, "big") for at in range(0, len(content), 512)]
     path.with_name(f".{path.name}.crc").write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"".join(sums))

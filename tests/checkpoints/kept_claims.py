@@ -1,4 +1,4 @@
-"""What holds of claims beside a checkpoint on every kind of tree."""
+"""A contract that claims beside a checkpoint fulfill on every kind of tree."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ CLAIM = EpochClaim(epoch=1, version="v0001", instance="first", generation=1, ins
 
 
 def check_claims(place: str) -> None:
-    """One winner for each epoch, the newest is found, old ones go, and each installation has its own."""
+    """Check that each epoch has one winner, the newest claim is found, old claims are deleted, and each installation
+    has its own.
+    """
     folder = claims_beside(tree_at(f"{place}/v0001"))
     assert read_all_newest(folder) == []
     leave_claim(folder, CLAIM)

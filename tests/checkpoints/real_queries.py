@@ -1,7 +1,7 @@
 """Small streaming queries of every kind that keeps something in a checkpoint, and a way to run one on a directory.
 
-Input files come one per batch and source; nothing depends on the time of day, so that a batch's rows are the same
-wherever it runs.
+Every batch reads one input file per source. Nothing depends on the time of day, so a batch has the same rows wherever
+it runs.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Inputs:
             (root / name).mkdir(parents=True)
 
     def put(self, name: str, count: int) -> None:
-        """More files of four rows; their times lie a minute apart."""
+        """Add this number of files of four rows each, whose timestamps are a minute apart."""
         for number in range(self._count[name], self._count[name] + count):
             lines = [f"{'abc'[(number + row) % 3]},{number * 10 + row},{number * 60 + row * 7}" for row in range(4)]
             path = self.root / name / f"f{number}.csv"
@@ -85,11 +85,12 @@ class Streams:
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A query. ``steps``: files put into left and right before each start; the last start is the one to compare.
+    """A query to run.
 
-    ``stores``: the kinds of state it is run with by default; ``all_stores``: those that it can be run with.
-    ``by_batch``: whether a batch's rows are always the same, else only all of them together. ``again``: the newest
-    batch is run again, instead of going on from an older one.
+    ``steps``: files put into left and right before each start; the last start is the one to compare. ``stores``: the
+    kinds of state with which it runs by default; ``all_stores``: those with which it can run. ``by_batch``: whether
+    each batch always has the same rows, otherwise only all batches together do. ``again``: the newest batch is rerun,
+    instead of continuing from an older one.
     """
 
     name: str
@@ -133,7 +134,7 @@ def joined(how: str) -> Callable[[Streams], Any]:
 
 
 def joined_then_counted(streams: Streams) -> Any:
-    """Two operators, one of them with several stores."""
+    """Two stateful operators, one of them with several stores."""
     from pyspark.sql.functions import expr, window
 
     left = streams.left.withWatermark("at", "10 seconds").alias("l")
@@ -187,7 +188,7 @@ def _keep(key: tuple[str], frames: Iterator[Any], state: Any) -> Iterator[Any]:
 
 
 class Kept(StatefulProcessor):
-    """A value, a list, a map, and a timer per file."""
+    """A processor with a value, a list, a map, and one timer per file."""
 
     def init(self, handle: Any) -> None:
         self._handle = handle
@@ -227,7 +228,8 @@ _NAMED = {
     "spark.sql.streaming.offsetLog.formatVersion": "2",
 }
 ONE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
-"""Where the number of partitions makes no difference: each costs a store of every kind in every batch."""
+"""For cases where the number of partitions does not matter: each partition costs a store of every kind in every batch.
+"""
 _NO_DATA = {"spark.sql.streaming.noDataMicroBatches.enabled": "true"}
 
 _TWO = {_JOIN_FORMAT: "2"}
@@ -280,7 +282,7 @@ CASES = (
 
 
 class Started:
-    """A query on a checkpoint; ``rows``: batch -> its rows, sorted, as they reach the sink."""
+    """A query on a checkpoint; ``rows`` maps each batch to its sorted rows as they reach the sink."""
 
     def __init__(
         self, spark: SparkSession, case: Case, store: str, inputs: Inputs, checkpoint: Path, output: Path | None = None
@@ -300,7 +302,7 @@ class Started:
             self.error = str(error)
 
     def finish(self) -> Started:
-        """Wait until it has read everything, or has failed."""
+        """Wait until the query has read all input or has failed."""
         if self._query is not None:
             try:
                 assert self._query.awaitTermination(180), "the query does not end"
@@ -310,7 +312,7 @@ class Started:
 
     @property
     def batches(self) -> list[int]:
-        """The batches that it ran, in order."""
+        """The batches that the query ran, in order."""
         return [each["batchId"] for each in self._query.recentProgress] if self._query else []
 
     def _take(self, rows: Any, batch: int) -> None:

@@ -1,4 +1,4 @@
-"""What the open batch of a checkpoint reads, as a clause beside the error of a record."""
+"""The description of what a checkpoint's open batch reads, which accompanies the error of a record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 
 
 def checkpoint(root: Path, *ends: dict[str, dict[str, int]]) -> LocalTree:
-    """One of a Kafka source with these planned batches, all but the last committed."""
+    """Write a checkpoint of a Kafka source with these planned batches, all but the last committed."""
     for folder in ("offsets", "commits"):
         (root / folder).mkdir()
     (root / "metadata").write_text('{"id":"6f1b2a3c-0000-4000-8000-000000000000"}')
@@ -23,7 +23,9 @@ def checkpoint(root: Path, *ends: dict[str, dict[str, int]]) -> LocalTree:
 
 
 def test_ranges_of_offsets_name_the_first_and_the_last_record(tmp_path: Path) -> None:
-    """Spark's ends are exclusive; a partition without new records is left out; nothing is open: nothing is told."""
+    """The input of an open batch is described by the first and last offset per partition, without partitions that have
+    no new records; without an open batch the description is empty.
+    """
     tree = checkpoint(tmp_path, {"events": {"0": 5, "1": 7}}, {"events": {"0": 9, "1": 7}})
     assert input_of_open_batch(tree) == "batch 1 reads events/0 from offset 5 to 8"
     (tmp_path / "commits" / "1").write_text('v1\n{"nextBatchWatermarkMs":0}')
@@ -31,7 +33,7 @@ def test_ranges_of_offsets_name_the_first_and_the_last_record(tmp_path: Path) ->
 
 
 def test_a_checkpoint_that_cannot_be_read_tells_nothing(tmp_path: Path) -> None:
-    """The error beside which it would stand is told all the same."""
+    """A checkpoint that cannot be read yields an empty description instead of an error of its own."""
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / "0").write_text("junk")
     assert input_of_open_batch(LocalTree(tmp_path)) == ""

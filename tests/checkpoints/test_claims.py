@@ -1,4 +1,4 @@
-"""Claims beside a checkpoint in a directory; those in a bucket and in HDFS are tested with their trees."""
+"""Claims beside a checkpoint in a directory; claims in a bucket and in HDFS are tested with their trees."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from tests.checkpoints.kept_claims import check_claims
 
 
 def test_a_directory_keeps_claims(tmp_path: Path) -> None:
-    """Beside versions that need not be there yet."""
+    """A directory keeps claims beside its checkpoint versions, even if those versions do not exist yet."""
     check_claims(str(tmp_path / "cp" / "sales" / "totals"))
 
 
 def test_a_journal_of_before_versions_were_recorded_is_not_refused() -> None:
-    """It names none, and its epochs still count."""
+    """A journal without recorded versions accepts any version of a claim in its epoch, while a claim of a newer epoch
+    still counts as newer.
+    """
     claim = SeenClaim(where="a checkpoint", epoch=3, version="v0001")
     assert find_newer(KnownEpoch(epoch=3), [claim]) == ""
     assert find_newer(KnownEpoch(epoch=2), [claim])

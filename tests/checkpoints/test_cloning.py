@@ -1,4 +1,4 @@
-"""Cloning a checkpoint that its owner is still using."""
+"""Cloning a checkpoint while its owner is still using it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.checkpoints.tree_kinds import at, contents
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
-    """Let the owner act once, while the first file is being copied."""
+    """A function that makes the owner act once, while the first file is being copied."""
 
     def arrange(act: Callable[[], None]) -> None:
         pending = [act]
@@ -41,7 +41,9 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_clone_holds_the_closed_set_and_nothing_else(tmp_path: Path) -> None:
-    """Neither checksums nor files of other batches; what is copied is the same bytes in files of its own."""
+    """A clone contains exactly the closed set of its batch with identical bytes, without checksums or files of other
+    batches, and the original is unchanged.
+    """
     Tree(tmp_path / "live", "format-2", batches=6, snapshots=(2,))
     before = contents(tmp_path / "live")
     clone(at(tmp_path / "live"), at(tmp_path / "copy"), 4, pending=True)
@@ -51,7 +53,7 @@ def test_a_clone_holds_the_closed_set_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_a_clone_shares_no_file_with_the_live_checkpoint(tmp_path: Path) -> None:
-    """Whatever is written into the one is not seen in the other."""
+    """A clone shares no file with the live checkpoint, so that a write to one cannot affect the other."""
     Tree(tmp_path / "live", "rocksdb", batches=3)
     clone(at(tmp_path / "live"), at(tmp_path / "copy"), 2)
     assert not any(
@@ -61,7 +63,7 @@ def test_a_clone_shares_no_file_with_the_live_checkpoint(tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_the_metadata_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clone that was cut off is no checkpoint."""
+    """The metadata is copied last, so an interrupted clone does not count as a checkpoint."""
     Tree(tmp_path / "live", "hdfs", batches=3)
     target, made = at(tmp_path / "copy"), []
     copy = target.copy_within
@@ -78,7 +80,9 @@ def test_the_metadata_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_the_last_committed_batch_becomes_the_next_to_run(tmp_path: Path) -> None:
-    """Also when another batch is open in the live checkpoint: that one is left alone."""
+    """In the clone the last committed batch becomes the next one to run; a batch that is open in the live checkpoint is
+    left out.
+    """
     tree = Tree(tmp_path / "live", "hdfs", batches=4)
     tree.plan(4)
     assert clone_last_batch(at(tmp_path / "live"), at(tmp_path / "copy")) == 3
@@ -87,14 +91,16 @@ def test_the_last_committed_batch_becomes_the_next_to_run(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_without_a_committed_batch_there_is_nothing_to_clone(tmp_path: Path) -> None:
-    """A checkpoint that was only planned has nothing to run again."""
+    """A checkpoint without a committed batch is not cloned, and nothing is written."""
     Tree(tmp_path / "live", "hdfs", batches=0).plan(0)
     assert clone_last_batch(at(tmp_path / "live"), at(tmp_path / "copy")) is None
     assert at(tmp_path / "copy").names("") == []
 
 
 def test_files_cleaned_up_meanwhile_make_it_take_a_newer_batch(tmp_path: Path, meanwhile: Any) -> None:
-    """The owner commits three batches with a snapshot and removes what is old: the second attempt is whole."""
+    """If the owner commits newer batches and removes old files during a clone, a second attempt clones the newest batch
+    completely.
+    """
     tree = Tree(tmp_path / "live", "changelog", batches=4)
 
     def go_on() -> None:
@@ -111,7 +117,7 @@ def test_files_cleaned_up_meanwhile_make_it_take_a_newer_batch(tmp_path: Path, m
 
 
 def test_a_file_replaced_meanwhile_is_noticed(tmp_path: Path, meanwhile: Any) -> None:
-    """An archive's name is no identity: Spark may upload another one under it."""
+    """An archive that Spark replaces under the same name during the copy is noticed, and the clone is not published."""
     tree = Tree(tmp_path / "live", "rocksdb", batches=3)
 
     def upload_again() -> None:
@@ -126,7 +132,7 @@ def test_a_file_replaced_meanwhile_is_noticed(tmp_path: Path, meanwhile: Any) ->
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_damage_is_told_at_once_and_leaves_no_half_clone(tmp_path: Path) -> None:
-    """What no newer batch can mend is not tried again."""
+    """Damage that no newer batch can repair is reported without a retry, and no partial clone remains."""
     Tree(tmp_path / "live", "hdfs", batches=3)
     (tmp_path / "live/state/0/0/1.delta").unlink()
     with pytest.raises(CheckpointDamaged, match="lacks version 1"):
@@ -135,7 +141,7 @@ def test_damage_is_told_at_once_and_leaves_no_half_clone(tmp_path: Path) -> None
 
 
 def test_a_clone_never_writes_over_what_is_there(tmp_path: Path) -> None:
-    """The target must be new: two clones, or a clone and a live checkpoint, never mix."""
+    """Cloning into an existing checkpoint is refused, so that two checkpoints never mix."""
     Tree(tmp_path / "live", "hdfs", batches=3)
     with pytest.raises(InvalidInput):
         clone(at(tmp_path / "live"), at(tmp_path / "live"), 1)
@@ -143,7 +149,9 @@ def test_a_clone_never_writes_over_what_is_there(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_clone_names_its_own_schemas(tmp_path: Path) -> None:
-    """Spark writes full paths: a clone that kept them would end with the checkpoint that it was made of."""
+    """The metadata of a clone refers to the schemas in the clone: Spark writes full paths, which would fail when the
+    original checkpoint is deleted.
+    """
     live, copy = tmp_path / "live", tmp_path / "a copy"
     Tree(live, "changelog", batches=3)
     schema = live / "state/0/_stateSchema/default/0_a"

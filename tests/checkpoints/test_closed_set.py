@@ -1,4 +1,4 @@
-"""The closed file set of a batch, per kind of state."""
+"""The closed file set of a batch, for each kind of state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ COMMON = {"metadata", "state/0/_metadata/metadata", "state/0/0/_metadata/schema"
 
 
 def test_hdfs_takes_the_newest_snapshot_and_the_deltas_after_it(tmp_path: Path) -> None:
-    """State of batch 11 is version 12: snapshot 10, deltas 11 and 12; the log since its last compaction."""
+    """State of the HDFS provider after batch 11, which is version 12, needs snapshot 10, deltas 11 and 12, and the
+    source log since its last compaction.
+    """
     Tree(tmp_path, "hdfs", batches=14, snapshots=(5, 10, 14))
     state = {f"state/0/{p}/{name}" for p in (0, 1) for name in ("10.snapshot", "11.delta", "12.delta")}
     logs = {"sources/0/9.compact", "sources/0/10", "sources/0/11"}
@@ -33,7 +35,7 @@ def test_hdfs_takes_the_newest_snapshot_and_the_deltas_after_it(tmp_path: Path) 
 
 
 def test_without_a_snapshot_every_delta_is_needed(tmp_path: Path) -> None:
-    """From the beginning: all deltas and all source logs."""
+    """Without a snapshot, all deltas and all entries of the source log are needed."""
     Tree(tmp_path, "hdfs", batches=3)
     state = {f"state/0/{p}/{v}.delta" for p in (0, 1) for v in (1, 2)}
     logs = {"sources/0/0", "sources/0/1"}
@@ -41,7 +43,9 @@ def test_without_a_snapshot_every_delta_is_needed(tmp_path: Path) -> None:
 
 
 def test_rocksdb_takes_one_archive_and_the_files_it_names(tmp_path: Path) -> None:
-    """An archive is a list of SSTs; others in the same folder belong to other versions."""
+    """RocksDB state needs one archive and the SST and log files that it lists, not the files of other versions in the
+    same folder.
+    """
     Tree(tmp_path, "rocksdb", batches=4)
     files = ("3.zip", "SSTs/000003-a.sst", "logs/000003-a.log")
     assert {each for each in names(tmp_path, 2) if each.startswith("state/0/0/")} == {
@@ -51,7 +55,7 @@ def test_rocksdb_takes_one_archive_and_the_files_it_names(tmp_path: Path) -> Non
 
 
 def test_changelogs_continue_the_newest_archive(tmp_path: Path) -> None:
-    """RocksDB with changelogs: the base, its SSTs, and what changed since."""
+    """RocksDB state with changelogs needs the newest archive, its files, and the changelogs after it."""
     Tree(tmp_path, "changelog", batches=8, snapshots=(3, 5))
     found = {each for each in names(tmp_path, 6) if each.startswith("state/0/1/")}
     base = {"state/0/1/5.zip", "state/0/1/SSTs/000005-a.sst", "state/0/1/logs/000005-a.log"}
@@ -59,7 +63,9 @@ def test_changelogs_continue_the_newest_archive(tmp_path: Path) -> None:
 
 
 def test_format_2_follows_the_ids_of_the_commits(tmp_path: Path) -> None:
-    """Files that a failed attempt left behind have another id and are not taken, base or change."""
+    """In format 2 only files with the ids in the commits are taken; archives and changelogs of failed attempts have
+    different ids and are left out.
+    """
     tree = Tree(tmp_path, "format-2", batches=8, snapshots=(3, 5))
     stranger = state_id(7, 7)
     tree.archive(f"state/0/0/6_{stranger}.zip", 6)
@@ -76,7 +82,9 @@ def test_format_2_follows_the_ids_of_the_commits(tmp_path: Path) -> None:
 
 
 def test_a_pending_batch_brings_its_plan_and_not_its_commit(tmp_path: Path) -> None:
-    """State before batch 2, and batch 2 next to run: its offsets and source log, no commit of it."""
+    """With a pending batch, the set has the state before that batch, its offsets and its source log entry, but not its
+    commit or its state.
+    """
     Tree(tmp_path, "format-2", batches=3)
     found = names(tmp_path, 1, pending=True)
     assert {"offsets/1", "offsets/2", "commits/1", "sources/0/2"} <= found
@@ -85,14 +93,14 @@ def test_a_pending_batch_brings_its_plan_and_not_its_commit(tmp_path: Path) -> N
 
 
 def test_before_the_first_batch_there_is_no_state(tmp_path: Path) -> None:
-    """Batch 0 pending: its plan on an empty state, with the schemas that Spark compares."""
+    """With batch 0 pending, the set has its plan and the schemas that Spark compares, but no state files."""
     Tree(tmp_path, "format-2", batches=2)
     assert names(tmp_path, -1, pending=True) == COMMON | {"offsets/0", "sources/0/0"}
 
 
 @pytest.mark.parametrize("kind", ["hdfs", "changelog", "format-2"])
 def test_a_gap_in_the_state_is_found(tmp_path: Path, kind: str) -> None:
-    """A missing change would be missing rows after a resume."""
+    """A missing state file of an intermediate version is reported as damage, because a resume would lose rows."""
     Tree(tmp_path, kind, batches=6, snapshots=(2,))
     for path in (tmp_path / "state/0/1").iterdir():
         if path.name.startswith("4") and path.is_file():
@@ -103,7 +111,7 @@ def test_a_gap_in_the_state_is_found(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/4", "offsets/5", "commits/5"])
 def test_a_missing_log_entry_is_named(tmp_path: Path, name: str) -> None:
-    """Without it Spark would not start, or would run a batch again."""
+    """A missing log entry, without which Spark would not start or would rerun a batch, is reported by name."""
     Tree(tmp_path, "hdfs", batches=6)
     (tmp_path / name).unlink()
     with pytest.raises(CheckpointDamaged, match=name):
@@ -112,7 +120,7 @@ def test_a_missing_log_entry_is_named(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 cut"])
 def test_an_unreadable_archive_is_named(tmp_path: Path, damage: bytes) -> None:
-    """A cut upload is damage, not an empty state."""
+    """An empty or truncated archive is reported as damage, not read as empty state."""
     Tree(tmp_path, "rocksdb", batches=3)
     (tmp_path / "state/0/0/3.zip").write_bytes(damage)
     with pytest.raises(CheckpointDamaged, match=r"3\.zip"):
@@ -130,7 +138,9 @@ def forget_commits(root: Path, newest: int) -> None:
 
 
 def test_strangers_are_taken_along_where_no_commit_tells_them(tmp_path: Path) -> None:
-    """Batch 4's commit is cleaned up: its archive may be a failed attempt's, so the way past it is taken as well."""
+    """If the commit that would identify an archive was cleaned up, the archive might be of a failed attempt, so both it
+    and the files that lead past it are taken.
+    """
     tree = Tree(tmp_path, "format-2", batches=8, snapshots=(3,))
     stranger = f"5_{state_id(7, 5)}"
     tree.archive(f"state/0/0/{stranger}.zip", 5)
@@ -141,7 +151,7 @@ def test_strangers_are_taken_along_where_no_commit_tells_them(tmp_path: Path) ->
 
 
 def test_a_stranger_whose_past_is_gone_does_not_hide_the_base(tmp_path: Path) -> None:
-    """Batch 4's commit is cleaned up, and so is all before its archive: a failed attempt's change leads nowhere."""
+    """A changelog of a failed attempt whose earlier files are missing does not hide the archive of the same version."""
     Tree(tmp_path, "format-2", batches=8, snapshots=(5,))
     (tmp_path / f"state/0/0/5_{state_id(7, 5)}.changelog").write_text("c")
     forget_commits(tmp_path, 5)
@@ -151,7 +161,7 @@ def test_a_stranger_whose_past_is_gone_does_not_hide_the_base(tmp_path: Path) ->
 
 
 def test_a_commit_that_is_cleaned_up_meanwhile_counts_as_one_that_was_before(tmp_path: Path) -> None:
-    """A live query removes old commits at any moment, also when nothing newer was committed since."""
+    """A commit that a live query removes while the set is determined is treated like one that was removed before."""
     Tree(tmp_path, "format-2", batches=8, snapshots=(3,))
 
     class CleanedUp(LocalTree):
@@ -165,7 +175,9 @@ def test_a_commit_that_is_cleaned_up_meanwhile_counts_as_one_that_was_before(tmp
 
 
 def test_every_folder_is_listed_once_and_no_file_is_looked_at(tmp_path: Path) -> None:
-    """On an object store a look at each file would be a request each; reads go through the tree that was given."""
+    """Determining the set lists every folder once, reads every needed file once and stats no file, because each of
+    these is a request on an object store.
+    """
     Tree(tmp_path, "format-2", batches=20, snapshots=(5, 15))
     tree = CountingTree(tmp_path)
     closed_set(tree, 18, pending=True)
@@ -193,7 +205,9 @@ def log(root: Path, source: str, *entries: str) -> None:
 
 
 def test_a_source_counts_its_entries_by_itself(tmp_path: Path) -> None:
-    """Without new files a batch makes no entry, so that others follow; after a crash one batch takes two."""
+    """The entries of a source log are taken by the offset in the plan, not by the batch number, because a batch may
+    write no entry or, after a crash, two.
+    """
     Tree(tmp_path, "stateless", batches=8)
     plan(tmp_path, 5, '{"logOffset":3}')
     assert logs(tmp_path, 5) == {"0", "1", "2", "3"}
@@ -202,7 +216,7 @@ def test_a_source_counts_its_entries_by_itself(tmp_path: Path) -> None:
 
 
 def test_a_later_compacted_log_stands_for_entries_that_are_gone(tmp_path: Path) -> None:
-    """Spark removes what it has compacted; with nothing to stand for them, entries that are gone are damage."""
+    """A later compacted entry replaces log entries that Spark has removed; without one, missing entries are damage."""
     Tree(tmp_path, "stateless", batches=12)
     for entry in range(9):
         (tmp_path / f"sources/0/{entry}").unlink()
@@ -213,7 +227,9 @@ def test_a_later_compacted_log_stands_for_entries_that_are_gone(tmp_path: Path) 
 
 
 def test_the_compacted_entry_before_the_last_tells_the_interval(tmp_path: Path) -> None:
-    """Spark guesses the interval of a log with one compacted entry, and refuses the log where it guesses wrong."""
+    """The set includes the last two compacted entries, because from a single one Spark guesses the interval and refuses
+    the log if it guesses wrong.
+    """
     Tree(tmp_path, "stateless", batches=32)
     assert logs(tmp_path, 21) == {"9.compact", "19.compact", "20", "21"}
     assert logs(tmp_path, 30) == {"19.compact", "29.compact", "30"}
@@ -222,7 +238,9 @@ def test_the_compacted_entry_before_the_last_tells_the_interval(tmp_path: Path) 
 
 
 def test_a_source_without_a_counted_log_keeps_all_of_it(tmp_path: Path) -> None:
-    """Kafka's and rate's only entry is where they began; a source that has not begun may have one too."""
+    """Sources without numbered log entries, such as Kafka and rate, keep the entry that states where they began, also
+    if they have not begun yet.
+    """
     Tree(tmp_path, "stateless", batches=4)
     plan(tmp_path, 3, '{"logOffset":2}', '{"topic":{"0":17}}', "-", '{"logOffset":0}')
     log(tmp_path, "1", "0")
@@ -232,7 +250,9 @@ def test_a_source_without_a_counted_log_keeps_all_of_it(tmp_path: Path) -> None:
 
 
 def test_a_log_that_two_offsets_share_is_taken_to_the_further_one(tmp_path: Path) -> None:
-    """A source read twice; which log is whose cannot be told, and a short log is nobody's who stands beyond it."""
+    """If a source is read twice, its single log is taken up to the higher offset, because the plan does not show which
+    log belongs to which offset.
+    """
     Tree(tmp_path, "stateless", batches=6)
     plan(tmp_path, 5, '{"logOffset":4}', '{"logOffset":4}', '{"logOffset":1}', '{"topic":{"0":17}}')
     log(tmp_path, "1", "0", "1", "2")
@@ -241,7 +261,7 @@ def test_a_log_that_two_offsets_share_is_taken_to_the_further_one(tmp_path: Path
 
 
 def test_named_sources_have_logs_of_their_name(tmp_path: Path) -> None:
-    """Offset log format 2."""
+    """With offset log format 2, the log of a named source is found under its name."""
     Tree(tmp_path, "stateless", batches=4)
     (tmp_path / "sources/0").rename(tmp_path / "sources/left")
     log(tmp_path, "right", "0", "1")
@@ -251,7 +271,9 @@ def test_named_sources_have_logs_of_their_name(tmp_path: Path) -> None:
 
 
 def test_later_descriptions_of_an_operator_are_left_out(tmp_path: Path) -> None:
-    """A start leaves one of each; in a checkpoint that went back, later ones would be another life's."""
+    """Operator descriptions that are newer than the batch are left out, because in a rewound checkpoint they belong to
+    a different run.
+    """
     Tree(tmp_path, "changelog", batches=6, snapshots=(2,))
     described = {f"state/0/{name}" for name in ("_metadata/v2/0", "_metadata/v2/4", "_stateSchema/default/0_a")}
     later = {"state/0/_metadata/v2/5", "state/0/_stateSchema/default/5_b", "state/0/_metadata/v2/.4.crc"}
@@ -263,7 +285,7 @@ def test_later_descriptions_of_an_operator_are_left_out(tmp_path: Path) -> None:
 
 
 class CountingTree(LocalTree):
-    """Notes every call."""
+    """A local tree that records every call."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -1,4 +1,4 @@
-"""The closed file set of checkpoints that Spark made: copied alone, it goes on as the whole directory would."""
+"""Closed file sets of checkpoints that Spark made: a copy of the set alone continues as the whole directory would."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 EVERY = "STREAMKEEPER_EVERY_STORE"
-"""Set: every case with every kind of state that it can be run with, instead of a selection."""
+"""If set, every case runs with every kind of state that it supports, instead of a selection."""
 
 RUNS = [(case, store) for case in CASES for store in (case.all_stores if os.environ.get(EVERY) else case.stores)]
 
 
 @pytest.fixture(scope="module")
 def maintained(spark: SparkSession) -> Iterator[SparkSession]:
-    """A session whose state stores make snapshots at once: the first store sets the interval for all after it."""
+    """A session whose state stores make snapshots at once: the first store sets the interval for all later ones."""
     states: Any = spark._jvm.org.apache.spark.sql.execution.streaming.state.StateStore  # type: ignore[union-attr]
     states.stop()
     yield spark
@@ -58,9 +58,8 @@ def together(rows: Rows) -> list[tuple[object, ...]]:
 def test_a_copy_goes_on_as_the_whole_directory_does(
     maintained: SparkSession, tmp_path: Path, case: Case, store: str
 ) -> None:
-    """At the newest batch and at an older one, or with the newest to run again: the same rows in the same batches.
-
-    The directory is gone by then.
+    """A copy of the closed set, of the newest or an older batch or with the newest batch to rerun, yields the same rows
+    in the same batches as the whole directory, which is moved away first.
     """
     inputs, live = Inputs(tmp_path / "in"), tmp_path / "live"
     expected: Rows = {}
@@ -85,7 +84,9 @@ def test_a_copy_goes_on_as_the_whole_directory_does(
 
 
 def test_a_plan_that_took_two_entries_after_a_crash(maintained: SparkSession, tmp_path: Path) -> None:
-    """Killed between an entry of the source's log and its plan, the source is one entry ahead of the batches."""
+    """After a crash between a source log entry and its plan, the source is one entry ahead of the batches, and the
+    closed set includes that entry; without it the copy fails or has different rows.
+    """
     case, inputs, live = CASE["union"], Inputs(tmp_path / "in"), tmp_path / "live"
     inputs.put("left", 2)
     Started(maintained, case, "hdfs", inputs, live).finish()
@@ -103,7 +104,9 @@ def test_a_plan_that_took_two_entries_after_a_crash(maintained: SparkSession, tm
 
 
 def test_a_log_whose_interval_spark_cannot_guess(maintained: SparkSession, tmp_path: Path) -> None:
-    """From one compacted entry Spark guesses an interval: another one after 5.compact than after 11.compact."""
+    """The closed set keeps two compacted entries of a source log; negative control: with one entry alone, Spark guesses
+    a wrong interval and fails.
+    """
     case, inputs, live = CASE["union"], Inputs(tmp_path / "in"), tmp_path / "live"
     inputs.put("left", 7)
     assert Started(maintained, case, "hdfs", inputs, live).finish().batches == list(range(7))
@@ -122,7 +125,7 @@ def test_a_log_whose_interval_spark_cannot_guess(maintained: SparkSession, tmp_p
 
 
 def test_a_file_sink_goes_on_in_a_place_of_its_own(maintained: SparkSession, tmp_path: Path) -> None:
-    """What the sink wrote is not the checkpoint's: the copy's output holds what comes after its batch, and no more."""
+    """A copy with a file sink and a separate output writes exactly the rows of the batches after its own."""
     case, inputs, live = CASE["union"], Inputs(tmp_path / "in"), tmp_path / "live"
     inputs.put("left", 4)
     assert Started(maintained, case, "hdfs", inputs, live, tmp_path / "out").finish().error == ""
@@ -137,12 +140,14 @@ def test_a_file_sink_goes_on_in_a_place_of_its_own(maintained: SparkSession, tmp
 
 
 def lines(output: Path) -> list[str]:
-    """Rows that a file sink has written; the second column counts from the file's number times 10."""
+    """Return the rows that a file sink has written; the second column counts from the file's number times 10."""
     return sorted(line for path in output.glob("part-*.csv") for line in path.read_text().splitlines())
 
 
 def test_a_source_that_keeps_only_where_it_began(maintained: SparkSession, tmp_path: Path) -> None:
-    """The rate source writes sources/0/0 once, as Kafka's does: without a gap or a repetition."""
+    """A copy with the rate source, which like Kafka's only writes ``sources/0/0``, continues without a gap or a
+    repetition.
+    """
 
     def run(checkpoint: Path) -> tuple[int, list[int]]:
         values: dict[int, list[int]] = {}
@@ -170,7 +175,9 @@ def test_a_source_that_keeps_only_where_it_began(maintained: SparkSession, tmp_p
 
 
 def wait_for_rows(checkpoint: Path) -> None:
-    """The rate source's offsets are whole seconds since the query's first start, which it wrote down."""
+    """Wait until the rate source has new rows: its offsets are whole seconds since the first start that the checkpoint
+    records.
+    """
     newest = last_committed(LocalTree(checkpoint))
     if newest is None:
         return
@@ -182,7 +189,9 @@ def wait_for_rows(checkpoint: Path) -> None:
 
 @pytest.mark.parametrize("store", ["hdfs", "format-2"])
 def test_no_file_of_the_set_can_be_left_out(maintained: SparkSession, tmp_path: Path, store: str) -> None:
-    """Without any one of them the start fails, or its first batch is another; descriptions are compared only."""
+    """Without any single file of the set, the start fails or its first batch differs; only operator descriptions, which
+    Spark merely compares, can be left out.
+    """
     case = msgspec.structs.replace(CASE["total"], conf=ONE_PARTITION)
     inputs, live = Inputs(tmp_path / "in"), tmp_path / "live"
     inputs.put("left", 5)
@@ -204,7 +213,7 @@ CASE = {each.name: each for each in (*CASES, Case(name="union", frame=both, stor
 
 
 def made(live: Path, case: Case) -> dict[int, Path]:
-    """Batch -> a copy of its closed set."""
+    """Return batch -> a copy of its closed set."""
     newest = last_committed(LocalTree(live))
     assert newest is not None
     found = {}

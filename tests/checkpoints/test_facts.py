@@ -1,4 +1,4 @@
-"""What a checkpoint says about its query, read without Spark."""
+"""What a checkpoint states about its query, read without Spark."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ PLAN = {"batchWatermarkMs": 1234, "batchTimestampMs": 9, "conf": CONF}
 
 
 def write_plan(root: Path, batch: int, *ends: str, version: str = "v1") -> None:
-    """An offset entry with these offsets, whatever their sources are."""
+    """Write an offset entry with these offsets, whatever their sources are."""
     (root / "offsets").mkdir(parents=True, exist_ok=True)
     (root / "offsets" / str(batch)).write_text("\n".join([version, json.dumps(PLAN), *ends]))
 
 
 def test_batches_identity_and_operators_are_read(tmp_path: Path) -> None:
-    """Format 2 tells itself by the ids in its commits; the operator's stores and partitions by its metadata."""
+    """Query id, batches, confs, log formats and operators are read from a checkpoint of format 2, which the ids in its
+    commits identify.
+    """
     Tree(tmp_path, "format-2", batches=3).plan(3)
     facts = read_facts(at(tmp_path))
     assert (facts.query_id, facts.last_committed, facts.last_planned, facts.open_batch) == (QUERY_ID, 2, 3, 3)
@@ -41,14 +43,14 @@ def test_batches_identity_and_operators_are_read(tmp_path: Path) -> None:
 
 
 def test_the_older_format_has_no_state_ids(tmp_path: Path) -> None:
-    """Nothing is open after a commit, and format 1 is told by what commits do not say."""
+    """A checkpoint whose commits contain no state ids has format 1, and no batch is open after a commit."""
     Tree(tmp_path, "hdfs", batches=3)
     facts = read_facts(at(tmp_path))
     assert (facts.open_batch, facts.commit_log_format, facts.checkpoint_format) == (None, 1, 1)
 
 
 def test_a_query_that_never_ran_has_an_identity_only(tmp_path: Path) -> None:
-    """Metadata is written at the first start, before any batch."""
+    """A checkpoint whose query never ran a batch contains only the query id."""
     Tree(tmp_path, "stateless", batches=0)
     facts = read_facts(at(tmp_path))
     assert (facts.last_committed, facts.last_planned, facts.watermark_ms, facts.sources) == (None, None, None, 0)
@@ -56,7 +58,9 @@ def test_a_query_that_never_ran_has_an_identity_only(tmp_path: Path) -> None:
 
 
 def test_operators_of_the_second_format_are_those_of_the_newest_change(tmp_path: Path) -> None:
-    """Several stores and a file per change: the last one counts, by number and not by name."""
+    """With several operator metadata files, the one with the highest number is used, compared as a number and not as
+    text.
+    """
     Tree(tmp_path, "hdfs", batches=1)
     (tmp_path / "state/0/_metadata/v2").mkdir()
     for batch, name in ((0, "left"), (10, "right"), (9, "middle")):
@@ -68,7 +72,9 @@ def test_operators_of_the_second_format_are_those_of_the_newest_change(tmp_path:
 
 
 def test_a_file_source_stands_at_its_entry_and_read_these_files(tmp_path: Path) -> None:
-    """By default of the last committed batch, also when a newer one is open."""
+    """The offset and the files of a file source are those of the requested batch, by default of the last committed one
+    even if a newer batch is open.
+    """
     Tree(tmp_path, "hdfs", batches=12).plan(12)
     (source,) = offsets_at(at(tmp_path))
     assert (source.source, source.offset, source.files) == ("0", '{"logOffset": 11}', ("file:///in/f11.json",))
@@ -78,7 +84,7 @@ def test_a_file_source_stands_at_its_entry_and_read_these_files(tmp_path: Path) 
 
 
 def test_files_are_found_after_spark_removed_their_entry(tmp_path: Path) -> None:
-    """A compacted entry holds what the removed ones held."""
+    """The files of a batch are found in the compacted entry after Spark removed the original one."""
     Tree(tmp_path, "stateless", batches=12)
     for entry in range(9):
         (tmp_path / "sources" / "0" / str(entry)).unlink()
@@ -86,7 +92,7 @@ def test_files_are_found_after_spark_removed_their_entry(tmp_path: Path) -> None
 
 
 def test_named_sources_are_told_by_name(tmp_path: Path) -> None:
-    """Offset log v2: a line is a name, a colon and the offset; the log lies under the name."""
+    """In offset log v2, the offsets and files of sources are read by the source's name."""
     Tree(tmp_path, "stateless", batches=1)
     (tmp_path / "sources" / "0").rename(tmp_path / "sources" / "orders")
     write_plan(tmp_path, 0, 'orders:{"logOffset":0}', "clicks:-", version="v2")
@@ -97,7 +103,7 @@ def test_named_sources_are_told_by_name(tmp_path: Path) -> None:
 
 
 def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
-    """Spark writes an offset for each reading of it and lists its files once."""
+    """If a query reads one source twice, both offsets refer to the same files, because Spark lists them in one log."""
     Tree(tmp_path, "stateless", batches=2)
     for batch in (0, 1):
         write_plan(tmp_path, batch, f'{{"logOffset":{batch}}}', f'{{"logOffset":{batch}}}')
@@ -105,7 +111,7 @@ def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
 
 
 def test_a_batch_of_other_sources_needs_no_batch_before_it(tmp_path: Path) -> None:
-    """Only file sources are compared with the batch before."""
+    """Offsets of Kafka and rate sources are read without the previous batch, which only file sources need."""
     Tree(tmp_path, "stateless", batches=0)
     write_plan(tmp_path, 7, '{"orders":{"0":23,"1":-1}}', "51")
     kafka, rate = offsets_at(at(tmp_path))
@@ -125,20 +131,22 @@ def test_a_batch_of_other_sources_needs_no_batch_before_it(tmp_path: Path) -> No
     ],
 )
 def test_kafka_offsets_are_told_from_others(offset: str, line: str | None) -> None:
-    """Topic, partition, number: nothing else is offered as startingOffsets."""
+    """Only an offset of topics, partitions and numbers is offered as ``startingOffsets``."""
     assert offset_line(offset) == line
 
 
 @pytest.mark.parametrize(("batch", "line"), [(9, "name a batch from 0 to 2"), (-1, "name a batch from 0 to 2")])
 def test_an_unknown_batch_is_named_with_the_known_ones(tmp_path: Path, batch: int, line: str) -> None:
-    """Neither a batch to come nor one that was never there."""
+    """A batch that is not in the checkpoint is refused with the range of the batches that are."""
     Tree(tmp_path, "hdfs", batches=3)
     with pytest.raises(NotFound, match=line):
         offsets_at(at(tmp_path), batch)
 
 
 def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
-    """A missing directory, another directory, and a checkpoint without any batch are told apart."""
+    """A missing directory, an unrelated directory, and a checkpoint without a batch are refused with different
+    messages.
+    """
     with pytest.raises(NotFound, match="does not exist"):
         read_facts(at(tmp_path / "none"))
     (tmp_path / "other").mkdir()
@@ -163,7 +171,7 @@ def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_damage_is_one_line_that_names_the_file(tmp_path: Path, name: str, text: str, line: str) -> None:
-    """Whatever is asked for: it is read whole, or its file is named."""
+    """Damage in any file that is read is reported in one line with that file's name."""
     Tree(tmp_path, "hdfs", batches=3)
     (tmp_path / name).write_text(text)
     with pytest.raises(CheckpointDamaged, match=line) as caught:
@@ -172,7 +180,7 @@ def test_damage_is_one_line_that_names_the_file(tmp_path: Path, name: str, text:
 
 
 def test_a_listed_file_that_is_gone_from_the_log_is_named(tmp_path: Path) -> None:
-    """Files of a batch are told completely or not at all."""
+    """If the source log lacks the entry of a batch, that entry is reported instead of an incomplete list of files."""
     Tree(tmp_path, "hdfs", batches=3)
     (tmp_path / "sources" / "0" / "2").unlink()
     with pytest.raises(CheckpointDamaged, match="sources/0 lacks entry 2"):

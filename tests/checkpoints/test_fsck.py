@@ -1,4 +1,4 @@
-"""Every shape of damage is named, and nothing else is."""
+"""Examining a checkpoint names every shape of damage and nothing else."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ BATCHES = 5
 
 
 def tree(root: Path, kind: str, *, batches: int = BATCHES) -> Tree:
-    """A checkpoint that a query left when it stopped in order."""
+    """Write the checkpoint of a query that stopped in good order."""
     return Tree(root, kind, batches=batches, snapshots=(2,), leftovers=False)
 
 
@@ -50,14 +50,14 @@ def shapes(root: Path, *, stateful: bool = False) -> list[str]:
 
 
 def clean_up(root: Path) -> None:
-    """Remove the changes that the snapshot of version 2 makes superfluous, as Spark does."""
+    """Remove the state files that the snapshot of version 2 makes superfluous, as Spark does."""
     remove(*(f"state/0/*/{version}{rest}" for version in (1, 2) for rest in (".delta", ".changelog", "_*.changelog")))(
         root
     )
 
 
 def forget_checksums(root: Path) -> None:
-    """Remove entries and leave the checksums that were made with them."""
+    """Remove log entries but leave their checksums."""
     for log in ("offsets", "commits"):
         (root / log / "4").unlink()
 
@@ -75,7 +75,7 @@ def repeat_the_last_plan(root: Path) -> None:
 
 
 def plan_the_watermark_only(root: Path) -> None:
-    """A batch without new data, as state alone has it, and no state."""
+    """Add a batch without new data, which only stateful queries plan, but no state for it."""
     plan = json.dumps({"batchWatermarkMs": 9, "conf": {}})
     (root / "offsets" / "5").write_text(f"v1\n{plan}\n" + '{"logOffset": 4}')
     (root / "commits" / "5").write_text("v1\n{}")
@@ -98,7 +98,7 @@ def share_the_log(root: Path) -> None:
 
 
 def drop_a_source(root: Path) -> None:
-    """Two sources were planned, and the last plan tells of one."""
+    """Plan two sources in all batches but the last, which has only one."""
     share_the_log(root)
     path = root / "offsets" / "4"
     path.write_text("\n".join(path.read_text().split("\n")[:3]))
@@ -114,7 +114,7 @@ def shorten_a_written_file(root: Path) -> None:
 
 
 def lz4(*blocks: bytes) -> bytes:
-    """Blocks as Spark's LZ4 streams have them, with the empty one at the end."""
+    """Encode blocks in the format of Spark's LZ4 streams, with an empty block at the end."""
     head = b"LZ4Block\x25"
     found = [head + len(each).to_bytes(4, "little") * 2 + b"\0\0\0\0" + each for each in (*blocks, b"")]
     return b"".join(found)
@@ -260,7 +260,9 @@ EXPECTED = [(shape, *case) for shape, cases in CASES.items() for case in cases]
     ids=[f"{each[0]}-{each[1]}-{n}" for n, each in enumerate(EXPECTED)],
 )
 def test_damage_is_named(tmp_path: Path, shape: str, kind: str, damaging: Damaging, where: str) -> None:
-    """Its shape, its place, what a start would do and the way out; an unsafe one is not drowned in others."""
+    """Each shape of damage is reported with its place, its effect on a start and a way out, and no unrelated unsafe
+    damage is reported.
+    """
     tree(tmp_path, kind)
     if shape == "not-a-checkpoint":
         (tmp_path / "part-0000.parquet").write_text("rows")
@@ -277,14 +279,14 @@ ALSO = {"source-offset-before-previous": ("rewound",), "open-batch": (), "older-
 
 
 def test_every_shape_has_a_case() -> None:
-    """A shape that nothing produces would be a promise."""
+    """Every shape of damage that the check can report has a case in this test."""
     assert set(CASES) == SHAPES
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batches", [0, 1, 2, 12])
 def test_an_undamaged_checkpoint_gives_nothing(tmp_path: Path, kind: str, batches: int) -> None:
-    """Neither young nor old, whatever its state is like."""
+    """An undamaged checkpoint, young or old and with any kind of state, yields no damage."""
     tree(tmp_path, kind, batches=batches)
     if batches == 0:
         remove("state")(tmp_path)
@@ -295,7 +297,9 @@ def test_an_undamaged_checkpoint_gives_nothing(tmp_path: Path, kind: str, batche
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batches", [0, 1, 9, 12])
 def test_a_crash_gives_a_note_only(tmp_path: Path, kind: str, batches: int) -> None:
-    """A planned batch without its commit, with half its state, is what any crash leaves."""
+    """A planned batch without its commit, with or without its state, is what a crash leaves and yields only the note
+    ``open-batch``.
+    """
     made = tree(tmp_path, kind, batches=batches)
     made.plan(batches)
     assert shapes(tmp_path) == ["open-batch"]
@@ -306,7 +310,7 @@ def test_a_crash_gives_a_note_only(tmp_path: Path, kind: str, batches: int) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_checkpoint_without_its_oldest_entries_is_whole(tmp_path: Path, kind: str) -> None:
-    """Spark purges both logs and compacts the source's: what is old is no damage."""
+    """Log entries that Spark purged or compacted are not reported as damage."""
     tree(tmp_path, kind, batches=25)
     remove(*(f"{log}/{batch}" for batch in range(20) for log in ("offsets", "commits")))(tmp_path)
     remove(*(f"sources/0/{entry}" for entry in range(19)), "sources/0/9.compact")(tmp_path)
@@ -316,7 +320,7 @@ def test_a_checkpoint_without_its_oldest_entries_is_whole(tmp_path: Path, kind: 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("pending", [False, True])
 def test_no_file_that_a_start_needs_goes_unnoticed(tmp_path: Path, kind: str, pending: bool) -> None:
-    """Every file of the closed set is removed in turn; schemas are compared and not needed."""
+    """Removing any single file of the closed set is noticed, except for schemas, which Spark only compares."""
     for name in ("sound", "damaged"):
         made = tree(tmp_path / name, kind, batches=12)
         clean_up(tmp_path / name)
@@ -333,7 +337,9 @@ def test_no_file_that_a_start_needs_goes_unnoticed(tmp_path: Path, kind: str, pe
 
 
 def test_state_that_is_gone_is_seen_where_the_query_is_known_to_keep_it(tmp_path: Path) -> None:
-    """Format 1 says nowhere else that there was state."""
+    """In format 1, missing state is reported only if the query is known to be stateful, because nothing else in the
+    checkpoint shows it.
+    """
     tree(tmp_path, "hdfs")
     remove("state")(tmp_path)
     assert shapes(tmp_path) == []
@@ -341,7 +347,7 @@ def test_state_that_is_gone_is_seen_where_the_query_is_known_to_keep_it(tmp_path
 
 
 def test_stores_are_looked_for_by_name(tmp_path: Path) -> None:
-    """A join keeps four stores per partition; one that is gone is missed."""
+    """A missing named store of an operator with several stores, such as a join, is reported by its path."""
     tree(tmp_path, "hdfs", batches=2)
     stores = [{"storeName": name, "numColsPrefixKey": 0, "numPartitions": 2} for name in ("left", "right")]
     (tmp_path / "state/0/_metadata/metadata").write_text("v1\n" + json.dumps({**OPERATOR, "stateStoreInfo": stores}))
@@ -359,7 +365,7 @@ def test_stores_are_looked_for_by_name(tmp_path: Path) -> None:
 
 
 def test_whole_compressed_files_and_older_damage_give_nothing(tmp_path: Path) -> None:
-    """A file with its end mark is whole; a version that no start reads may be anything."""
+    """A compressed file with its end mark is complete, and damage to a version that no start reads is ignored."""
     tree(tmp_path, "changelog")
     write(lz4(b"rows", b"more rows"))("state/0/1/5.changelog")(tmp_path)
     write("")("state/0/1/1.changelog")(tmp_path)
@@ -367,7 +373,7 @@ def test_whole_compressed_files_and_older_damage_give_nothing(tmp_path: Path) ->
 
 
 def test_right_checksums_give_nothing(tmp_path: Path) -> None:
-    """What Hadoop wrote beside a file fits it."""
+    """Correct checksum files beside all files yield no damage."""
     tree(tmp_path, "hdfs")
     for path in [each for each in tmp_path.rglob("*") if each.is_file() and not each.name.startswith(".")]:
         write_checksum(path)
@@ -375,7 +381,7 @@ def test_right_checksums_give_nothing(tmp_path: Path) -> None:
 
 
 def test_a_batch_without_data_is_no_edited_offset_where_there_is_state(tmp_path: Path) -> None:
-    """Only a watermark moved: such batches clean up state."""
+    """In a stateful query, a batch that only moved the watermark and repeats the offsets is not reported as damage."""
     tree(tmp_path, "hdfs")
     plan_the_watermark_only(tmp_path)
     for partition in (0, 1):
@@ -384,7 +390,7 @@ def test_a_batch_without_data_is_no_edited_offset_where_there_is_state(tmp_path:
 
 
 def test_an_empty_directory_is_fine_and_a_missing_one_is_named(tmp_path: Path) -> None:
-    """A query may start in the one; the other is a slip of the pen."""
+    """An empty directory, in which a query may start, has no damage, while a missing directory is refused."""
     (tmp_path / "empty").mkdir()
     assert examine(LocalTree(tmp_path / "empty")) == ()
     with pytest.raises(NotFound, match="does not exist"):
@@ -392,7 +398,7 @@ def test_an_empty_directory_is_fine_and_a_missing_one_is_named(tmp_path: Path) -
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
-    """Examining leaves every byte and every name as it is."""
+    """Examining a damaged checkpoint changes no file."""
     tree(tmp_path, "format-2")
     remove("commits/4", "state/0/1/SSTs")(tmp_path)
     before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
@@ -401,7 +407,9 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 
 
 def test_what_is_safe_is_a_note_and_the_rest_stops_a_deploy() -> None:
-    """A finding per damage, named as a rule, with the measurement it comes from."""
+    """Unsafe damage becomes a fatal finding that refuses a deploy, safe damage becomes a note, and both cite the
+    measurement they are based on.
+    """
     unsafe = Damage(shape="commit-empty", where="commits/4", evidence="0 bytes", on_start="Spark refuses", safe=False)
     note = msgspec.structs.replace(unsafe, shape="checksums-missing", safe=True, hint="nothing to do")
     first, second = damage_findings((unsafe, note))
@@ -418,7 +426,7 @@ def test_what_is_safe_is_a_note_and_the_rest_stops_a_deploy() -> None:
 
 
 def test_checksums_are_missed_only_where_they_are_made(tmp_path: Path) -> None:
-    """On S3 and in HDFS there are none: a note there would stand beside every checkpoint."""
+    """Missing checksums are reported only on trees that have them, not on S3 or in HDFS."""
 
     class Elsewhere(LocalTree):
         checksums = False
@@ -431,7 +439,9 @@ def test_checksums_are_missed_only_where_they_are_made(tmp_path: Path) -> None:
 
 
 def test_logs_that_vanish_during_the_check_are_a_change(tmp_path: Path) -> None:
-    """The checkpoint was deleted after its newest batches had been found; the next check tells that it is gone."""
+    """If the newest log entries are deleted during the check, missing offsets are reported as damage and a missing
+    commit as a change during the check.
+    """
     assert [each.where for each in offset_damage(at(tmp_path), 7)] == ["offsets/6", "offsets/7"]
     with pytest.raises(CheckpointChanged, match="commits/7 was removed during the check"):
         list(commit_damage(at(tmp_path), 7))

@@ -1,4 +1,4 @@
-"""Checkpoints that Spark made: sound ones pass, every measured damage is named, and a start does what is told."""
+"""Checkpoints that Spark made: sound ones pass, every measured damage is named, and a start has the predicted effect."""
 
 from __future__ import annotations
 
@@ -48,14 +48,16 @@ ROWS = 2
 
 
 class Start(msgspec.Struct, frozen=True):
-    """What a start did: rows of each batch (emitted by the stateless query, read by the others), and how it ended."""
+    """The result of a start: the rows of each batch (emitted by the stateless query, read by the others), and its
+    error.
+    """
 
     rows: dict[int, int]
     error: str
 
 
 class House:
-    """Queries over one input folder; after every batch their checkpoint was copied to ``at/<kind>/<batches>``."""
+    """Queries over one input folder, whose checkpoints were copied to ``at/<kind>/<batches>`` after every batch."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark = spark
@@ -63,7 +65,7 @@ class House:
         (root / "in").mkdir()
 
     def put(self, number: int) -> None:
-        """One more input file, of ``ROWS`` rows."""
+        """Add one input file of ``ROWS`` rows."""
         path = self.root / "in" / f"f{number}.csv"
         path.write_text(f"a,{number}\nb,{number}\n")
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
@@ -72,7 +74,7 @@ class House:
         return self.root / "at" / kind / str(batches)
 
     def make(self) -> None:
-        """A batch of every query per input file."""
+        """Run a batch of every query per input file."""
         for number in range(BATCHES):
             self.put(number)
             for kind in CONFS:
@@ -81,7 +83,7 @@ class House:
                 shutil.copytree(live, self.at(kind, number + 1))
 
     def start(self, kind: str, checkpoint: Path) -> Start:
-        """Run a query on a checkpoint until it has read everything or dies."""
+        """Run a query on a checkpoint until it has read all input or fails."""
         session = self.spark.newSession()
         for key, value in CONFS[kind].items():
             session.conf.set(f"spark.sql.streaming.stateStore.{key}", value)
@@ -132,7 +134,7 @@ QUERIES: dict[str, Callable[[Callable[[], Any]], Any]] = {
 
 @pytest.fixture(scope="module")
 def house(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> House:
-    """All checkpoints, made once; then one more input file, which every start finds."""
+    """All checkpoints, made once, and then one more input file that every start finds."""
     made = House(spark, tmp_path_factory.mktemp("checkpoints"))
     made.make()
     made.put(BATCHES)
@@ -152,13 +154,15 @@ def another_id(root: Path) -> None:
 @pytest.mark.parametrize("kind", CONFS)
 @pytest.mark.parametrize("batches", range(1, BATCHES + 1))
 def test_a_sound_checkpoint_has_no_damage(house: House, kind: str, batches: int) -> None:
-    """At every batch of every kind of state; a source that is read twice is worth a note."""
+    """A sound checkpoint has no damage at any batch and with any kind of state; a source that is read twice yields only
+    a note.
+    """
     found = examine(LocalTree(house.at(kind, batches)), stateful=kind not in ("stateless", "twice"))
     assert [each.shape for each in found] == (["source-log-shared"] if kind == "twice" else [])
 
 
 def test_facts_are_those_of_spark(house: House) -> None:
-    """Formats, pinned confs, watermark and operators of a checkpoint that Spark wrote."""
+    """Formats, pinned confs, watermark, operators and files are read correctly from checkpoints that Spark wrote."""
     facts = read_facts(LocalTree(house.at("watermark", BATCHES)))
     assert (facts.checkpoint_format, facts.offset_log_format, facts.open_batch) == (2, 1, None)
     assert facts.conf["spark.sql.streaming.stateStore.providerClass"] == FORMAT_2["providerClass"]
@@ -215,14 +219,16 @@ NAMED = [(name, kind, damaging, shape) for name, kinds, damaging, shape in MEASU
 def test_measured_damage_is_named(
     house: House, tmp_path: Path, name: str, kind: str, damaging: Callable[[str], Damaging], shape: str
 ) -> None:
-    """Every case of the damage that was measured; what leaves no trace or does no harm gives nothing."""
+    """Every damage whose effect was measured is reported with its shape; damage without a trace or without harm is not
+    reported.
+    """
     root = damaged(house, kind, 2, damaging(kind), tmp_path / "damaged")
     found = {each.shape for each in examine(LocalTree(root), stateful=kind != "stateless")}
     assert found - {"open-batch"} == ({shape} if shape else set())
 
 
 def test_a_commit_in_the_middle_is_not_needed(house: House, tmp_path: Path) -> None:
-    """Measured as well: named, and safe."""
+    """A missing commit in the middle is reported as safe."""
     (found,) = examine(LocalTree(damaged(house, "stateless", 3, remove("commits/1"), tmp_path / "damaged")))
     assert (found.shape, found.safe) == ("commit-missing-in-the-middle", True)
 
@@ -343,7 +349,7 @@ def test_a_start_does_what_was_told(
     told: str,
     done: Callable[[Start], bool],
 ) -> None:
-    """What a damage's sentence says is what Spark then does."""
+    """Starting a damaged checkpoint has the effect that the check predicts."""
     root = damaged(house, kind, BATCHES, damaging, tmp_path / "damaged")
     found: dict[str, Damage] = {each.shape: each for each in examine(LocalTree(root))}
     assert set(found) >= ({shape} if shape else set())

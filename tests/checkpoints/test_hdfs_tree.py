@@ -1,4 +1,4 @@
-"""A checkpoint in a real HDFS."""
+"""Checkpoints in a real HDFS."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tree(hdfs_url: str) -> HdfsTree:
 
 
 class TestHdfsTree(TreeContract):
-    """A folder in HDFS keeps the contract of every tree."""
+    """A folder in HDFS satisfies the contract of every tree."""
 
     @pytest.fixture
     def other(self, hdfs_url: str) -> HdfsTree:
@@ -49,7 +49,7 @@ class TestHdfsTree(TreeContract):
 
 
 def test_the_contract_sees_a_rename_that_overwrites(tree: HdfsTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: where the NameNode is not told to keep what is there, both of two writers win."""
+    """Negative control: with a rename that overwrites, both of two writers win, and the contract of trees fails."""
 
     def overwriting(self: WebHdfs, path: str, new: str) -> None:
         self._ask("create", "PUT", path, "RENAME", destination=new, renameoptions="OVERWRITE")
@@ -63,7 +63,9 @@ def test_the_contract_sees_a_rename_that_overwrites(tree: HdfsTree, monkeypatch:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, tree: HdfsTree, kind: str) -> None:
-    """Every kind of state; names and contents are the same."""
+    """The closed set of a checkpoint in HDFS has the same names and contents as that of its local copy, for every kind
+    of state.
+    """
     Tree(tmp_path, kind, batches=12, snapshots=(4, 9)).plan(12)
     uploaded(tmp_path, tree)
     local, found = LocalTree(tmp_path), open_tree(f"{tree.url}/")
@@ -76,7 +78,9 @@ def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, tre
 
 
 def test_a_version_is_seeded_cloned_and_removed(tmp_path: Path, tree: HdfsTree, hdfs_url: str) -> None:
-    """The same files as on a local disk, and none of them more; of what is removed no folder is left."""
+    """Seeding and cloning in HDFS produce exactly the files that they produce on a local disk, and removing a version
+    leaves no folder.
+    """
     Tree(tmp_path / "v0001", "stateless", batches=12).plan(12)
     uploaded(tmp_path / "v0001", tree)
     made: dict[str, dict[str, bytes]] = {}
@@ -99,7 +103,9 @@ def test_a_version_is_seeded_cloned_and_removed(tmp_path: Path, tree: HdfsTree, 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 250])
 def test_a_file_overwritten_after_its_stamp_is_noticed(tree: HdfsTree, content: bytes) -> None:
-    """When it has been read, and by the next stamp, also when its content is the same."""
+    """A file that is overwritten after its stamp was taken is noticed when it is read and by the next stamp, even with
+    identical content.
+    """
     tree.create("state/0/0/3.zip", [content])
     assert tree.names("state/0/0") == ["3.zip"]
     planned = tree.stamp("state/0/0/3.zip")
@@ -111,7 +117,7 @@ def test_a_file_overwritten_after_its_stamp_is_noticed(tree: HdfsTree, content: 
 
 
 def test_a_file_that_goes_after_it_was_listed_is_missing(tree: HdfsTree) -> None:
-    """Every request finds out, as on a disk."""
+    """A file that is deleted after it was listed is missing for every later request, as on a local disk."""
     tree.create("metadata", [b"{}"])
     tree.create("offsets/0", [b"v1"])
     assert tree.names("offsets") == ["0"]
@@ -124,7 +130,9 @@ def test_a_file_that_goes_after_it_was_listed_is_missing(tree: HdfsTree) -> None
 
 
 def test_what_is_no_directory_is_told(tree: HdfsTree) -> None:
-    """Nothing, a file, and what would lie below one; a folder is no file."""
+    """A missing path, a file, and a path below a file are refused as checkpoints with different messages, and a folder
+    does not count as a file.
+    """
     tree.create("metadata", [b"{}"])
     for location, told in (("none", "does not exist"), ("metadata", "is not a directory"), ("metadata/x", "does not")):
         with pytest.raises(NotFound, match=told):
@@ -154,7 +162,9 @@ else:
 
 @pytest.mark.parametrize("way", ["draft", "at once"])
 def test_a_writer_that_is_killed_leaves_no_file(tree: HdfsTree, way: str) -> None:
-    """But a draft, and another writer makes it. Control: without one its DataNode makes a whole file of what it has."""
+    """A writer that is killed leaves only a draft, and a second writer makes the file; negative control: without a
+    draft, its partial file counts as complete.
+    """
     writer = subprocess.Popen([sys.executable, "-c", WRITER, tree.url, way], stdout=subprocess.PIPE)
     try:
         assert writer.stdout is not None
@@ -174,7 +184,9 @@ def test_a_writer_that_is_killed_leaves_no_file(tree: HdfsTree, way: str) -> Non
 def test_a_version_is_made_although_an_answer_was_lost(
     tree: HdfsTree, hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who has not heard that the file has its name is told so, and the same version goes on from what is there."""
+    """A lost response to a rename is reported as an unavailable store, and a second attempt completes the same version
+    from the files that exist.
+    """
     rename = WebHdfs.rename
     with fault_proxy(hdfs_server.http) as proxy:
 
@@ -193,7 +205,9 @@ def test_a_version_is_made_although_an_answer_was_lost(
 
 
 def test_whoever_may_not_write_is_told_of_each_file(tree: HdfsTree, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the user and the right that is missing; what cannot be deleted stays, and is told."""
+    """A user without write permission gets an error with the user and the missing right, for creating as well as for
+    each file to delete; nothing changes.
+    """
     tree.create("metadata", [b"{}"])
     monkeypatch.setenv("HADOOP_USER_NAME", "bob")
     other = HdfsTree(tree.url)
@@ -207,7 +221,9 @@ def test_whoever_may_not_write_is_told_of_each_file(tree: HdfsTree, monkeypatch:
 def test_a_place_where_checkpoints_cannot_be_is_told(
     tree: HdfsTree, hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A port that is not the NameNode's RPC, below a file, where nobody answers; what can be is left empty."""
+    """A wrong port, a server that does not answer and a path below a file are refused as places for checkpoints;
+    checking a valid place leaves no file.
+    """
     tree.create("metadata", [b"{}"])
     tree.must_take_files()
     assert tree.fresh().look().files.keys() == {"metadata"}
@@ -229,5 +245,7 @@ def test_a_place_where_checkpoints_cannot_be_is_told(
 
 
 def test_claims_beside_a_checkpoint_are_kept_as_in_a_directory(hdfs_url: str) -> None:
-    """Each epoch has one winner, and the newest of each installation is found."""
+    """Claims in HDFS satisfy the same contract as in a directory: each epoch has one winner, and the newest claim of
+    each installation is found.
+    """
     check_claims(f"{hdfs_url}/sales/totals")

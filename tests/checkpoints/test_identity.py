@@ -1,4 +1,4 @@
-"""Whether what lies in a place is the checkpoint that the records know."""
+"""Whether the files in a place are the checkpoint that the records describe."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KNOWN = KnownCheckpoint(series="sales/totals", version="v0001", query_id=QUERY_I
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_what_is_not_what_was_recorded_is_a_loss(tmp_path: Path, how: str) -> None:
-    """Gone, emptied, another query's, or behind what was committed."""
+    """A checkpoint that is missing, empty, of a different query or behind its recorded commit counts as lost."""
     Tree(tmp_path / "v0001", "hdfs", batches=8)
     assert find_loss(at(tmp_path / "v0001"), KNOWN) == ""
     lose(tmp_path / "v0001", how)
@@ -28,7 +28,9 @@ def test_what_is_not_what_was_recorded_is_a_loss(tmp_path: Path, how: str) -> No
 
 
 def test_a_newest_commit_that_a_crash_took_is_no_loss(tmp_path: Path) -> None:
-    """Its plan is there, and the batch runs again under its own id."""
+    """A missing newest commit whose plan exists is no loss, because the batch reruns under its own id; two missing
+    commits are a loss.
+    """
     Tree(tmp_path, "hdfs", batches=8)
     (tmp_path / "commits" / "7").unlink()
     assert find_loss(at(tmp_path), KNOWN) == ""
@@ -37,7 +39,9 @@ def test_a_newest_commit_that_a_crash_took_is_no_loss(tmp_path: Path) -> None:
 
 
 def test_a_newest_commit_without_its_plan_is_a_loss(tmp_path: Path) -> None:
-    """Such a commit remains if an older copy was put back beneath a running driver; the message says what is wrong."""
+    """A newest commit without its plan, as remains if an older copy was restored under a running driver, is reported as
+    a loss with the two batch numbers.
+    """
     Tree(tmp_path, "hdfs", batches=8)
     (tmp_path / "offsets" / "7").unlink()
     told = find_loss(at(tmp_path), KNOWN)
@@ -45,7 +49,7 @@ def test_a_newest_commit_without_its_plan_is_a_loss(tmp_path: Path) -> None:
 
 
 def test_half_a_version_that_was_never_begun_is_no_loss(tmp_path: Path) -> None:
-    """What a dead writer has left without metadata is made whole by the next one."""
+    """A partial version without metadata that was never started is no loss, because the next writer completes it."""
     known = KnownCheckpoint(series="sales/totals", version="v0002", query_id=QUERY_ID)
     at(tmp_path / "v0002").create("offsets/7", [b"v1"])
     assert find_loss(at(tmp_path / "v0002"), known) == ""

@@ -1,4 +1,4 @@
-"""Input files that are looked for: gone, there, or not checked and why."""
+"""Whether input files exist, are missing, or were not checked and why."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ ENDPOINT = "spark.hadoop.fs.s3a.endpoint"
 
 
 def test_a_file_is_gone_only_where_it_was_looked_for(tmp_path: Path) -> None:
-    """A scheme without a check, a name that no disk takes, and a folder of another machine: not checked, never gone."""
+    """A file counts as missing only if it was checked: an unsupported scheme, a name that no disk accepts and a folder
+    of a different machine are reported as not checked.
+    """
     (tmp_path / "a b.json").write_text("x")
     there, gone = str(tmp_path / "a b.json"), str(tmp_path / "c.json")
     strange = "gs://bucket/in/d.json"
@@ -35,7 +37,9 @@ def test_a_file_is_gone_only_where_it_was_looked_for(tmp_path: Path) -> None:
 
 
 def test_a_server_that_does_not_answer_is_asked_once_for_all_its_folders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its files are not checked; so many folders would else take a timeout each."""
+    """If a server does not answer, all its files are reported as not checked after few requests, instead of one timeout
+    per folder.
+    """
     asked: list[str] = []
     real = HdfsTree.has
 
@@ -69,14 +73,16 @@ def test_a_server_that_does_not_answer_is_asked_once_for_all_its_folders(monkeyp
     ],
 )
 def test_files_on_another_s3_server_are_not_checked(confs: dict[str, str], asked: str, same: bool) -> None:
-    """That server may have a bucket of the same name without the files: a wrong *gone* would stop a job."""
+    """Files that the query reads from a different S3 server are not checked, because a bucket of the same name might
+    lack them and a wrong *missing* would stop the job.
+    """
     unseen = other_s3(confs, {"AWS_ENDPOINT_URL": asked} if asked else {})
     assert (unseen == {}) is same
     assert look_for_files(["s3a://in/a.json"], unseen={"s3a": "x"}).why == "x"
 
 
 def reading(root: Path, url: str) -> LocalTree:
-    """A checkpoint whose open batch 2 is to read two files below ``url``."""
+    """Write a checkpoint whose open batch 2 reads two files below ``url``."""
     made = Tree(root, "stateless", batches=2)
     made.plan(2)
     entry = root / "sources" / "0" / "2"
@@ -86,7 +92,7 @@ def reading(root: Path, url: str) -> LocalTree:
 
 
 def remove_one(url: str) -> None:
-    """Put both files there, then take one away."""
+    """Create both files, then delete one."""
     tree = tree_at(url)
     for name in ("f2.json", "f 2b.json"):
         tree.create(name, [b"{}"])
@@ -95,7 +101,9 @@ def remove_one(url: str) -> None:
 
 @pytest.mark.s3
 def test_a_file_that_is_gone_from_a_bucket_is_missed(tmp_path: Path, s3_url: str) -> None:
-    """Of an open batch whose other file is there; without the bucket both are not checked."""
+    """A file of an open batch that was deleted from a bucket is reported as missing; if the bucket does not exist, both
+    files are reported as not checked.
+    """
     url = s3_url.replace("s3://", "s3a://") + "/in put"
     remove_one(url)
     escaped = url.replace(" ", "%20")
@@ -112,7 +120,9 @@ def test_a_file_that_is_gone_from_a_bucket_is_missed(tmp_path: Path, s3_url: str
 def test_a_file_that_is_gone_from_hdfs_is_missed(
     tmp_path: Path, hdfs_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an open batch whose other file is there; a NameNode that refuses to answer makes both not checked."""
+    """A file of an open batch that was deleted from HDFS is reported as missing; if the NameNode requires Kerberos,
+    both files are reported as not checked.
+    """
     url = f"{hdfs_url}/in put"
     remove_one(url)
     checkpoint = reading(tmp_path / "cp", url.replace(" ", "%20"))

@@ -1,4 +1,6 @@
-"""Checkpoints of queries on a real Kafka topic: copied, seeded, rehearsed, and looked at once the topic forgets."""
+"""Checkpoints of queries on a real Kafka topic: copied, seeded, rehearsed, and checked after the topic has deleted
+records.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ Rows = dict[int, list[tuple[object, ...]]]
 
 
 class Topic:
-    """A topic of two partitions, and the queries that read it four records at a time."""
+    """A topic of two partitions, and queries that read it four records at a time."""
 
     def __init__(self, spark: SparkSession, broker: KafkaBroker) -> None:
         self.spark = spark
@@ -51,7 +53,7 @@ class Topic:
         self.name = broker.create_topic(partitions=2)
 
     def put(self, count: int) -> None:
-        """So many records in each partition."""
+        """Produce this number of records in each partition."""
         for partition in (0, 1):
             self.broker.produce(self.name, [{"n": n} for n in range(count)], partition=partition)
 
@@ -64,7 +66,7 @@ class Topic:
         return self.read().groupBy("partition").count()
 
     def query(self, root: Path, **options: str) -> Query:
-        """The stateless one, into a table that nobody has made yet."""
+        """The stateless query, with a sink table that does not exist yet."""
         sink = TableSink(f"sqlite:///{root}/warehouse.db", table="records", key=["partition", "offset"])
         return Query("records", self.read(**options), sink=sink, output_mode="append", trigger="availableNow")
 
@@ -75,7 +77,7 @@ def topic(kafka: KafkaBroker, spark: SparkSession) -> Topic:
 
 
 def run(frame: DataFrame, checkpoint: Path) -> Rows:
-    """Everything there is: batch -> its rows."""
+    """Read everything available and return batch -> its rows."""
     found: Rows = {}
 
     def take(rows: DataFrame, batch: int) -> None:
@@ -88,7 +90,7 @@ def run(frame: DataFrame, checkpoint: Path) -> Rows:
 
 
 def copied(checkpoint: Path, batch: int, target: Path) -> Path:
-    """A copy of the closed set of a batch."""
+    """Copy the closed set of a batch."""
     for each in closed_set(LocalTree(checkpoint), batch):
         (target / each).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(checkpoint / each, target / each)
@@ -97,7 +99,9 @@ def copied(checkpoint: Path, batch: int, target: Path) -> Path:
 
 @pytest.mark.parametrize("stateful", [False, True])
 def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *, stateful: bool) -> None:
-    """A copy of a committed batch's closed set gives the batches that came after it, row for row."""
+    """A copy of a batch's closed set continues at the exact record: a stateless query yields the same rows after that
+    batch, a stateful one the same final counts.
+    """
     frame = topic.counted() if stateful else topic.read()
     topic.put(4)
     done = run(frame, tmp_path / "live")
@@ -120,7 +124,9 @@ def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *
 
 @pytest.mark.parametrize("way", ["keep", "rebase", "start"])
 def test_a_seeded_version_begins_where_a_batch_ended(topic: Topic, tmp_path: Path, way: str) -> None:
-    """No record is read twice or passed over, under its numbers, under new ones, from a mere beginning."""
+    """A version that is seeded after a batch reads every later record once, with kept numbers, with new numbers, and
+    with start offsets only.
+    """
     topic.put(4)
     live, seeded = tmp_path / "live", tmp_path / "seeded"
     read = run(topic.read(), live)
@@ -140,7 +146,9 @@ def test_a_seeded_version_begins_where_a_batch_ended(topic: Topic, tmp_path: Pat
 
 
 def test_a_batch_whose_records_are_gone_is_not_rehearsed(topic: Topic, tmp_path: Path) -> None:
-    """The last batch runs again while its records are there; afterwards nothing is held against the candidate."""
+    """A rehearsal reruns the last batch while its records exist; once they were deleted, it runs nothing and still
+    passes; negative control: that batch would fail.
+    """
     topic.put(4)
     query, live = topic.query(tmp_path), tmp_path / "v0001"
     run(topic.read(), live)
@@ -160,12 +168,14 @@ def test_a_batch_whose_records_are_gone_is_not_rehearsed(topic: Topic, tmp_path:
 
 
 def told(topic: Topic, query: Query, checkpoint: Path) -> list[str]:
-    """The evidence of what forbids a start."""
+    """Return the evidence of the findings that forbid a start."""
     return [each.evidence for each in look_at_sources(query, LocalTree(checkpoint), served=False)]
 
 
 def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, tmp_path: Path) -> None:
-    """The missing range is named, per partition, of what comes next; so is a topic that is gone or new."""
+    """A start is refused with the missing offsets per partition if the topic lacks records that come next, and also if
+    the topic was deleted or recreated.
+    """
     topic.put(4)
     query, live = topic.query(tmp_path), tmp_path / "v0001"
     run(topic.read(), live)
@@ -193,7 +203,9 @@ def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, t
 
 
 def test_a_topic_that_was_created_again_is_another_topic(topic: Topic, tmp_path: Path) -> None:
-    """Its offsets alone do not tell once it has as many records as before: Spark would skip all of those."""
+    """A recreated topic with enough records is found by its topic id, for a start and for a rebuild; negative control:
+    by offsets alone nothing is found, and Spark would skip records.
+    """
     topic.put(4)
     query, live = topic.query(tmp_path), tmp_path / "v0001"
     run(topic.read(), live)
@@ -222,7 +234,9 @@ def test_a_topic_that_was_created_again_is_another_topic(topic: Topic, tmp_path:
 
 
 def test_a_query_restarted_in_its_driver_is_refused_on_another_topic(topic: Topic, tmp_path: Path) -> None:
-    """The brokers were away, and came back with a new topic that has as many records. The process is the same."""
+    """A query that restarts within its driver is refused if the topic was recreated in between; negative control:
+    without topic ids it skips the new topic's first eight records.
+    """
     topic.put(4)
     of = topic.query(tmp_path)
     planned: Any = SimpleNamespace(query=of, manifest=SimpleNamespace(confs={}), confs={})
@@ -251,7 +265,9 @@ def test_a_query_restarted_in_its_driver_is_refused_on_another_topic(topic: Topi
 
 
 def test_the_ids_of_a_pattern_are_those_of_its_topics(topic: Topic, tmp_path: Path) -> None:
-    """Also of one that was created later. Other topics are left out, and those of a pattern that only Java reads."""
+    """For a topic pattern, the ids of all matching topics are read, also of topics created later; a pattern that only
+    Java can parse yields no ids.
+    """
     read = topic.spark.readStream.format("kafka").option("kafka.bootstrap.servers", topic.broker.servers)
     query = replace(topic.query(tmp_path), df=read.option("subscribePattern", f"{topic.name}.*").load())
     topic.broker.create_topic()
@@ -264,7 +280,9 @@ def test_the_ids_of_a_pattern_are_those_of_its_topics(topic: Topic, tmp_path: Pa
 
 
 def test_what_a_query_passes_over_is_for_a_person_to_say(topic: Topic, tmp_path: Path) -> None:
-    """With failOnDataLoss off the same range is asked about; a topic that was made anew is refused all the same."""
+    """With ``failOnDataLoss`` false, missing offsets need a person's approval instead of a refusal, while a deleted
+    topic is still refused.
+    """
     topic.put(4)
     query, live = topic.query(tmp_path, failOnDataLoss="false"), tmp_path / "v0001"
     run(topic.read(), live)
@@ -279,7 +297,9 @@ def test_what_a_query_passes_over_is_for_a_person_to_say(topic: Topic, tmp_path:
 
 
 def test_before_its_first_commit_a_query_needs_where_it_began(topic: Topic, tmp_path: Path) -> None:
-    """A first batch that was planned and not committed reads from there."""
+    """Before the first commit, the records from the query's start offsets on must exist, because the planned first
+    batch reads them.
+    """
     topic.put(2)
     query, live = topic.query(tmp_path), tmp_path / "v0001"
     run(topic.read(), live)
@@ -291,7 +311,9 @@ def test_before_its_first_commit_a_query_needs_where_it_began(topic: Topic, tmp_
 def test_brokers_out_of_reach_are_told_from_lost_records(
     topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is known then, and a start would fail: it is for trying again."""
+    """Brokers that do not answer are reported as out of reach, not as lost records, both by the check of sources and by
+    a rehearsal.
+    """
     monkeypatch.setattr(kafka_topics, "_CLIENT", {"default.api.timeout.ms": "1500", "request.timeout.ms": "1000"})
     topic.put(1)
     live = tmp_path / "v0001"
@@ -307,7 +329,9 @@ def test_brokers_out_of_reach_are_told_from_lost_records(
 def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
     spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch that fails is told from brokers that went away under it; negative control: a batch that fails alone."""
+    """If the broker dies while a rehearsed batch fails, the rehearsal reports the sources as out of reach; negative
+    control: with a live broker, the batch's own error is reported.
+    """
     from pyspark.sql import functions as F
 
     monkeypatch.setattr(kafka_topics, "_CLIENT", {"default.api.timeout.ms": "1500", "request.timeout.ms": "1000"})
@@ -357,7 +381,9 @@ def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
 def test_a_clone_takes_no_partition_from_the_owners_group(
     topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, protected: bool
 ) -> None:
-    """Asked for in the old way, offsets are asked as a member of the group, and its owner reads less."""
+    """With deprecated offset fetching, a clone does not join the owner's consumer group, which would take partitions
+    from the owner; negative control: without the clone's confs it joins.
+    """
     if not protected:
         monkeypatch.setattr(clones, "clone_confs", dict)
     topic.put(1)
@@ -374,7 +400,7 @@ def test_a_clone_takes_no_partition_from_the_owners_group(
 
 
 def groups_of(topic: Topic) -> str:
-    """Every consumer group that the broker has heard of."""
+    """Return a text with every consumer group that the broker has seen."""
     jvm: Any = topic.spark._jvm
     properties = jvm.java.util.HashMap()
     properties.put("bootstrap.servers", topic.broker.servers)

@@ -23,7 +23,9 @@ pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 
 def test_batches_are_counted_by_number_and_not_by_name(tmp_path: Path) -> None:
-    """Batch 10 is newer than batch 9; checksums and temporary files are no batches."""
+    """The newest batch is found by number, so batch 10 is newer than batch 9, and checksums and temporary files do not
+    count as batches.
+    """
     tree = Tree(tmp_path, "hdfs", batches=11)
     assert (last_committed(at(tmp_path)), last_planned(at(tmp_path)), open_batch(at(tmp_path))) == (10, 10, None)
     tree.plan(11)
@@ -31,26 +33,26 @@ def test_batches_are_counted_by_number_and_not_by_name(tmp_path: Path) -> None:
 
 
 def test_an_empty_or_absent_checkpoint_has_no_batch(tmp_path: Path) -> None:
-    """What was never started has neither a committed nor an open batch."""
+    """An empty or missing checkpoint has no committed, planned or open batch."""
     assert last_committed(at(tmp_path / "none")) is None
     assert (last_planned(at(tmp_path)), open_batch(at(tmp_path))) == (None, None)
 
 
 def test_a_first_batch_that_was_never_committed_is_open(tmp_path: Path) -> None:
-    """Batch 0 is open as long as there is no commit at all."""
+    """Batch 0 is open if it is planned and nothing was ever committed."""
     tree = Tree(tmp_path, "hdfs", batches=0)
     tree.plan(0)
     assert open_batch(at(tmp_path)) == 0
 
 
 def test_the_query_id_is_read(tmp_path: Path) -> None:
-    """It is what Spark calls the query by."""
+    """The query id that Spark uses is read from the metadata."""
     Tree(tmp_path, "hdfs", batches=3)
     assert query_id(at(tmp_path)) == QUERY_ID
 
 
 def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
-    """Format 2 names its state files by ids; the older format has none."""
+    """A commit of format 2 contains the ids in the names of its state files; a commit of the older format has none."""
     Tree(tmp_path / "two", "format-2", batches=2)
     Tree(tmp_path / "one", "hdfs", batches=2)
     ids = [frozenset({state_id(partition, 2)}) for partition in (0, 1)]
@@ -60,14 +62,16 @@ def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "garbage"])
 def test_a_damaged_query_id_is_named(tmp_path: Path, text: str) -> None:
-    """Nothing but an id is taken for one."""
+    """Metadata without a valid query id is reported as damage with the name of the file."""
     (tmp_path / "metadata").write_text(text)
     with pytest.raises(CheckpointDamaged, match="metadata"):
         query_id(at(tmp_path))
 
 
 def test_the_checkpoints_of_a_job_are_found_by_query_at_their_newest_version(tmp_path: Path) -> None:
-    """Each query's own directory, or the versions in it by number; what is no checkpoint is passed over."""
+    """The checkpoints of a job are found as a directory per query or as its highest version number; directories that
+    are no checkpoints are ignored.
+    """
     Tree(tmp_path / "plain", "hdfs", batches=1)
     for version in ("v0002", "v9999", "v10000"):
         Tree(tmp_path / "sums" / version, "hdfs", batches=1)
@@ -80,7 +84,7 @@ def test_the_checkpoints_of_a_job_are_found_by_query_at_their_newest_version(tmp
 
 
 def test_a_checkpoint_that_lost_its_logs_is_still_taken_for_one(tmp_path: Path) -> None:
-    """What is missing of it is for the check of its files to tell."""
+    """A checkpoint without its offset and commit logs is still found, so that the check can report what is missing."""
     Tree(tmp_path, "hdfs", batches=1)
     for name in ("offsets", "commits"):
         shutil.rmtree(tmp_path / name)

@@ -1,4 +1,4 @@
-"""Spark's logs as values: every format that Spark 4.2 writes, and what was written is read back."""
+"""Spark's logs as values: every format that Spark 4.2 writes is read, and whatever is written can be read back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streamkeeper.sources.kafka import KAFKA
 
 @pytest.mark.parametrize(("version", "line", "source"), [("v1", '{"a":1}', "0"), ("v2", 'orders:{"a":1}', "orders")])
 def test_offsets_of_both_versions(version: str, line: str, source: str) -> None:
-    """Version 1 counts the sources, version 2 names them."""
+    """Offset logs of version 1, which numbers the sources, and of version 2, which names them, are read."""
     found = offsets_from(f'{version}\n{{"batchWatermarkMs":5,"conf":{{"a":1}}}}\n{line}'.encode())
     assert found == Offsets(version=int(version[1:]), watermark_ms=5, conf={"a": "1"}, ends={source: '{"a":1}'})
     assert isinstance(found, Offsets)
@@ -46,7 +46,7 @@ def test_offsets_of_both_versions(version: str, line: str, source: str) -> None:
     ],
 )
 def test_commits_of_every_version(content: str, version: int, partitions: dict[str, int]) -> None:
-    """Versions 2 and 3 name state files where there is state of format 2."""
+    """Commits of versions 1 to 3 are read; versions 2 and 3 name state files if there is state of format 2."""
     found = commit_from(content.encode())
     assert not isinstance(found, Trouble)
     assert (found.version, found.partitions) == (version, partitions)
@@ -66,12 +66,14 @@ def test_commits_of_every_version(content: str, version: int, partitions: dict[s
     ],
 )
 def test_a_commit_that_cannot_be_read_says_why(content: bytes, trouble: Trouble) -> None:
-    """Nothing is guessed."""
+    """A commit that is empty, truncated, or of a newer or unknown version is reported as such."""
     assert commit_from(content) is trouble
 
 
 def test_an_entry_of_a_source_is_written_as_it_is_read() -> None:
-    """Also with names that JSON escapes; a line without its entry is of the file's own."""
+    """A source log entry is unchanged after writing and reading, also with names that JSON escapes; a line without an
+    entry number has the number of its file.
+    """
     files = [LoggedFile("file:///in/ä%20b", 7, 3), LoggedFile("s3a://b/x", 8, SEEN_BEFORE)]
     assert source_entry_from(source_entry_content(files), "9.compact") == files
     assert source_entry_from(b'v1\n{"path":"file:///a"}', "19.compact") == [LoggedFile("file:///a", 0, 19)]
@@ -80,7 +82,9 @@ def test_an_entry_of_a_source_is_written_as_it_is_read() -> None:
 
 
 def test_an_entry_of_a_sink_lists_what_is_added_and_deleted() -> None:
-    """An empty one is what a version begins with that carries another one's output on."""
+    """A sink log entry lists added and deleted files; an empty entry, with which a version starts that continues an
+    earlier output, has none.
+    """
     lines = [
         json.dumps({"path": f"file:///out/{n}", "size": 1, "action": act}) for n, act in ((1, "add"), (2, "delete"))
     ]
@@ -91,7 +95,9 @@ def test_an_entry_of_a_sink_lists_what_is_added_and_deleted() -> None:
 
 
 def test_identity_and_starts_are_written_as_they_are_read() -> None:
-    """A Kafka source's start begins with a zero byte, by which it is told from a file source's entry."""
+    """The query id and a Kafka source's start offsets are unchanged after writing and reading; a file source's entry is
+    not taken for start offsets, because it lacks their zero byte.
+    """
     assert query_id_from(metadata_content("an-id")) == "an-id"
     assert (query_id_from(b""), query_id_from(b"[]"), query_id_from(b'{"id":7}')) == (None, None, None)
     assert KAFKA.start_in(KAFKA.start_content('{"events":{"0":5}}')) == '{"events":{"0":5}}'
@@ -110,12 +116,14 @@ def test_identity_and_starts_are_written_as_they_are_read() -> None:
     ],
 )
 def test_the_fewest_files_hold_the_entries(names: list[str], end: int, first: int, held: list[str]) -> None:
-    """The last compacted entry and those after it, or the one that took them in since."""
+    """The entries of a log up to an end are found in the fewest files: the last compacted entry and those after it, or
+    a later compacted one.
+    """
     assert list(log_names(names).holding(end, first=first, where="sources/0")) == held
 
 
 @pytest.mark.parametrize(("names", "lost"), [(["0", "2"], 1), (["9.compact", "11"], 10), ([], 0)])
 def test_an_entry_that_no_file_holds_is_named(names: list[str], lost: int) -> None:
-    """A log with a gap is not read past it."""
+    """A log with a gap is reported as damage with the missing entry."""
     with pytest.raises(CheckpointDamaged, match=f"sources/0 lacks entry {lost}"):
         log_names(names).holding(11, where="sources/0")

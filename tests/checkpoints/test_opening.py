@@ -1,4 +1,4 @@
-"""From a location to a checkpoint's tree."""
+"""Opening a checkpoint's tree by its location."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamkeeper.errors import InvalidInput, NotFound, Unsupported
 
 
 def test_a_local_checkpoint_is_opened_by_every_name_that_spark_takes(tmp_path: Path) -> None:
-    """A path, Java's ``file:/path``, and a URL with escapes."""
+    """A local checkpoint is opened by a path, Java's ``file:/path``, a URL with escapes, and a relative path."""
     root = tmp_path / "a b"
     root.mkdir()
     for location in (str(root), root.as_uri(), f"file:{root}", f"file://localhost{root}", os.path.relpath(root)):
@@ -23,7 +23,7 @@ def test_a_local_checkpoint_is_opened_by_every_name_that_spark_takes(tmp_path: P
 
 
 def test_a_local_checkpoint_must_be_a_directory(tmp_path: Path) -> None:
-    """Neither nothing nor a file is one, and which of them it is, is told."""
+    """A missing path and a file are refused as checkpoints with different messages."""
     file, none = tmp_path / "file", tmp_path / "none"
     file.touch()
     for location, told in (
@@ -37,13 +37,13 @@ def test_a_local_checkpoint_must_be_a_directory(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("location", ["gs://bucket/c", "viewfs://name/c", "abfss://c@account/c", "s3n://bucket/c"])
 def test_another_scheme_is_refused_with_a_way_out(location: str) -> None:
-    """Nothing is promised for a file system that nothing here can read."""
+    """A scheme of an unsupported file system is refused with the supported alternatives."""
     with pytest.raises(Unsupported, match=r"scheme .*:// is not supported \(use a directory"):
         open_tree(location)
 
 
 @pytest.mark.parametrize("location", ["", "file://host/path", "s3a:///prefix", "hdfs:///path", "hdfs://name:8020"])
 def test_a_location_that_names_nothing_is_refused(location: str) -> None:
-    """A missing bucket, a NameNode alone or a path without one, another machine's disk."""
+    """A location without a path, bucket or NameNode, or on the disk of a different machine, is refused."""
     with pytest.raises(InvalidInput):
         open_tree(location)

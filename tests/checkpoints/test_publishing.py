@@ -1,4 +1,6 @@
-"""A version appears by its metadata: whole or not at all, whoever dies, and however many make it."""
+"""A checkpoint version appears when its metadata is written: complete or not at all, after any crash and with any
+number of writers.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ POINTS = {
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_process_that_is_killed_leaves_no_version_or_a_whole_one(tmp_path: Path, point: str) -> None:
-    """And the next one makes it whole, of what is there and what is not."""
+    """A process that is killed while publishing leaves either no version or a complete one, and a second attempt
+    completes it from the files that exist.
+    """
     root = tmp_path / "v0002"
     environment = {**os.environ, "STREAMKEEPER_CRASH": point, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", PROGRAM, str(root)], env=environment, check=False, timeout=60)
@@ -59,14 +63,14 @@ def publish_metadata_first(target: Tree, files: Mapping[str, bytes], dies_after:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_metadata_first_would_leave_a_version_that_is_not_whole(tmp_path: Path) -> None:
-    """Negative control: that is what the order is for."""
+    """Negative control: writing the metadata first leaves a published version that is incomplete."""
     publish_metadata_first(at(tmp_path / "v0002"), FILES, dies_after=2)
     assert is_published(at(tmp_path / "v0002"))
     assert contents(tmp_path / "v0002") != WHOLE
 
 
 def publish_at_once(target: Tree, start: Barrier) -> str:
-    """What a writer is told that begins when all others do."""
+    """Wait for all other writers, publish, and return the error or an empty text."""
     start.wait()
     try:
         publish(target, FILES, METADATA)
@@ -77,7 +81,9 @@ def publish_at_once(target: Tree, start: Barrier) -> str:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_writers_that_do_not_know_of_each_other_make_one_version(tmp_path: Path) -> None:
-    """Whenever it is published it is whole."""
+    """Four concurrent writers produce one complete version; a writer that fails reports that the version already
+    exists.
+    """
     for attempt in range(10):
         root, start = tmp_path / f"v{attempt}", Barrier(4)
         target = at(root)
@@ -89,7 +95,9 @@ def test_writers_that_do_not_know_of_each_other_make_one_version(tmp_path: Path)
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_what_is_there_must_be_what_would_be_written(tmp_path: Path) -> None:
-    """Equal content is kept, another one is refused, and so are files that the version will not have."""
+    """Existing files with equal content are kept, while different content and files that do not belong to the version
+    are refused.
+    """
     target = at(tmp_path / "v0002")
     target.create("offsets/0", [b"off", b"sets 0"])
     publish(target, FILES, METADATA)
@@ -104,7 +112,7 @@ def test_what_is_there_must_be_what_would_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_version_that_is_there_is_never_added_to(tmp_path: Path) -> None:
-    """Not even with what it has."""
+    """Publishing into a published version is refused, even with identical files."""
     target = at(tmp_path / "v0002")
     publish(target, FILES, METADATA)
     with pytest.raises(InvalidInput, match="already exists"):
@@ -112,7 +120,7 @@ def test_a_version_that_is_there_is_never_added_to(tmp_path: Path) -> None:
 
 
 def test_what_a_dead_writer_was_about_to_write_is_in_nobodys_way(tmp_path: Path) -> None:
-    """A temporary file has no name of the version's."""
+    """A temporary file of a dead writer does not prevent publishing."""
     (tmp_path / "offsets").mkdir()
     (tmp_path / "offsets" / f".{'0' * 32}.tmp").write_text("half")
     publish(LocalTree(tmp_path), FILES, METADATA)

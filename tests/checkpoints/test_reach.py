@@ -1,4 +1,4 @@
-"""How far one checkpoint is compared with another, and the batches at which both have read the same."""
+"""How far one checkpoint has read compared with another, and the batches at which both have read the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ NEW_ID = "6d2a5f52-3c0a-4a50-9c8e-0d3b6b5c1f11"
 
 
 class Written:
-    """A checkpoint in Spark's format, written batch by batch; ``interval``: of compactions, whose entries go."""
+    """A checkpoint in Spark's format, written batch by batch; ``interval`` is that of log compactions, which delete the
+    compacted entries.
+    """
 
     def __init__(self, root: Path, *, interval: int = 3, named: bool = False) -> None:
         self.root = root
@@ -36,7 +38,7 @@ class Written:
         self.batches = 0
 
     def list(self, source: str, *paths: str) -> str:
-        """An entry of a source's log; the offset that names it."""
+        """Add an entry to a source's log and return the offset that refers to it."""
         log = self.root / "sources" / source
         log.mkdir(parents=True, exist_ok=True)
         entries = self._entries.setdefault(source, [])
@@ -54,13 +56,13 @@ class Written:
         return json.dumps({"logOffset": number})
 
     def begin(self, source: str, offsets: dict[str, dict[str, int]]) -> None:
-        """Where a Kafka source begins."""
+        """Write the start offsets of a Kafka source."""
         log = self.root / "sources" / source
         log.mkdir(parents=True)
         (log / "0").write_bytes(b"\0v1\n" + json.dumps(offsets).encode())
 
     def plan(self, *ends: str) -> int:
-        """The next batch's plan; named sources are written ``name:offset``."""
+        """Plan the next batch; ends of named sources are written ``name:offset``."""
         folder = self.root / "offsets"
         folder.mkdir(parents=True, exist_ok=True)
         head = ["v2" if self._named else "v1", json.dumps({"batchWatermarkMs": 0, "conf": CONF})]
@@ -69,7 +71,7 @@ class Written:
         return self.batches - 1
 
     def commit(self, *ends: str) -> int:
-        """The next batch, planned and committed."""
+        """Plan and commit the next batch."""
         batch = self.plan(*ends)
         (self.root / "commits").mkdir(exist_ok=True)
         (self.root / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
@@ -90,7 +92,9 @@ def topics(starts: dict[str, dict[str, int]] | None = None, **offsets: dict[str,
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_the_files_up_to_the_last_commit(tmp_path: Path) -> None:
-    """Neither those of a planned batch nor those listed beyond; through compacted entries, without escapes."""
+    """The position of a file source has the files of committed batches only, read through compacted entries and with
+    their URL escapes resolved.
+    """
     written = Written(tmp_path / "c")
     for number in range(4):
         written.commit(written.list("0", f"/in put/ä{number}.csv", f"/in put/100%{number}"))
@@ -107,7 +111,9 @@ def test_the_files_up_to_the_last_commit(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_an_older_batch_whose_entries_are_only_in_a_newer_compacted_one(tmp_path: Path) -> None:
-    """Its lines say in which entry each file was listed."""
+    """The position of an older batch is read from a newer compacted entry, whose lines state the entry in which each
+    file was listed.
+    """
     written = Written(tmp_path / "c", interval=5)
     for number in range(5):
         written.commit(written.list("0", f"/in/{number}"))
@@ -118,7 +124,7 @@ def test_an_older_batch_whose_entries_are_only_in_a_newer_compacted_one(tmp_path
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_nothing_was_committed(tmp_path: Path) -> None:
-    """Not even a directory, or only a plan: an empty position, which every other one holds."""
+    """A missing checkpoint and one with only a planned batch have an empty position, which every other position holds."""
     assert position(at(tmp_path / "none")) == Position()
     written = Written(tmp_path / "c")
     written.plan(written.list("0", "/in/0"))
@@ -135,7 +141,9 @@ def test_nothing_was_committed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_every_file_must_be_there(tmp_path: Path) -> None:
-    """A superset holds, an equal set is equal, one file less is told."""
+    """A checkpoint holds an earlier one only if it has read all its files: a superset holds, an equal set is equal, and
+    missing files are counted.
+    """
     old = files(*(f"/in/{n}" for n in range(400)))
     half = compare(old, files(*(f"/in/{n}" for n in range(120)), "/in/new"))
     assert (half.holds, half.equal, half.sentence, half.lacking) == (
@@ -149,7 +157,9 @@ def test_every_file_must_be_there(tmp_path: Path) -> None:
 
 
 def test_every_partition_must_be_as_far() -> None:
-    """A partition that is behind, or not known to the new at all, is counted in records."""
+    """A checkpoint holds an earlier one only if every partition is as far; a partition that is behind or missing is
+    counted in records.
+    """
     old = topics(t={"0": 10_000, "1": 5_000, "2": 7_000, "3": 9_000})
     new = topics({"t": {"3": 1_000}}, t={"0": 10_000, "1": 5_001, "2": 7_000, "3": 2_000})
     behind = compare(old, new)
@@ -166,7 +176,9 @@ def test_every_partition_must_be_as_far() -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_kafka_source_of_a_checkpoint(tmp_path: Path) -> None:
-    """Offsets from the plan, where it began from the source's own file, beside a file source."""
+    """The position of a Kafka source has the offsets of the plan and the start offsets of the source's own file, also
+    beside a file source.
+    """
     written = Written(tmp_path / "c")
     written.begin("0", {"t": {"0": 100, "1": 0}})
     written.commit(kafka(t={0: 150, 1: 7}), written.list("1", "/in/0"))
@@ -181,7 +193,7 @@ def test_a_kafka_source_of_a_checkpoint(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_source_without_an_offset(tmp_path: Path) -> None:
-    """It has read nothing, whatever its kind."""
+    """A source without an offset in the plan has read nothing, whatever its kind."""
     written = Written(tmp_path / "c")
     written.commit(kafka(t={0: 5}), "-")
     found = position(at(written.root))
@@ -192,7 +204,9 @@ def test_a_source_without_an_offset(tmp_path: Path) -> None:
 
 
 def test_sources_that_cannot_be_matched() -> None:
-    """Another number, other names, another kind: nothing is said of them, and never that the new holds the old."""
+    """Checkpoints whose sources differ in number, names or kind are not comparable, with the reason, and never hold one
+    another.
+    """
     one, two = ReadFiles(frozenset({"/a"})), ReadFiles(frozenset())
     pairs = [
         (files("/a"), Position(batch=0, sources={"0": one, "1": two}), "one checkpoint has 1 source, the other 2"),
@@ -220,7 +234,7 @@ def test_sources_that_cannot_be_matched() -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_another_kind_of_source(tmp_path: Path) -> None:
-    """Of an offset that nobody here can read only equality is known."""
+    """Offsets of an unknown kind of source can only be compared for equality."""
     for name, end in (("a", "17"), ("b", "17"), ("c", "18")):
         Written(tmp_path / name).commit(end)
     a, b, c = (position(at(tmp_path / name)) for name in "abc")
@@ -232,7 +246,9 @@ def test_another_kind_of_source(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_the_newest_equal_batches(tmp_path: Path) -> None:
-    """Batches of other sizes meet where both have read the same; the newest of several is told."""
+    """The newest pair of committed batches at which two checkpoints have read the same is found, even if their batches
+    have different sizes.
+    """
     old, new = Written(tmp_path / "old"), Written(tmp_path / "new", interval=4)
     for number in range(9):
         old.commit(old.list("0", f"/in/{number}"))
@@ -250,7 +266,7 @@ def test_the_newest_equal_batches(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_only_the_last_batches_are_looked_at(tmp_path: Path) -> None:
-    """A pair further back than 200 batches is not found."""
+    """Equal batches are only searched among the last 200 of a checkpoint."""
     old, new = Written(tmp_path / "old"), Written(tmp_path / "new")
     for number in range(202):
         old.commit(kafka(t={0: number}))
@@ -262,7 +278,9 @@ def test_only_the_last_batches_are_looked_at(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_start_where_another_ended_is_equal_to_it(tmp_path: Path) -> None:
-    """What a seeded version counts as seen is held from its first batch on, and equal while nothing came."""
+    """A version that starts where an earlier one stopped is equal to it from its first batch on, as long as it has read
+    nothing new.
+    """
     old = Written(tmp_path / "old")
     for number in range(5):
         old.commit(old.list("0", f"/in/{number}"))
@@ -276,7 +294,9 @@ def test_a_start_where_another_ended_is_equal_to_it(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_gone_files(tmp_path: Path) -> None:
-    """Those that were read and are not there any more, of how many; an s3a source is not looked at."""
+    """Input files that were read and no longer exist are listed with the total number; files on s3a are refused as
+    unsupported.
+    """
     written = Written(tmp_path / "c")
     places = [tmp_path / "in put" / f"100% {n}" for n in range(4)]
     places[0].parent.mkdir()
@@ -294,7 +314,9 @@ def test_gone_files(tmp_path: Path) -> None:
 
 
 def test_an_owner_that_compacts_while_its_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The entry that is gone by then is found in the compacted one; an owner that never rests is told."""
+    """An entry that the owner compacts while its log is read is found in the compacted one; if reads keep failing, the
+    change is reported.
+    """
     written = Written(tmp_path / "c")
     written.commit(written.list("0", "/in/0"))
     written.commit(written.list("0", "/in/1"))
@@ -320,7 +342,9 @@ def test_an_owner_that_compacts_while_its_log_is_read(tmp_path: Path, monkeypatc
 
 
 def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry that stays away, or is no text, is no owner's doing."""
+    """A truncated log entry is reported as damage, and a missing one is reported after a second read has not found it
+    either.
+    """
     written = Written(tmp_path / "c", interval=10)
     for number in range(3):
         written.commit(written.list("0", f"/in/{number}"))
@@ -347,7 +371,9 @@ def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.Monk
     intervals=st.tuples(*[st.integers(2, 6)] * 2),
 )
 def test_positions_are_what_was_read(sizes: tuple[list[int], list[int]], intervals: tuple[int, int]) -> None:
-    """Whatever the batches' sizes and the compactions: each batch's files, comparison, and the newest equal pair."""
+    """For any batch sizes and compaction intervals, each batch's files, the comparison of two checkpoints and their
+    newest equal batches are correct.
+    """
     with tempfile.TemporaryDirectory() as folder:
         roots, ends = [], []
         for name, batches, interval in zip("ab", sizes, intervals, strict=True):

@@ -1,4 +1,4 @@
-"""Positions of checkpoints that Spark is writing, compacting and cleaning up meanwhile."""
+"""Positions of checkpoints that Spark is writing, compacting and cleaning up at the same time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUSY = {
     "spark.sql.streaming.fileSource.log.cleanupDelay": "0",
     "spark.sql.streaming.minBatchesToRetain": "2",
 }
-"""Every other entry is compacted, what it holds is removed at once, and so are old batches."""
+"""Confs that compact every second entry, delete compacted entries at once, and keep only two batches."""
 
 
 def start(spark: SparkSession, inputs: Inputs, checkpoint: Path, *, at_once: int, **conf: str) -> StreamingQuery:
@@ -44,7 +44,9 @@ def names(found: Position) -> set[str]:
 
 
 def test_a_live_checkpoint_is_seen_as_of_one_of_its_commits(spark: SparkSession, tmp_path: Path) -> None:
-    """At every look: exactly the files of the batches up to the one it tells, while entries and plans vanish."""
+    """Each read of a live checkpoint yields exactly the files up to the batch that it reports, although entries and
+    plans are deleted concurrently.
+    """
     inputs, busy, calm = Inputs(tmp_path / "in put é"), tmp_path / "busy", tmp_path / "calm"
     inputs.put("left", 30)
     query = start(spark, inputs, busy, at_once=1, **BUSY)

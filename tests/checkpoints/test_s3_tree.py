@@ -1,4 +1,4 @@
-"""A checkpoint in a bucket of a real S3 server."""
+"""Checkpoints in a bucket of a real S3 server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Bucket:
         self.client.delete_object(Bucket=self.bucket, Key=f"{self.prefix}/{path}")
 
     def keys(self) -> list[str]:
-        """Every object's name, markers too."""
+        """Return the names of all objects, including markers of folders."""
         found = self.client.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/")
         return [entry["Key"] for entry in found.get("Contents", ())]
 
@@ -56,7 +56,7 @@ def bucket(s3_url: str) -> Bucket:
 
 
 class TestS3Tree(TreeContract):
-    """A bucket keeps the contract of every tree."""
+    """A bucket satisfies the contract of every tree."""
 
     @pytest.fixture
     def tree(self, s3_url: str) -> S3Tree:
@@ -69,7 +69,9 @@ class TestS3Tree(TreeContract):
 
 @pytest.mark.parametrize("kind", ["stateless", "hdfs", "rocksdb", "changelog", "format-2"])
 def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, bucket: Bucket, kind: str) -> None:
-    """Every kind of state; names and contents are the same, by either scheme."""
+    """The closed set of a checkpoint in a bucket has the same names and contents as that of its local copy, for every
+    kind of state and both URL schemes.
+    """
     Tree(tmp_path, kind, batches=12, snapshots=(4, 9)).plan(12)
     bucket.upload(tmp_path)
     local = LocalTree(tmp_path)
@@ -84,7 +86,7 @@ def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, buc
 
 
 def test_a_version_is_seeded_and_cloned_within_the_bucket(tmp_path: Path, bucket: Bucket) -> None:
-    """The same files as on a local disk, and none of them more."""
+    """Seeding and cloning within a bucket produce exactly the files that they produce on a local disk."""
     Tree(tmp_path / "v0001", "stateless", batches=12).plan(12)
     Bucket(f"{bucket.url}/v0001").upload(tmp_path / "v0001")
     source = S3Tree(f"{bucket.url}/v0001")
@@ -107,7 +109,7 @@ def test_a_version_is_seeded_and_cloned_within_the_bucket(tmp_path: Path, bucket
 
 
 def test_a_file_comes_in_parts(bucket: Bucket) -> None:
-    """The last part is shorter; an empty file has none."""
+    """A file is read in parts of the requested size with a shorter last one; an empty file has no parts."""
     bucket.put("state/0/0/1.delta", bytes(range(250)))
     bucket.put("state/0/0/2.delta", b"")
     tree = S3Tree(bucket.url)
@@ -118,7 +120,9 @@ def test_a_file_comes_in_parts(bucket: Bucket) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"x" * 250])
 def test_a_file_overwritten_after_its_stamp_is_noticed(bucket: Bucket, content: bytes) -> None:
-    """By the next part, and by the next stamp, also when its size is the same."""
+    """A file that is overwritten after its stamp was taken is noticed by the next part that is read and by the next
+    stamp, even if its size is the same.
+    """
     bucket.put("state/0/0/3.zip", content)
     tree = S3Tree(bucket.url)
     planned = tree.stamp("state/0/0/3.zip")
@@ -134,7 +138,9 @@ def test_a_file_overwritten_after_its_stamp_is_noticed(bucket: Bucket, content: 
 
 
 def test_a_removed_file_is_missing(bucket: Bucket) -> None:
-    """The listing goes on telling it, every request finds out; a new look knows."""
+    """A deleted file remains in an earlier listing, but every request for it fails, and a fresh listing does not have
+    it.
+    """
     bucket.put("metadata", b"{}")
     bucket.put("offsets/0", b"v1")
     tree = S3Tree(bucket.url)
@@ -150,7 +156,7 @@ def test_a_removed_file_is_missing(bucket: Bucket) -> None:
 
 
 def test_a_marker_of_an_empty_folder_is_no_file(bucket: Bucket) -> None:
-    """s3a leaves an object ``folder/``."""
+    """The object ``folder/`` that s3a leaves for an empty folder does not count as a file."""
     bucket.put("metadata", b"{}")
     bucket.put("commits/", b"")
     tree = S3Tree(bucket.url)
@@ -158,7 +164,9 @@ def test_a_marker_of_an_empty_folder_is_no_file(bucket: Bucket) -> None:
 
 
 def test_nothing_there_is_told_from_a_bucket_that_is_not_there(bucket: Bucket) -> None:
-    """The first is an answer, the second somebody's mistake; a prefix ends at a slash."""
+    """A prefix without objects is reported as not found, but a missing bucket as an unavailable store; a prefix is
+    matched up to a slash.
+    """
     bucket.put("c1/metadata", b"{}")
     with pytest.raises(NotFound):
         open_tree(f"{bucket.url}/c")
@@ -168,13 +176,15 @@ def test_nothing_there_is_told_from_a_bucket_that_is_not_there(bucket: Bucket) -
 
 @pytest.mark.parametrize("path", ["", "/metadata", "../other/metadata", "state/"])
 def test_a_path_never_leads_out_of_the_checkpoint(bucket: Bucket, path: str) -> None:
-    """As on a local disk."""
+    """Paths that are empty, absolute, lead outside the checkpoint or end with a slash are refused."""
     with pytest.raises(InvalidInput):
         S3Tree(bucket.url).read(path)
 
 
 def test_trees_of_one_process_share_a_client(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other settings have another one, and so has a child that was forked, which reads by it."""
+    """Trees with equal settings in one process share a client; different settings and a forked child use a different
+    one.
+    """
     bucket.put("offsets/0", b"v1")
     tree = S3Tree(bucket.url)
     assert S3Tree(f"{bucket.url}/v0001")._client is tree._client
@@ -194,5 +204,7 @@ def test_trees_of_one_process_share_a_client(bucket: Bucket, monkeypatch: pytest
 
 
 def test_claims_beside_a_checkpoint_are_kept_as_in_a_directory(s3_url: str) -> None:
-    """Each epoch has one winner, and the newest of each installation is found."""
+    """Claims in a bucket satisfy the same contract as in a directory: each epoch has one winner, and the newest claim
+    of each installation is found.
+    """
     check_claims(f"{s3_url}/sales/totals")

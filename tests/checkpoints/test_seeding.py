@@ -1,4 +1,6 @@
-"""Seeding a checkpoint version: whole or not there, only what the plan needs, and refused where it cannot be exact."""
+"""Seeding a checkpoint version: complete or absent, only with the files that the plan needs, and refused if it cannot
+be exact.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ NEW_ID = "6d2a5f52-3c0a-4a50-9c8e-0d3b6b5c1f11"
 
 
 def plan(checkpoint: Path, batch: int, *ends: str) -> None:
-    """A planned batch of counted sources."""
+    """Write a planned batch of numbered sources."""
     path = checkpoint / "offsets" / str(batch)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(["v1", json.dumps({"batchWatermarkMs": 0, "conf": CONF}), *ends]))
 
 
 def kafka(checkpoint: Path, number: int, offsets: dict[str, dict[str, int]]) -> None:
-    """Where a Kafka source began, as Spark writes it."""
+    """Write the start offsets of a Kafka source in Spark's format."""
     log = checkpoint / "sources" / str(number)
     log.mkdir(parents=True)
     (log / "0").write_bytes(b"\0v1\n" + json.dumps(offsets).encode())
@@ -43,7 +45,9 @@ def kafka(checkpoint: Path, number: int, offsets: dict[str, dict[str, int]]) -> 
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """Batches 0 to 11 committed, 12 planned; entry 9 is compacted, 13 is listed and in no plan."""
+    """A checkpoint with batches 0 to 11 committed and 12 planned; entry 9 is compacted, and entry 13 is listed but in
+    no plan.
+    """
     tree = Tree(tmp_path / "v0001", "stateless", batches=12)
     tree.plan(12)
     Tree.list_files(tree.root, 13)
@@ -51,7 +55,9 @@ def old(tmp_path: Path) -> Path:
 
 
 def test_kept_numbers(old: Path, tmp_path: Path) -> None:
-    """The batch, the one before it, the source's log up to its offset, and nothing else; it counts as committed."""
+    """Seeding with kept numbers copies the batch, the one before it and the source log up to its offset, nothing else,
+    and marks the batch as committed.
+    """
     seed(at(old), at(tmp_path / "v0002"), 12, number=12, query_id=NEW_ID)
     found, before = contents(tmp_path / "v0002"), contents(old)
     same = {"offsets/11", "offsets/12", "commits/11", "sources/0/9.compact"} | {f"sources/0/{n}" for n in (10, 11, 12)}
@@ -62,7 +68,9 @@ def test_kept_numbers(old: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_that_begin_anew(old: Path, tmp_path: Path) -> None:
-    """The batch becomes 1, after an empty one; the source's log keeps its own numbers, which are no batch's."""
+    """Seeding with new numbers makes the batch number 1 after an empty batch 0, while the source's log keeps its own
+    entry numbers.
+    """
     seed(at(old), at(tmp_path / "v0002"), 12, number=REBASED, query_id=NEW_ID)
     found, before = contents(tmp_path / "v0002"), contents(old)
     for number in ("0", "1"):
@@ -74,7 +82,9 @@ def test_numbers_that_begin_anew(old: Path, tmp_path: Path) -> None:
 
 
 def test_one_that_is_there_is_left_alone(old: Path, tmp_path: Path) -> None:
-    """Also once its query has gone on, and the old version is gone; another query's is refused."""
+    """Seeding an existing version of the same query changes nothing, even if that query has continued and the old
+    version was deleted; a version of a different query is refused.
+    """
     target = tmp_path / "v0002"
     seed(at(old), at(target), 12, number=12, query_id=NEW_ID)
     at(target).create("offsets/13", [b"v1\n{}\n{}"])
@@ -90,7 +100,7 @@ def test_one_that_is_there_is_left_alone(old: Path, tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_no_checkpoint_is_never_written_over(old: Path, tmp_path: Path) -> None:
-    """Neither somebody's files nor a file are taken for a version."""
+    """A target directory with unrelated files is refused and left unchanged."""
     (tmp_path / "v0002").mkdir()
     (tmp_path / "v0002" / "notes").write_text("mine")
     with pytest.raises(InvalidInput, match="is not a checkpoint"):
@@ -99,11 +109,11 @@ def test_a_directory_that_is_no_checkpoint_is_never_written_over(old: Path, tmp_
 
 
 class Dies(Exception):
-    """A writer's end."""
+    """Stands for the death of a writer."""
 
 
 class Mortal:
-    """Lets a tree's writer die at a write: before it, or after it and before it learns of it."""
+    """Makes a tree's writer die at a given write: before it, or after it but before the writer learns of it."""
 
     def __init__(self, tree: trees.Tree, nth: int, *, after: bool) -> None:
         self._create, self._left, self._after = tree.create, nth, after
@@ -121,7 +131,9 @@ class Mortal:
 def test_killed_at_any_write_there_is_no_version_and_the_next_attempt_is_whole(
     old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    """Until the metadata is there, which comes last; what is there already is not written again."""
+    """If the writer dies at any write, no version is published before the metadata, which is written last, and the next
+    attempt completes the version.
+    """
     seed(at(old), at(tmp_path / "whole"), 12, number=12, query_id=NEW_ID)
     whole = contents(tmp_path / "whole")
     for nth in range(1, len(whole) + 1):
@@ -138,7 +150,9 @@ def test_killed_at_any_write_there_is_no_version_and_the_next_attempt_is_whole(
 
 
 def test_what_another_attempt_left_is_not_mixed_with(old: Path, tmp_path: Path) -> None:
-    """Files of another batch, and a file of the same name with another content."""
+    """Leftover files of a different batch, or with different content under the same name, make seeding refuse the
+    target.
+    """
     for path, content in (("offsets/99", b"left over"), ("offsets/12", b"left over")):
         target = at(tmp_path / content.decode() / path)
         target.create(path, [content])
@@ -148,7 +162,9 @@ def test_what_another_attempt_left_is_not_mixed_with(old: Path, tmp_path: Path) 
 
 
 def test_a_file_that_its_owner_removes_meanwhile(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is worth another attempt, and nothing is there until one succeeds."""
+    """If the owner deletes a source log entry during seeding, a change is reported, which can be retried, and nothing
+    is published.
+    """
     read = seeding._read
 
     def remove_and_read(source: trees.Tree, path: str) -> bytes:
@@ -164,7 +180,9 @@ def test_a_file_that_its_owner_removes_meanwhile(old: Path, tmp_path: Path, monk
 
 @pytest.mark.parametrize("kind", ["hdfs", "rocksdb", "changelog", "format-2"])
 def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
-    """Offsets alone would begin it anew without a word; given up on purpose, its sources still begin there."""
+    """A query with state is not seeded with offsets alone, which would silently drop the state; if the state is given
+    up on purpose, its sources start at the batch's offsets.
+    """
     Tree(tmp_path / "old", kind, batches=3)
     with pytest.raises(InvalidInput, match="keeps state, but the new checkpoint would contain no state"):
         seed(at(tmp_path / "old"), at(tmp_path / "new"), 2, number=REBASED, query_id=NEW_ID)
@@ -175,7 +193,9 @@ def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
 
 
 def test_what_is_missing_is_told(old: Path, tmp_path: Path) -> None:
-    """An unknown batch, a plan that the numbering needs, an entry of the source's log."""
+    """An unknown batch, a missing plan that kept numbers require, and a missing source log entry are reported, and
+    nothing is written.
+    """
     with pytest.raises(NotFound, match="no batch 40"):
         seed(at(old), at(tmp_path / "new"), 40, number=40, query_id=NEW_ID)
     (old / "offsets" / "4").unlink()
@@ -196,7 +216,9 @@ def logged(checkpoint: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("batch", [12, 10, 9, 5])
 def test_a_start_counts_as_seen_what_was_read_and_nothing_more(old: Path, tmp_path: Path, batch: int) -> None:
-    """Through the compacted entry, up to the batch's offset; also of a batch whose own entries are removed."""
+    """A start after a batch counts exactly the files up to that batch as seen, even if they are only in a compacted
+    entry.
+    """
     for entry in range(9):
         (old / "sources" / "0" / str(entry)).unlink()
     seed_start(at(old), at(tmp_path / "new"), batch, query_id=NEW_ID)
@@ -206,7 +228,7 @@ def test_a_start_counts_as_seen_what_was_read_and_nothing_more(old: Path, tmp_pa
 
 
 def test_a_start_of_a_start(old: Path, tmp_path: Path) -> None:
-    """What the first one counted as seen stays seen in the second."""
+    """Files that a first start counted as seen are also seen in a start that is made from it."""
     seed_start(at(old), at(tmp_path / "second"), 10, query_id=NEW_ID)
     second = at(tmp_path / "second")
     second.create("offsets/0", [b'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"logOffset":1}'])
@@ -218,7 +240,9 @@ def test_a_start_of_a_start(old: Path, tmp_path: Path) -> None:
 
 
 def test_a_kafka_source_goes_on_at_its_offsets(tmp_path: Path) -> None:
-    """Seeded, its offsets are in the plan and its beginning stays; started, its beginning is where it had come to."""
+    """A seeded Kafka source has its offsets in the plan and keeps its start offsets; in a start without state, the
+    start offsets are where it stopped.
+    """
     old = tmp_path / "old"
     Tree(old, "stateless", batches=0)
     kafka(old, 0, {"events": {"0": 3, "1": 0}})
@@ -236,7 +260,7 @@ def test_a_kafka_source_goes_on_at_its_offsets(tmp_path: Path) -> None:
 
 
 def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
-    """A source of another kind, and a log of which nothing tells whose it is."""
+    """A start is refused for an unsupported kind of source, and if logs cannot be assigned to sources."""
     old = tmp_path / "old"
     Tree(old, "stateless", batches=0)
     (old / "sources" / "0").mkdir(parents=True)
@@ -250,7 +274,9 @@ def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_rebuild_begins_where_kafka_was_first_read(tmp_path: Path) -> None:
-    """Only where each source began, whatever was read since; again is fine."""
+    """A rebuild of a Kafka source starts at the offsets of the first version, whatever was read since, and seeding it
+    twice changes nothing.
+    """
     old = Tree(tmp_path / "v0001", "stateless", batches=2).root
     shutil.rmtree(old / "sources")
     kafka(old, 0, {"events": {"0": 7, "1": 0}})
@@ -261,13 +287,13 @@ def test_a_rebuild_begins_where_kafka_was_first_read(tmp_path: Path) -> None:
 
 
 def test_files_are_read_from_the_first_one_without_a_seed(old: Path, tmp_path: Path) -> None:
-    """Nothing is made."""
+    """A rebuild of a file source needs no seed, so nothing is written."""
     assert not seed_beginning(at(old), at(tmp_path / "v0002"), query_id=NEW_ID)
     assert at(tmp_path / "v0002").names("") == []
 
 
 def test_seeds_at_once_make_one_version_and_none_is_refused(old: Path, tmp_path: Path) -> None:
-    """Whoever is slower finds the version that it was to make."""
+    """Four concurrent seeds of one version all succeed and produce one complete version."""
     seed(at(old), at(tmp_path / "whole"), 12, number=12, query_id=NEW_ID)
     for attempt in range(5):
         target, start = at(tmp_path / f"v{attempt}"), Barrier(4)

@@ -1,4 +1,4 @@
-"""Seeded checkpoint versions that Spark goes on with: no row of the sources is lost, and none is read twice."""
+"""Seeded checkpoint versions with which Spark continues: no row of the sources is lost or read twice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def deduplicated(streams: Streams) -> Any:
 
 
 def ended_with(query: StreamingQuery) -> str:
-    """The error that a query ended with; empty without one."""
+    """Wait for a query and return its error, or an empty text."""
     try:
         finished = query.awaitTermination(180)
     except Exception as error:
@@ -61,7 +61,7 @@ def ended_with(query: StreamingQuery) -> str:
 
 
 class Query:
-    """A query over the inputs, each of whose starts reads all there is; a batch's files are told by their numbers."""
+    """A query over the inputs; each start reads everything available, and a batch's files are given by their numbers."""
 
     def __init__(
         self,
@@ -85,7 +85,9 @@ class Query:
         after: int | None = None,
         writer: FileWriter | None = None,
     ) -> Files:
-        """Batch -> files; ends before or after a batch is written, with its plan, but without its commit."""
+        """Run the query and return batch -> files; it can be stopped before or after a batch is written, with its plan
+        but without its commit.
+        """
         found: Files = {}
 
         def take(rows: Any, batch: int) -> None:
@@ -120,9 +122,8 @@ def inputs(tmp_path: Path) -> Inputs:
 def test_the_new_version_reads_exactly_what_comes_after_the_batch(
     spark: SparkSession, tmp_path: Path, inputs: Inputs, rebase: bool, batch: int
 ) -> None:
-    """Of a batch that was written and never committed, and of one that the source has listed beyond; restarts too.
-
-    The source's log is compacted every third entry, so the beyond is in a compacted entry.
+    """A seeded version reads exactly the files after its batch, also if that batch was never committed or later files
+    are already listed, even in a compacted entry, and continues after restarts.
     """
     query, old, new = Query(spark, inputs), tmp_path / "v0001", tmp_path / "v0002"
     inputs.put("left", 7)
@@ -140,7 +141,9 @@ def test_the_new_version_reads_exactly_what_comes_after_the_batch(
 
 
 def test_a_first_batch_that_was_written_and_not_committed(spark: SparkSession, tmp_path: Path, inputs: Inputs) -> None:
-    """There is no commit to copy yet: the one that is written is as good in either checkpoint format."""
+    """A version that is seeded after an uncommitted first batch continues with batch 1 in either checkpoint format,
+    although there was no commit to copy.
+    """
     inputs.put("left", 1)
     Query(spark, inputs).run(tmp_path / "v0001", after=0)
     inputs.put("left", 2)
@@ -157,7 +160,7 @@ def writer_for(output: Path, version: str, epoch: int) -> FileWriter:
 
 
 def listed(spark: SparkSession, output: Path) -> list[int]:
-    """Numbers of the files whose rows a reader of the sink's log finds, as often as they are there."""
+    """Return the numbers of the files whose rows a reader of the sink's log finds, once per occurrence."""
     rows = spark.read.schema("k string, v int, at timestamp").csv(str(output)).collect()
     return sorted(row.v // 10 for row in rows if row.v % 10 == 0)
 
@@ -165,7 +168,9 @@ def listed(spark: SparkSession, output: Path) -> list[int]:
 def test_a_file_sink_goes_on_in_its_directory_only_with_the_same_numbers(
     spark: SparkSession, tmp_path: Path, inputs: Inputs
 ) -> None:
-    """Kept numbers: every row once. New numbers in the same directory lose rows: Spark's sink log skips them."""
+    """A file sink continues in its directory without losing a row if batch numbers are kept; negative control: with new
+    numbers, Spark's sink log skips the batches and rows are lost.
+    """
     output = tmp_path / "out"
     query = Query(spark, inputs)
     inputs.put("left", 4)
@@ -182,7 +187,9 @@ def test_a_file_sink_goes_on_in_its_directory_only_with_the_same_numbers(
 def test_a_file_sink_begins_a_new_directory_with_new_numbers(
     spark: SparkSession, tmp_path: Path, inputs: Inputs
 ) -> None:
-    """Rebased, its log begun with empty batches: the two directories hold every row once."""
+    """With new batch numbers and a new directory whose sink log starts with empty batches, both directories together
+    contain every row once.
+    """
     output = tmp_path / "out"
     query = Query(spark, inputs)
     inputs.put("left", 4)
@@ -202,7 +209,9 @@ def test_a_file_sink_begins_a_new_directory_with_new_numbers(
 def test_every_source_goes_on_at_its_own_offset(
     spark: SparkSession, tmp_path: Path, inputs: Inputs, frame: Callable[[Streams], Any], named: bool
 ) -> None:
-    """Sources of different lengths, named ones, and one with two offsets and one log: seeded either way."""
+    """Each source of a seeded version continues at its own offset: sources of different lengths, named ones, and one
+    that is read twice.
+    """
     query, old = Query(spark, inputs, frame, named=named), tmp_path / "old"
     inputs.put("left", 5)
     inputs.put("right", 2)
@@ -222,7 +231,9 @@ def test_every_source_goes_on_at_its_own_offset(
 def test_a_query_that_gives_up_its_state_begins_after_the_batch(
     spark: SparkSession, tmp_path: Path, inputs: Inputs, batch: int, interval: str
 ) -> None:
-    """Nothing lost and nothing read twice: a first batch that fails and runs again, beyond compactions, when idle."""
+    """A query that gives up its state reads exactly the files after the batch, also if its first batch fails and is
+    rerun, beyond log compactions, and when idle.
+    """
     query = Query(spark, inputs, deduplicated, **{"spark.sql.streaming.fileSource.log.compactInterval": interval})
     old, new = tmp_path / "v0001", tmp_path / "v0002"
     inputs.put("left", 7)
@@ -242,7 +253,9 @@ def test_a_query_that_gives_up_its_state_begins_after_the_batch(
 
 
 def test_a_start_without_anything_new(spark: SparkSession, tmp_path: Path, inputs: Inputs) -> None:
-    """The first batch has no rows then, and what comes later is read; a source without files begins empty."""
+    """A start without new files has a first batch without rows and later reads new files of all sources, also of a
+    source that had none.
+    """
     query, old, new = Query(spark, inputs, both), tmp_path / "old", tmp_path / "new"
     inputs.put("left", 2)
     query.run(old)
@@ -256,7 +269,7 @@ def test_a_start_without_anything_new(spark: SparkSession, tmp_path: Path, input
 def test_what_was_listed_beyond_the_batch_must_not_count_as_seen(
     spark: SparkSession, tmp_path: Path, inputs: Inputs
 ) -> None:
-    """The control: the same start with those files among the seen ones loses their rows."""
+    """Negative control: if files that were listed after the batch count as seen, their rows are lost."""
     query, old, new = Query(spark, inputs, deduplicated), tmp_path / "old", tmp_path / "new"
     inputs.put("left", 4)
     query.run(old)
@@ -271,7 +284,9 @@ def test_what_was_listed_beyond_the_batch_must_not_count_as_seen(
 def test_files_that_were_seen_need_a_number_that_spark_accepts(
     spark: SparkSession, tmp_path: Path, inputs: Inputs
 ) -> None:
-    """The control for the number that they have: Spark refuses a negative one, and reads those of a plain one again."""
+    """Negative control for the entry number of seen files: Spark refuses a negative one, and reads files with an
+    ordinary one a second time.
+    """
     query, old = Query(spark, inputs), tmp_path / "old"
     inputs.put("left", 2)
     query.run(old)

@@ -1,4 +1,4 @@
-"""Whether a file source that has moved would miss a file there."""
+"""Whether a file source that was moved would skip files in the new place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY_S = 24 * 3600
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Two folders, of which the first was read: its only file is in the log."""
+    """Two folders, of which the first was read: its only file is in the source log."""
     for name, age_days in (("a/1.json", 0), ("b/2.json", 1)):
         file = tmp_path / "in" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -46,26 +46,30 @@ def place(tmp_path: Path) -> Path:
     ],
 )
 def test_only_what_spark_would_go_on_in_is_looked_at(place: Path, before: str, after: str, expected: bool) -> None:
-    """Patterns, and directories above the old one; Spark refuses any other plain path."""
+    """A moved source is accepted only for patterns and for directories above the old one, because Spark refuses any
+    other plain path.
+    """
     assert would_read_all(at(place), "0", f"{place}/{before}", f"{place}/{after}") is expected
 
 
 def test_a_file_that_is_too_old_would_be_missed(place: Path) -> None:
-    """Older by more than a week than the newest file ever seen, which was in the old place."""
+    """A file more than a week older than the newest file ever read would be skipped, so the move is not accepted."""
     os.utime(place / "in/b/2.json", (NOW_S - 9 * DAY_S,) * 2)
     assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
     assert not would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
 
 
 def test_an_empty_place_proves_nothing(place: Path) -> None:
-    """What will arrive there may be old; in the same folder only the pattern has changed."""
+    """An empty new place is not accepted, because files that arrive there may be too old; a new pattern in the same
+    folder is.
+    """
     (place / "in/b/2.json").unlink()
     assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
     assert would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/a/1*.json")
 
 
 def test_an_old_file_that_was_read_is_no_loss(place: Path) -> None:
-    """It is in the log."""
+    """An old file in the new place that is in the source log does not prevent the move."""
     entry = {"path": f"file://{place}/in/b/2.json", "timestamp": (NOW_S - 9 * DAY_S) * 1000, "batchId": 1}
     (place / "sources" / "0" / "1").write_text(f"v1\n{json.dumps(entry)}")
     os.utime(place / "in/b/2.json", (NOW_S - 9 * DAY_S,) * 2)
@@ -73,14 +77,14 @@ def test_an_old_file_that_was_read_is_no_loss(place: Path) -> None:
 
 
 def test_a_log_that_cannot_be_read_proves_nothing(place: Path) -> None:
-    """Not knowing is no proof."""
+    """If the source log cannot be read or does not exist, the move is not accepted."""
     (place / "sources" / "0" / "0").write_text("v1\n{")
     assert not would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
     assert not would_read_all(at(place), "gone", f"{place}/in/a", f"{place}/in")
 
 
 def moved(place: Path, how: str) -> str:
-    """The old folder in another place, with one more file; its pattern."""
+    """Move the old folder in this way, add one file, and return the new pattern."""
     old, new = place / "in/a", place / "moved"
     match how:
         case "renamed mount":
@@ -109,20 +113,26 @@ def moved(place: Path, how: str) -> str:
     "how", ["renamed mount", "mirror", "mirror below", "link to the folder", "links to the files", "hard links"]
 )
 def test_a_file_that_was_read_under_another_path_is_not_new(place: Path, how: str) -> None:
-    """Spark would read it again: by path it knows none of these."""
+    """A file that was already read under a different path, such as by a renamed mount, a mirror or a link, prevents the
+    move, because Spark would read it twice.
+    """
     after = moved(place, how)
     assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", after)
 
 
 def test_without_that_look_a_renamed_mount_passes_for_new(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: paths alone say that everything there is new, and the file that was read comes again."""
+    """Negative control: if files are compared by path alone, a renamed mount is accepted, and the file that was read
+    would be read a second time.
+    """
     after = moved(place, "renamed mount")
     monkeypatch.setattr(seen_files, "_was_read", lambda *_: iter(()))
     assert would_read_all(at(place), "0", f"{place}/in/a/*.json", after)
 
 
 def test_a_mirror_at_another_depth_is_known_by_what_its_names_end_with(place: Path) -> None:
-    """Also one that keeps no times, or whole seconds only."""
+    """A mirror is recognized by the end of its paths, also at a different depth, without the original times, or with
+    whole seconds only.
+    """
     entry = {"path": f"file://{place}/in/a/1.json", "timestamp": NOW_S * 1000 + 123, "batchId": 0}
     (place / "sources" / "0" / "0").write_text(f"v1\n{json.dumps(entry)}")
     for name, moment in (("mirror/1.json", NOW_S + 99), ("copy/x/y/1.json", NOW_S)):
@@ -134,7 +144,7 @@ def test_a_mirror_at_another_depth_is_known_by_what_its_names_end_with(place: Pa
 
 
 def test_a_linked_folder_is_listed_and_a_hidden_one_is_not(place: Path) -> None:
-    """As Spark does: it follows the first, and passes over the second and what is in it."""
+    """Like Spark, the check follows linked folders, even cyclic ones, and ignores hidden files and folders."""
     (place / "in/.snapshot").mkdir()
     shutil.copy2(place / "in/a/1.json", place / "in/.snapshot/1.json")
     (place / "in/_SUCCESS").write_text("")
@@ -146,7 +156,9 @@ def test_a_linked_folder_is_listed_and_a_hidden_one_is_not(place: Path) -> None:
 
 
 def test_a_folder_a_day_with_files_of_one_name_is_another_one(place: Path) -> None:
-    """The file that was read is still there, of another size; one of the same size may be a copy."""
+    """With one folder per day and equal file names, a file of a different size is a new one, while a file of the same
+    size may be a copy and prevents the move.
+    """
     (place / "in/b/2.json").rename(place / "in/b/1.json")
     assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
     (place / "in/b/1.json").write_text('{"another": "day"}')
@@ -155,7 +167,9 @@ def test_a_folder_a_day_with_files_of_one_name_is_another_one(place: Path) -> No
 
 
 def test_a_new_day_in_a_new_place_is_another_file_of_the_same_name(place: Path) -> None:
-    """The days that were read are archived away; the name alone says nothing where every day has the same."""
+    """If the files that were read are archived away, an equal name alone does not make a file a copy, but an equal name
+    in an equal folder does.
+    """
     (place / "in/a/1.json").unlink()
     file = place / "moved/c/1.json"
     file.parent.mkdir(parents=True)
@@ -169,7 +183,9 @@ def test_a_new_day_in_a_new_place_is_another_file_of_the_same_name(place: Path) 
 
 
 def test_files_of_the_same_name_in_another_folder_are_others(place: Path) -> None:
-    """A folder a day with files of one name: below the folder that holds both their relative names differ."""
+    """Files of the same name in different folders count as different, because their paths relative to the common folder
+    differ.
+    """
     (place / "in/b/2.json").rename(place / "in/b/1.json")
     assert would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/*/*.json")
     assert would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")

@@ -1,4 +1,6 @@
-"""What a checkpoint's files claim is bounded before it is believed: numbers, archives and nesting, in little memory."""
+"""Numbers, archives and nesting in a checkpoint's files are bounded before they are believed, and are checked in little
+memory.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ CLAIMS: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_claimed_number_is_damage_told_in_no_time(tmp_path: Path, claim: str) -> None:
-    """Nothing is made, or looked for, as often as a file says: what is missing is counted."""
+    """A huge number in any file of a checkpoint is reported as damage quickly and in little memory, with a short
+    message.
+    """
     root = checkpoint(tmp_path, CLAIMS[claim])
     with little():
         found = examine(at(root), stateful=True)
@@ -73,7 +77,7 @@ def test_a_claimed_number_is_damage_told_in_no_time(tmp_path: Path, claim: str) 
 
 
 def test_a_source_that_claims_entries_is_refused_where_files_are_collected(tmp_path: Path) -> None:
-    """A snapshot and a restore need the entries, and name the first that is missing."""
+    """A huge source offset is refused with the first missing entry when the closed set is collected."""
     root = checkpoint(tmp_path, {"offsets/0": offsets(HUGE)})
     with little(), pytest.raises(CheckpointDamaged, match="lacks entry 1"):
         closed_set(at(root), 0)
@@ -82,7 +86,7 @@ def test_a_source_that_claims_entries_is_refused_where_files_are_collected(tmp_p
 
 
 def test_a_sink_log_that_claims_batches_has_gaps(tmp_path: Path) -> None:
-    """Its files' names are compared with what should be there, not made."""
+    """A sink log with a huge batch number is reported to have gaps, without generating all expected names."""
     write(tmp_path / SINK_LOG, {"0": "v1\n", str(HUGE): "v1\n"})
     with little(), pytest.raises(Exception, match="it has gaps"):
         listed_files(tmp_path, last=HUGE)
@@ -90,7 +94,7 @@ def test_a_sink_log_that_claims_batches_has_gaps(tmp_path: Path) -> None:
 
 @given(there=st.sets(st.integers(-5, 40)), start=st.integers(-5, 40), end=st.integers(-5, 300))
 def test_gaps_are_what_is_missing(there: set[int], start: int, end: int) -> None:
-    """The first of them, and how many there are."""
+    """Gaps in a range of numbers are reported with the first missing numbers and their exact count."""
     missing = [each for each in range(start, end) if each not in there]
     found = find_gaps(start, end, there)
     assert (found.first, found.count) == (missing[:MOST_NAMED], len(missing))
@@ -107,7 +111,9 @@ DEEP: dict[str, Callable[[Path, str], object]] = {
 
 @pytest.mark.parametrize("place", DEEP)
 def test_json_nested_deeper_than_python_goes_is_a_torn_entry(tmp_path: Path, place: str) -> None:
-    """It is no error of another kind."""
+    """JSON that is nested too deeply for Python's parser is reported as a truncated entry, not as a different kind of
+    error.
+    """
     assert DEEP[place](tmp_path, '{"a":' * 100_000 + "1" + "}" * 100_000) is Trouble.CUT_SHORT
 
 
@@ -119,7 +125,7 @@ def archive(metadata: bytes) -> bytes:
 
 
 def test_an_archives_metadata_is_read_up_to_a_limit() -> None:
-    """A small archive can hold a gigabyte of it; that of ten thousand SSTs is read."""
+    """A small archive with 200 MiB of metadata is refused in little memory, while one that names 10,000 SSTs is read."""
     bomb = archive(b'v1\n{"sstFiles":[]' + b" " * (200 * MIB) + b"}")
     assert len(bomb) < MIB
     with little(40), pytest.raises(CheckpointDamaged, match=r"1\.zip cannot be read: its metadata has more than"):
@@ -134,7 +140,7 @@ def test_an_archives_metadata_is_read_up_to_a_limit() -> None:
 
 
 def test_an_archive_with_any_changed_byte_is_read_or_named(tmp_path: Path) -> None:
-    """An archive whose directory points anywhere, before its first byte included, is damage and no bare error."""
+    """An archive with any single byte changed is either read or reported as damage, never as a bare error."""
     whole, path = archive(b'v1\n{"sstFiles":[]}'), tmp_path / "1.zip"
     cut_short = 0
     for place in range(len(whole)):
@@ -149,7 +155,9 @@ def test_an_archive_with_any_changed_byte_is_read_or_named(tmp_path: Path) -> No
 
 
 def test_a_large_state_file_is_looked_at_without_reading_it_whole(tmp_path: Path) -> None:
-    """State files of a gigabyte are ordinary: block by block, and its checksums piece by piece."""
+    """A large state file and its checksums are checked in pieces and in little memory, and a missing last byte is
+    found.
+    """
     path = tmp_path / "1.delta"
     head = b"LZ4Block\x25"
     with path.open("wb") as opened:

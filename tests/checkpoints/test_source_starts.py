@@ -1,4 +1,4 @@
-"""Where a checkpoint says that its sources started and stand, in files as Spark 4.2.0 writes them."""
+"""Where a checkpoint's sources started and where they are now, from files as Spark 4.2.0 writes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """Two sources, of which the first is Kafka: two batches, the second of partition 1 only."""
+    """A checkpoint with two sources, the first one Kafka, and two batches, of which the second reads partition 1 only."""
     for folder in ("sources/0", "sources/1", "offsets", "commits"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":5,"1":0}}')
@@ -30,13 +30,15 @@ def plan(checkpoint: Path, batch: int, *ends: str, version: str = "v1") -> None:
 
 
 def test_a_topic_began_at_its_records_and_files_at_nothing(checkpoint: Path) -> None:
-    """Spark has written down what ``earliest`` came to; a source without an entry began with all there is."""
+    """The start offsets of a Kafka source are those that Spark resolved and recorded; sources without such a record
+    have ``null``.
+    """
     assert start_offsets(at(checkpoint), 2) == ('{"events":{"0":5,"1":0}}', "null")
     assert start_offsets(at(checkpoint), 3) == ('{"events":{"0":5,"1":0}}', "null", "null")
 
 
 def test_named_sources_keep_the_plans_order(checkpoint: Path) -> None:
-    """Their folders are called by their names, not by their positions."""
+    """The start offsets of named sources are read from folders of their names, in the order of the plan."""
     (checkpoint / "sources/0").rename(checkpoint / "sources/orders")
     (checkpoint / "sources/1").rename(checkpoint / "sources/files")
     plan(checkpoint, 2, 'files:{"logOffset":0}', 'orders:{"events":{"0":9}}', version="v2")
@@ -44,19 +46,21 @@ def test_named_sources_keep_the_plans_order(checkpoint: Path) -> None:
 
 
 def test_where_a_source_stands_after_a_batch_and_before_the_first(checkpoint: Path) -> None:
-    """Of the Kafka sources alone."""
+    """The position of a Kafka source is its offsets after a batch or, before the first batch, its start offsets; other
+    sources are left out.
+    """
     assert stands_at(at(checkpoint), None) == {"0": ReadTopics({"events": {"0": 5, "1": 0}})}
     assert stands_at(at(checkpoint), 1) == {"0": ReadTopics({"events": {"0": 9, "1": 7}})}
 
 
 def test_what_a_batch_reads(checkpoint: Path) -> None:
-    """A partition of which it reads nothing may be empty by now."""
+    """The input of a batch has only those partitions from which it reads records."""
     assert read_by(at(checkpoint), 0) == {"0": ReadTopics({"events": {"0": 5, "1": 0}})}
     assert read_by(at(checkpoint), 1) == {"0": ReadTopics({"events": {"1": 4}})}
 
 
 def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> None:
-    """-2 and -1 are no offsets: the oldest and the newest record, whichever they are by then."""
+    """The start offsets -2 and -1, for the oldest and the newest record, do not count as known offsets."""
     (checkpoint / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":-2,"1":3,"2":-1}}')
     (position,) = stands_at(at(checkpoint), None).values()
     assert isinstance(position, ReadTopics)
@@ -81,13 +85,15 @@ def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> Non
     ],
 )
 def test_whether_every_partition_would_be_read_on(checkpoint: Path, topics: str, expected: bool) -> None:
-    """All partitions at which the source stands, or no yes; what it has not begun with is no proof of anything."""
+    """A changed topic option continues a source only if it covers every partition that the source has read; a source
+    without Kafka offsets is never proven to continue.
+    """
     assert would_read_on(at(checkpoint), "0", KAFKA, topics) is expected
     assert not would_read_on(at(checkpoint), "1", KAFKA, topics)
     assert not would_read_on(at(checkpoint), "gone", KAFKA, topics)
 
 
 def test_before_the_first_batch_nobody_knows_what_would_be_read_on(tmp_path: Path) -> None:
-    """Without a planned batch there are no positions."""
+    """Without a planned batch there are no positions, so no option is proven to continue the source."""
     (tmp_path / "offsets").mkdir()
     assert not would_read_on(at(tmp_path), "0", KAFKA, "subscribe events")

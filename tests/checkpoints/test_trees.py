@@ -1,4 +1,4 @@
-"""Trees on disk and in memory: the contract, and what only a directory can do."""
+"""Trees on disk and in memory: the common contract, and what only a directory can do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.contracts.tree_contract import TreeContract
 
 
 class TestLocalTree(TreeContract):
-    """A directory keeps the contract."""
+    """A directory satisfies the contract of every tree."""
 
     @pytest.fixture
     def tree(self, tmp_path: Path) -> Tree:
@@ -27,7 +27,7 @@ class TestLocalTree(TreeContract):
 
 
 class TestMemoryTree(TreeContract):
-    """So does what the other tests run on."""
+    """The tree in memory, on which other tests run, satisfies the contract of every tree."""
 
     @pytest.fixture
     def tree(self) -> Tree:
@@ -39,7 +39,9 @@ class TestMemoryTree(TreeContract):
 
 
 def test_what_is_created_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Content first, then the name, then the folder; and every folder made for it."""
+    """Creating a file syncs its content, then links its name, then syncs the folder, and also syncs the parents of new
+    folders.
+    """
     acts: list[str] = []
     sync, link = os.fsync, os.link
 
@@ -59,7 +61,7 @@ def test_what_is_created_is_synced_before_it_has_its_name(tmp_path: Path, monkey
 
 
 def test_what_is_created_is_its_owners_alone(tmp_path: Path) -> None:
-    """Files and the folders made for them, whatever the umask."""
+    """Created files and folders are accessible only to their owner, whatever the umask."""
     before = os.umask(0)
     try:
         LocalTree(tmp_path / "v1").create("state/0", [b"x"])
@@ -70,7 +72,9 @@ def test_what_is_created_is_its_owners_alone(tmp_path: Path) -> None:
 
 
 def test_no_link_is_followed_when_files_are_deleted(tmp_path: Path) -> None:
-    """A folder that is a link may lead into another checkpoint; a file that is one goes alone."""
+    """Deleting does not follow a linked folder, which may lead into a different checkpoint, and deletes a linked file
+    without its target.
+    """
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "1").write_text("mine")
     tree = LocalTree(tmp_path / "v1")
@@ -83,7 +87,7 @@ def test_no_link_is_followed_when_files_are_deleted(tmp_path: Path) -> None:
 
 
 def test_no_link_is_followed_when_all_is_looked_at(tmp_path: Path) -> None:
-    """Neither of a folder, nor of a file, nor of the tree itself; and no empty folder behind one is dropped."""
+    """Listing a tree and dropping its empty folders follow no link: not of a folder, a file or the tree itself."""
     (tmp_path / "other" / "empty").mkdir(parents=True)
     (tmp_path / "other" / "1").write_text("mine")
     tree = LocalTree(tmp_path / "v1")
@@ -100,7 +104,7 @@ def test_no_link_is_followed_when_all_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_deleted_is_told(tmp_path: Path) -> None:
-    """The others go."""
+    """A path that cannot be deleted is reported, and the other files are deleted."""
     tree = LocalTree(tmp_path)
     tree.create("state/0", [b"x"])
     tree.create("offsets/0", [b"x"])
@@ -109,7 +113,7 @@ def test_a_file_that_cannot_be_deleted_is_told(tmp_path: Path) -> None:
 
 
 def test_the_contract_sees_a_tree_that_overwrites(tmp_path: Path) -> None:
-    """Negative control: with a create that replaces, the suite's race and its second create both fail."""
+    """Negative control: a tree whose create overwrites fails the contract's race of writers and its second create."""
 
     class Overwriting(MemoryTree):
         def create(self, path: str, content: Iterable[bytes]) -> None:

@@ -1,4 +1,6 @@
-"""Pruning: what stays is complete and untouched, what goes could not be needed, and a crash does no harm."""
+"""Pruning a checkpoint: the files that stay are complete and unchanged, the deleted ones could not be needed, and a
+crash does no harm.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ STRANGER = state_id(7, 7)
 
 
 def content(place: Path | trees.Tree) -> dict[str, bytes]:
-    """Every file of a tree, or below a directory."""
+    """Return every file of a tree, or below a directory, with its content."""
     tree = LocalTree(place) if isinstance(place, Path) else place
     return {path: tree.read(path) for path in sorted(tree.fresh().look().files)}
 
@@ -48,7 +50,7 @@ def needed(tree: trees.Tree, batches: list[int], *, pending: bool = False) -> se
 
 
 def empty_folders(tree: trees.Tree) -> list[str]:
-    """Those of a tree, at any depth."""
+    """Return the empty folders of a tree, at any depth."""
 
     def below(folder: str) -> Iterator[str]:
         for name in tree.folders(folder):
@@ -62,13 +64,13 @@ def empty_folders(tree: trees.Tree) -> list[str]:
 
 
 def age(root: Path, seconds: float) -> None:
-    """Make every file as old as that."""
+    """Make every file this many seconds old."""
     for path in root.rglob("*"):
         os.utime(path, (NOW - seconds, NOW - seconds))
 
 
 def checkpoint(tmp_path: Path, kind: str, *, batches: int = 12, pending: bool = False) -> Path:
-    """A checkpoint version that has run for a while, with what failed attempts and crashes left."""
+    """Write a checkpoint version that has run for a while, with leftovers of failed attempts and crashes."""
     root = tmp_path / "v0002"
     tree = Tree(root, kind, batches=batches, snapshots=(4, 7, 10))
     if kind == "format-2":
@@ -88,7 +90,9 @@ def checkpoint(tmp_path: Path, kind: str, *, batches: int = 12, pending: bool = 
 def test_a_retired_checkpoint_keeps_its_last_closed_sets_and_nothing_else(
     tmp_path: Path, kind: str, keep: int, pending: bool
 ) -> None:
-    """What is left is byte for byte what was needed before, and still is just what is needed."""
+    """Pruning a retired checkpoint leaves exactly the closed sets of the kept batches, byte for byte, and no empty
+    folder.
+    """
     root = checkpoint(tmp_path, kind, pending=pending)
     batches = list(range(12 - keep, 12))
     tree = at(root)
@@ -106,7 +110,7 @@ def test_a_retired_checkpoint_keeps_its_last_closed_sets_and_nothing_else(
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_retired_checkpoint_that_is_cut_back_has_nothing_more_to_lose(tmp_path: Path) -> None:
-    """The second prune plans nothing."""
+    """A second prune of a retired checkpoint plans no removal."""
     root = checkpoint(tmp_path, "format-2", pending=True)
     tree = at(root)
     carry_out(tree, plan_retired(tree, 2))
@@ -115,7 +119,7 @@ def test_a_retired_checkpoint_that_is_cut_back_has_nothing_more_to_lose(tmp_path
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_more_batches_than_there_are_keep_all_of_them(tmp_path: Path) -> None:
-    """Only what no batch needs goes."""
+    """Keeping more batches than exist deletes only files that no batch needs."""
     root = checkpoint(tmp_path, "hdfs")
     tree = at(root)
     kept = needed(tree, list(range(12)))
@@ -125,7 +129,7 @@ def test_more_batches_than_there_are_keep_all_of_them(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_no_batches_kept_means_that_the_directory_goes(tmp_path: Path) -> None:
-    """Nothing of it is left, no empty folder either, and what lies beside it is."""
+    """Keeping no batches deletes the whole directory, including empty folders, but not its neighbors."""
     root = checkpoint(tmp_path, "changelog")
     (root / "state/0/2/SSTs").mkdir(parents=True)
     (tmp_path / "v0003").mkdir()
@@ -140,7 +144,7 @@ def test_no_batches_kept_means_that_the_directory_goes(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("keep", [0, 2])
 def test_a_checkpoint_that_is_gone_has_nothing_to_prune(tmp_path: Path, keep: int) -> None:
-    """A prune that is run again after its crash finds its work done."""
+    """Pruning a checkpoint that was already deleted, as in a retry after a crash, plans and removes nothing."""
     tree = at(tmp_path / "v0001")
     plan = plan_retired(tree, keep)
     assert (plan.files, plan.kept_whole) == ((), "")
@@ -150,7 +154,9 @@ def test_a_checkpoint_that_is_gone_has_nothing_to_prune(tmp_path: Path, keep: in
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("name", ["offsets/11", "state/0/1/12.changelog", "state/0/0/SSTs/000010-a.sst"])
 def test_a_damaged_checkpoint_is_left_whole_and_told(tmp_path: Path, name: str) -> None:
-    """What cannot be known to be superfluous stays; whether it goes whole is for people to say."""
+    """A damaged checkpoint is kept whole with the reason, because its unneeded files cannot be determined; it can only
+    be deleted as a whole.
+    """
     root = checkpoint(tmp_path, "changelog")
     (root / name).unlink()
     tree = at(root)
@@ -166,7 +172,7 @@ def test_a_damaged_checkpoint_is_left_whole_and_told(tmp_path: Path, name: str) 
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("lost", ["commits", "plans"])
 def test_a_checkpoint_without_the_batch_that_would_stay_is_left_whole(tmp_path: Path, lost: str) -> None:
-    """Neither one that never committed, nor one whose plans run ahead of its commits."""
+    """A checkpoint without a committed batch, or whose plans run ahead of its commits, is kept whole with the reason."""
     root = checkpoint(tmp_path, "hdfs", pending=True)
     for batch in range(12) if lost == "commits" else (10, 11):
         (root / "commits" / str(batch)).unlink()
@@ -181,7 +187,7 @@ def test_a_checkpoint_without_the_batch_that_would_stay_is_left_whole(tmp_path: 
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_what_is_no_checkpoint_is_never_planned(tmp_path: Path) -> None:
-    """A wrong path costs nothing."""
+    """A directory that is no checkpoint is refused for pruning, and so is a negative number of batches."""
     (tmp_path / "notes.txt").write_text("mine")
     tree = at(tmp_path)
     for plan in (lambda: plan_retired(tree, 0), lambda: plan_live(tree, now=NOW)):
@@ -195,7 +201,7 @@ def test_what_is_no_checkpoint_is_never_planned(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", [0, 1])
 @pytest.mark.parametrize("change", ["new", "longer", "kept-gone"])
 def test_a_retired_checkpoint_that_changed_since_stays_whole(tmp_path: Path, keep: int, change: str) -> None:
-    """Somebody writes there, so it is not retired."""
+    """A retired checkpoint that changed after the plan was made is kept whole, because a driver may still write to it."""
     root = checkpoint(tmp_path, "hdfs")
     tree = at(root)
     plan = plan_retired(tree, keep)
@@ -214,7 +220,7 @@ def test_a_retired_checkpoint_that_changed_since_stays_whole(tmp_path: Path, kee
 
 
 def test_links_are_neither_followed_nor_counted_as_kept(tmp_path: Path) -> None:
-    """A link inside: not cut back, and when the directory goes, what the link leads to stays."""
+    """A checkpoint with a link inside is not cut back, and deleting it leaves the link's target unchanged."""
     root = checkpoint(tmp_path, "hdfs")
     (root / "state").rename(tmp_path / "elsewhere")
     (root / "state").symlink_to(tmp_path / "elsewhere")
@@ -229,7 +235,9 @@ def test_links_are_neither_followed_nor_counted_as_kept(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_behind_a_link_is_left_alone(tmp_path: Path) -> None:
-    """A link's name says nothing about who owns what it leads to; a link further up is nobody's business."""
+    """A checkpoint path that is itself a link is never pruned, not even if it became one after the plan; a link further
+    up in the path does not matter.
+    """
     root = checkpoint(tmp_path / "disk", "hdfs")
     (tmp_path / "v0002").symlink_to(root)
     link = LocalTree(tmp_path / "v0002")
@@ -246,7 +254,7 @@ def test_a_checkpoint_behind_a_link_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_became_a_link_is_not_entered(tmp_path: Path) -> None:
-    """Also not between the plan and its end."""
+    """A folder that was replaced by a link after the plan was made is not entered."""
     root = checkpoint(tmp_path, "hdfs")
     tree = at(root)
     plan = plan_live(tree, now=NOW)
@@ -260,7 +268,7 @@ def test_a_folder_that_became_a_link_is_not_entered(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["../v0001/metadata", "/etc/passwd", "a/../../b", ""])
 def test_a_plan_that_leaves_the_directory_is_refused(tmp_path: Path, path: str) -> None:
-    """Plans may be stored and read again."""
+    """A stored plan with a path that is empty or leads outside the checkpoint is refused."""
     one = PlannedRemoval(path=path, size=0, modified=0, reason="")
     with pytest.raises(InvalidInput):
         carry_out(at(tmp_path), PrunePlan(directory=str(tmp_path), extent=Extent.LEFTOVERS, files=(one,)))
@@ -269,7 +277,9 @@ def test_a_plan_that_leaves_the_directory_is_refused(tmp_path: Path, path: str) 
 def test_a_file_that_cannot_be_removed_is_told_and_its_commit_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the commit nothing would tell the file of a failed attempt from the one to restore."""
+    """A file that cannot be removed is reported, and its commit is kept, because only the commit distinguishes a failed
+    attempt's file from the one to restore.
+    """
     root = checkpoint(tmp_path, "format-2")
     kept = needed(LocalTree(root), [11])
     unlink = os.unlink
@@ -302,7 +312,7 @@ carry_out(tree, plan_retired(tree, int(sys.argv[2])))
 
 
 def prune_and_die(root: Path, keep: int, at: str) -> None:
-    """Prune in a process that dies at a point."""
+    """Prune in a process that is killed at a crash point."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "STREAMKEEPER_CRASH": at}
     ended = subprocess.run([sys.executable, "-c", PRUNE, root, str(keep)], env=environment, timeout=60, check=False)
     assert ended.returncode == -signal.SIGKILL
@@ -310,7 +320,7 @@ def prune_and_die(root: Path, keep: int, at: str) -> None:
 
 @pytest.mark.parametrize("nth", [1, 2, 40, 80, 110, 130])
 def test_a_prune_that_dies_leaves_the_kept_batches_restorable(tmp_path: Path, nth: int) -> None:
-    """Wherever it dies, what is to stay is complete and told apart from the rest; run again, it ends clean."""
+    """A prune that is killed after any number of files leaves the kept batches complete, and a rerun finishes it."""
     root = checkpoint(tmp_path, "format-2", pending=True)
     tree = at(root)
     before, kept = content(tree), needed(tree, [10, 11], pending=True)
@@ -327,11 +337,13 @@ REMOVALS = {
     "prune.batch.before": 1,
     "prune.batch.after:30": 31,
 }
-"""Where a removal dies, and how many files have gone by then."""
+"""Crash points of a removal -> the number of files that are deleted before the crash."""
 
 
 def check_begun(root: Path, before: dict[str, bytes], gone: int) -> None:
-    """Whether a removal that died once so many files had gone has left a version, or none and its mark."""
+    """Check that a removal that was killed after this many files has left either a published version, or none and its
+    mark.
+    """
     left = content(root)
     assert len(before.keys() - left.keys()) == gone
     assert is_published(LocalTree(root)) == (gone == 0)
@@ -341,7 +353,9 @@ def check_begun(root: Path, before: dict[str, bytes], gone: int) -> None:
 
 @pytest.mark.parametrize("point", REMOVALS)
 def test_a_removal_that_dies_leaves_a_version_or_none_and_goes_on(tmp_path: Path, point: str) -> None:
-    """Its metadata is the first to go; what is left is known by its mark, and the next prune ends it."""
+    """A removal that is killed leaves either the complete version or none: metadata is deleted first, the mark
+    identifies the rest, and the next prune finishes it.
+    """
     root = checkpoint(tmp_path, "hdfs")
     before = content(root)
     prune_and_die(root, 0, point)
@@ -354,7 +368,9 @@ def test_a_removal_that_dies_leaves_a_version_or_none_and_goes_on(tmp_path: Path
 
 @pytest.mark.parametrize("order", ["as it is", "rest first", "no mark"])
 def test_a_removal_in_another_order_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str) -> None:
-    """Negative control: what is left would be a version with holes, or would look like one that lost its metadata."""
+    """Negative control: a removal that keeps the metadata to the end or writes no mark is found, as it leaves an
+    incomplete version or one that seems to have lost its metadata.
+    """
     root = checkpoint(tmp_path, "hdfs")
     before, tree, delete = content(root), LocalTree(root), LocalTree.delete
     plan = plan_retired(tree, 0)
@@ -375,7 +391,9 @@ def test_a_removal_in_another_order_is_found_out(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_only_a_removal_of_this_query_goes_on(tmp_path: Path) -> None:
-    """Neither what merely lost its metadata, nor another query's, nor a version that is there."""
+    """A removal counts as begun only if its mark names this query and the metadata is missing; a published version or a
+    different query's mark does not count.
+    """
     tree = at(checkpoint(tmp_path, "hdfs"))
     metadata = tree.read("metadata")
     tree.create(REMOVING, [metadata])
@@ -390,7 +408,9 @@ def test_only_a_removal_of_this_query_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_what_somebody_writes_into_a_version_that_goes_keeps_its_mark(tmp_path: Path) -> None:
-    """It is told, and the next prune takes it with the rest."""
+    """A file that is written into a version during its removal is reported and the mark is kept, and the next prune
+    deletes both.
+    """
     tree = at(checkpoint(tmp_path, "hdfs"))
     plan, delete = plan_retired(tree, 0), tree.delete
 
@@ -410,7 +430,9 @@ def test_what_somebody_writes_into_a_version_that_goes_keeps_its_mark(tmp_path: 
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_version_that_is_published_by_now_is_not_taken_for_a_half_one(tmp_path: Path) -> None:
-    """Its writer was only slow: what was planned by then is not done either."""
+    """A version that a slow writer publishes after the plan was made is neither planned for removal as incomplete nor
+    removed.
+    """
     tree = at(checkpoint(tmp_path, "hdfs"))
     metadata = tree.read("metadata")
     tree.delete(["metadata"])
@@ -424,7 +446,9 @@ def test_a_version_that_is_published_by_now_is_not_taken_for_a_half_one(tmp_path
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_the_mark_of_a_removal_that_did_not_begin_goes_from_a_live_version(tmp_path: Path) -> None:
-    """Should that version lose its metadata one day, nobody takes it for one that is being removed."""
+    """A live prune deletes the mark of a removal that did not begin, so that the version is not taken for a removed one
+    if it ever loses its metadata.
+    """
     root = checkpoint(tmp_path, "hdfs")
     (root / REMOVING).write_bytes((root / "metadata").read_bytes())
     age(root, 2 * MARGIN_S)
@@ -440,7 +464,9 @@ def paths(plan: PrunePlan) -> list[str]:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_checksums_go_with_their_files_only(tmp_path: Path) -> None:
-    """Hadoop's, Spark's, and Hadoop's of Spark's; those of files that are there stay."""
+    """A live prune deletes Hadoop's and Spark's checksums of files that no longer exist, and keeps those of existing
+    files.
+    """
     root = tmp_path / "v0001"
     Tree(root, "hdfs", batches=3, leftovers=False)
     folder = root / "state/0/1"
@@ -460,7 +486,7 @@ def test_checksums_go_with_their_files_only(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_checksum_whose_file_came_back_stays(tmp_path: Path) -> None:
-    """Spark may write a version again after the plan was made."""
+    """A checksum whose file Spark rewrote after the plan was made is kept."""
     root = tmp_path / "v0001"
     Tree(root, "hdfs", batches=3, leftovers=False)
     (root / "state/0/1/1.delta").unlink()
@@ -474,7 +500,9 @@ def test_a_checksum_whose_file_came_back_stays(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_traces_of_a_rewound_checkpoint_stay(tmp_path: Path) -> None:
-    """An entry that somebody removed is known by its checksum; older orphans tell nothing."""
+    """Checksums that prove that newer log entries were removed are kept, so the checkpoint is still reported as
+    rewound; older orphaned checksums are deleted.
+    """
     root = checkpoint(tmp_path, "hdfs")
     for name in ("offsets/11", "commits/11", "commits/10", "offsets/2", "commits/2"):
         (root / name).unlink()
@@ -490,7 +518,7 @@ def test_traces_of_a_rewound_checkpoint_stay(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path: Path) -> None:
-    """A task may hold its change log open for hours; once its batch is committed, nobody does."""
+    """Temporary files of committed versions are deleted, while those of a version that is still being written are kept."""
     root = checkpoint(tmp_path, "changelog", pending=True)
     for name in ("12.changelog", "13.changelog", "13.zip"):
         (root / "state/0/0" / f".{name}.{STRANGER}.tmp").write_text("half")
@@ -508,7 +536,7 @@ def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_nothing_goes_before_it_is_old_enough(tmp_path: Path) -> None:
-    """What was written within the margin, or by a clock that is ahead, may be under way."""
+    """No file that was written within the margin, or by a clock that is ahead, is deleted."""
     root = checkpoint(tmp_path, "changelog")
     tree = at(root)
     assert plan_live(tree, now=NOW).files
@@ -519,7 +547,7 @@ def test_nothing_goes_before_it_is_old_enough(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_live_prune_takes_what_was_planned_and_no_more(tmp_path: Path) -> None:
-    """A temporary file that grew is somebody's, one that is gone was renamed; folders stay."""
+    """A live prune keeps a planned file that has changed, skips one that no longer exists, and deletes no folders."""
     root = checkpoint(tmp_path, "changelog")
     tree = at(root)
     plan = plan_live(tree, now=NOW)
@@ -535,7 +563,7 @@ def test_a_live_prune_takes_what_was_planned_and_no_more(tmp_path: Path) -> None
 
 
 def archive(path: Path, names: list[str], at: float) -> None:
-    """A RocksDB snapshot that names SSTs."""
+    """Write a RocksDB snapshot that names SSTs."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as opened:
         opened.writestr("metadata", "v1\n" + json.dumps({"sstFiles": [{"dfsSstFileName": name} for name in names]}))
@@ -543,7 +571,7 @@ def archive(path: Path, names: list[str], at: float) -> None:
 
 
 def upload(path: Path, at: float) -> None:
-    """An SST or archived log with its checksum."""
+    """Write an SST or archived log with its checksum."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for each in (path, path.with_name(f".{path.name}.crc")):
         each.write_text(path.name)
@@ -551,7 +579,7 @@ def upload(path: Path, at: float) -> None:
 
 
 def store_with_an_orphan(tmp_path: Path, store: str) -> tuple[Path, Path]:
-    """Two archives of one SST each, and an SST and a log that are older and named by none."""
+    """Write two archives of one SST each, and an older SST and log that neither archive names."""
     root = tmp_path / "v0001"
     Tree(root, "stateless", batches=2, leftovers=False)
     start = NOW - 10 * MARGIN_S
@@ -565,7 +593,9 @@ def store_with_an_orphan(tmp_path: Path, store: str) -> tuple[Path, Path]:
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("store", ["state/0/0", "state/0/3/left-keyToNumValues"])
 def test_what_no_archive_names_and_is_older_than_all_goes(tmp_path: Path, store: str) -> None:
-    """SSTs and archived logs, with their checksums; every store is looked at for itself."""
+    """SSTs and archived logs that no archive names and that are older than all archives are deleted with their
+    checksums, in every store.
+    """
     root, folder = store_with_an_orphan(tmp_path, store)
     upload(folder / "SSTs/000007-a.sst", NOW - 10 * MARGIN_S + 15)
     tree = at(root)
@@ -579,7 +609,9 @@ def test_what_no_archive_names_and_is_older_than_all_goes(tmp_path: Path, store:
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("harm", ["unreadable", "empty", "no-metadata", "other-metadata", "missing"])
 def test_a_store_that_cannot_be_understood_is_left_alone_and_told(tmp_path: Path, harm: str) -> None:
-    """What an unread archive names is unknown; other stores are not held up by it."""
+    """The SSTs of a store with an unreadable archive or a missing SST are kept and reported, while other stores are
+    still pruned.
+    """
     root, folder = store_with_an_orphan(tmp_path, "state/0/0")
     store_with_an_orphan(tmp_path, "state/0/1")
     match harm:
@@ -602,7 +634,9 @@ def test_a_store_that_cannot_be_understood_is_left_alone_and_told(tmp_path: Path
 @pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("name", ["1.zip", "2.zip"])
 def test_a_store_with_a_single_archive_is_left_alone(tmp_path: Path, name: str) -> None:
-    """Its version may have been written twice: then its time tells nothing."""
+    """A store with a single archive is not pruned, because its version may have been written twice and its time proves
+    nothing.
+    """
     root, folder = store_with_an_orphan(tmp_path, "state/0/0")
     (folder / name).unlink()
     tree = at(root)
@@ -610,7 +644,7 @@ def test_a_store_with_a_single_archive_is_left_alone(tmp_path: Path, name: str) 
 
 
 class Timeline:
-    """What one RocksDB store wrote, failed to write, and cleaned up; ``under_way``: SSTs of the version to come.
+    """The history of one RocksDB store: uploads, failed uploads and cleanups; ``under_way``: SSTs of the next version.
 
     Times are seconds since the store began. ``archives``: version -> (time, SSTs).
     """
@@ -637,7 +671,9 @@ COUNT, SECONDS = st.integers(0, 2), st.sampled_from([0, 1, 60, 5000])
 
 @st.composite
 def timelines(draw: st.DrawFn) -> Timeline:
-    """Archives, uploads that failed and are used again or not, versions written twice, compactions, a cleanup."""
+    """Generate histories with archives, failed uploads that are reused or not, versions written twice, compactions and
+    a cleanup.
+    """
     line = Timeline()
     current: list[str] = []
     for version in range(1, draw(st.integers(1, 5)) + 1):
@@ -672,7 +708,7 @@ def lay_out(root: Path, store: str, line: Timeline, start: float) -> None:
 
 
 def lost_by_a_live_prune(lines: list[Timeline]) -> list[str]:
-    """What a live prune takes of the batches that are there, and of the one whose archives are being written."""
+    """Return what a live prune deletes of existing batches, and of the version whose archives are being written."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "v0001"
         newest = max(version for line in lines for version in line.archives)
@@ -709,19 +745,25 @@ SEARCH = settings(QUIET, max_examples=1000, phases=[Phase.generate], database=No
 @QUIET
 @given(lines=LINES)
 def test_a_live_prune_takes_nothing_of_any_batch(lines: list[Timeline]) -> None:
-    """Whatever was written, failed, written twice or cleaned up, and however long an upload takes."""
+    """A live prune deletes nothing that a batch needs, for any history of uploads, failures, rewritten versions and
+    cleanups.
+    """
     assert lost_by_a_live_prune(lines) == []
 
 
 def test_without_its_rule_about_age_a_live_prune_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: an upload under way looks like an orphan, except for its age."""
+    """Negative control: without the rule about age, a live prune deletes uploads in progress, and the search finds a
+    history with that loss.
+    """
     monkeypatch.setattr(unneeded_files, "_is_before_all", lambda modified, archives: True)
     lines = find(LINES, lambda found: bool(lost_by_a_live_prune(found)), settings=SEARCH)
     assert lost_by_a_live_prune(lines)
 
 
 def test_without_the_names_in_archives_a_live_prune_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: by age alone, SSTs that are still in use go."""
+    """Negative control: if the SST names in archives are ignored, a live prune deletes SSTs in use, and the search
+    finds a history with that loss.
+    """
     real = unneeded_files._archive
     monkeypatch.setattr(unneeded_files, "_archive", lambda tree, path: (real(tree, path)[0], []))
     lines = find(LINES, lambda found: bool(lost_by_a_live_prune(found)), settings=SEARCH)
@@ -730,7 +772,9 @@ def test_without_the_names_in_archives_a_live_prune_is_found_out(monkeypatch: py
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_growth_counts_files_checksums_and_batches(tmp_path: Path) -> None:
-    """What a page or an alarm shows of a checkpoint."""
+    """The size of a checkpoint is reported as its files, bytes, checksums and range of batches; a directory that is no
+    checkpoint is refused.
+    """
     root = tmp_path / "v0001"
     Tree(root, "stateless", batches=3, leftovers=False)
     (root / "commits/0").unlink()
@@ -750,7 +794,7 @@ def test_growth_counts_files_checksums_and_batches(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_leads_to_itself_is_not_followed_for_ever(tmp_path: Path) -> None:
-    """A checkpoint's folders end somewhere; a walk through a link does, too."""
+    """Measuring and examining a checkpoint with a cyclic link both finish."""
     Tree(tmp_path, "hdfs", batches=1)
     (tmp_path / "state" / "0" / "again").symlink_to(tmp_path)
     assert checkpoint_growth(LocalTree(tmp_path)).batches == 1
@@ -759,7 +803,9 @@ def test_a_folder_that_leads_to_itself_is_not_followed_for_ever(tmp_path: Path) 
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_growth_of_a_sink_log_shows_its_largest_compacted_entry(tmp_path: Path) -> None:
-    """A file sink's log is rewritten whole every few batches, and so grows for ever."""
+    """The size of a sink log includes its largest compacted entry, which grows without limit because it is rewritten
+    every few batches.
+    """
     for name, size in (("8", 10), ("9.compact", 500), ("19.compact", 900), ("20", 20), (".20.crc", 12)):
         (tmp_path / name).write_bytes(b"x" * size)
     found = sink_log_growth(tree_kinds.at(tmp_path))

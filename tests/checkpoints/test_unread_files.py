@@ -1,4 +1,4 @@
-"""Files that wait for a file source: its directory against its log."""
+"""Files that wait for a file source: the difference between its directory and its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOW = 1_795_000_000
 
 
 class Source:
-    """A directory and a log of what was read of it."""
+    """A directory, and a log of the files that were read from it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -44,7 +44,7 @@ class Source:
         return f"{quote(self.directory_url, ':/')}/{name}" if self.directory_url else (self.directory / name).as_uri()
 
     def read(self, name: str, entry: int, *files: tuple[int, str]) -> None:
-        """One file of the log, as Spark writes it; ``files``: more of them, with their entries."""
+        """Write one file of the source log in Spark's format; ``files`` are its lines with their entry numbers."""
         lines = [
             json.dumps({"path": self._url(each), "timestamp": self.at_ms, "batchId": number}) for number, each in files
         ]
@@ -74,7 +74,9 @@ def source(tmp_path: Path) -> Source:
 
 
 def test_what_is_there_and_not_in_the_log_waits(source: Source) -> None:
-    """Up to the committed entry: what the open batch has listed is not read yet. Hidden files are nobody's."""
+    """Files that are not in the log up to the committed entry are waiting, including those that an open batch has
+    listed; hidden files are ignored.
+    """
     source.put("a.csv", "b.csv", age_s=50)
     source.put("day=1/c.csv", age_s=30)
     source.put("_draft", ".d.crc", "folder/e.csv")
@@ -87,7 +89,7 @@ def test_what_is_there_and_not_in_the_log_waits(source: Source) -> None:
 
 
 def test_a_compacted_log_is_taken_in_once(source: Source) -> None:
-    """Spark removes what it has compacted; each entry is read from wherever it is, and none twice."""
+    """Each log entry is read once, from its own file or from a compacted one, which is not read a second time."""
     names = [f"f{number}.csv" for number in range(12)]
     source.put(*names)
     source.read("9.compact", 9, *enumerate(names[:10]))
@@ -100,7 +102,9 @@ def test_a_compacted_log_is_taken_in_once(source: Source) -> None:
 
 
 def test_what_spark_will_never_read_does_not_wait_and_is_counted(source: Source) -> None:
-    """Older by a week than the newest file that was read (maxFileAge), also once that one is deleted."""
+    """Files that are more than a week older than the newest file read (``maxFileAge``) are counted as too old and not
+    as waiting, even if that file was deleted.
+    """
     source.put("old.csv", "day=1/older.csv", age_s=8 * 24 * 3600)
     source.put("a.csv")
     source.read("0", 0)
@@ -113,7 +117,9 @@ def test_what_spark_will_never_read_does_not_wait_and_is_counted(source: Source)
 
 
 def test_a_file_whose_name_is_not_utf_8_is_never_read(source: Source) -> None:
-    """Java cannot name it. Negative control: a name in UTF-8 waits, whatever its letters."""
+    """A file whose name is not valid UTF-8 counts as never read, because Java cannot name it; negative control: a file
+    with a non-ASCII name in UTF-8 is waiting.
+    """
     source.put("a.csv", "später.csv")
     (source.directory / os.fsdecode(b"caf\xe9.csv")).write_text("x")
     source.read("0", 0, (0, "a.csv"))
@@ -135,7 +141,9 @@ def test_a_file_whose_name_is_not_utf_8_is_never_read(source: Source) -> None:
     ],
 )
 def test_the_age_is_the_sources_own(source: Source, options: dict[str, str], age_s: float, old: bool) -> None:
-    """As its options say; newest first and limited, Spark looks at no age."""
+    """The age limit is the one of the source's options; with ``latestFirst`` and a limit on files per batch, Spark
+    ignores it.
+    """
     source.unread = UnreadFiles(f"FileStreamSource[file:{source.directory}]", options)
     source.put("late.csv", age_s=age_s)
     source.put("a.csv")
@@ -145,7 +153,7 @@ def test_the_age_is_the_sources_own(source: Source, options: dict[str, str], age
 
 
 def test_nested_folders_wait_where_spark_lists_them(source: Source) -> None:
-    """With recursiveFileLookup; an upload that has not ended is nobody's."""
+    """Files in nested folders are waiting only with ``recursiveFileLookup``, and unfinished uploads are ignored."""
     source.put("deep/er/a.csv", "b.csv._COPYING_")
     source.read("0", 0)
     assert source.look(0) == (0, None)
@@ -157,7 +165,9 @@ def test_nested_folders_wait_where_spark_lists_them(source: Source) -> None:
     "place", [pytest.param("s3_url", marks=pytest.mark.s3), pytest.param("hdfs_url", marks=pytest.mark.hdfs)]
 )
 def test_a_bucket_and_hdfs_are_listed_as_a_disk_is(source: Source, place: str, request: pytest.FixtureRequest) -> None:
-    """Files that wait there, and files that are too old for what was read; none of it where it is another server."""
+    """Waiting and too old files are found in a bucket and in HDFS as on a disk; for a different server nothing is
+    reported.
+    """
     url = request.getfixturevalue(place).replace("s3://", "s3a://") + "/in put"
     for name in ("a.csv", "b.csv", "day=1/c.csv", "_draft", "folder/e.csv"):
         tree_at(url).create(name, [b"x"])
@@ -177,14 +187,14 @@ def test_a_bucket_and_hdfs_are_listed_as_a_disk_is(source: Source, place: str, r
 
 
 def test_a_hole_in_the_log_is_damage(source: Source) -> None:
-    """Without an entry its files would seem to wait."""
+    """A missing log entry is reported as damage, because its files would seem to be waiting."""
     source.read("1", 1)
     with pytest.raises(CheckpointDamaged, match="lacks entry 0"):
         source.look(1)
 
 
 def test_what_a_version_counts_as_seen_from_its_first_batch_on_does_not_wait(source: Source) -> None:
-    """A version that gave its state up lists what the one before it has read, and reads none of it."""
+    """Files that a version without state counts as seen, because its predecessor read them, are not waiting."""
     source.put("a.csv", "b.csv", "c.csv", age_s=50)
     source.read("0", 0, (SEEN_BEFORE, "a.csv"), (SEEN_BEFORE, "b.csv"))
     assert source.look(0) == (1, NOW - 50)
@@ -202,6 +212,6 @@ def test_what_a_version_counts_as_seen_from_its_first_batch_on_does_not_wait(sou
     ],
 )
 def test_what_cannot_be_told_cheaply_is_not_told(description: str, options: dict[str, str]) -> None:
-    """None is not 0."""
+    """For a source whose waiting files cannot be listed cheaply, the result is None and not 0."""
     source = FileSource(name="0", start=None, end=0, log="0", folder="sources/0", entries=log_names([]))
     assert UnreadFiles(description, options).look(MemoryTree(), source) is None

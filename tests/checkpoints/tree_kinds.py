@@ -1,6 +1,6 @@
-"""The kinds of tree on which the tests of checkpoints run: a directory, and one in memory that behaves as S3 does.
+"""The kinds of tree on which the tests of checkpoints run: a directory, and one in memory that behaves like S3.
 
-With ``--on-hdfs`` a folder of a real HDFS as well, which takes half an hour.
+With ``--on-hdfs``, a folder of a real HDFS is used as well, which takes half an hour.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what asks for ``kind_of_tree`` on each kind."""
+    """Run each test that uses ``kind_of_tree`` on every kind."""
     if "kind_of_tree" in metafunc.fixturenames:
         on_hdfs = [pytest.param("hdfs", marks=pytest.mark.hdfs)] if metafunc.config.getoption("--on-hdfs") else []
         metafunc.parametrize("kind_of_tree", [*KINDS, *on_hdfs], indirect=True)
@@ -42,7 +42,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def kind_of_tree(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The kind of tree that ``at`` gives."""
+    """The kind of tree that ``at`` returns."""
     _choose(request.param, request.getfixturevalue("hdfs_url") if request.param == "hdfs" else "")
     yield request.param
     _choose(KINDS[0])
@@ -55,7 +55,7 @@ def _choose(kind: str, hdfs_url: str = "") -> None:
 
 
 def at(root: Path) -> Tree:
-    """What lies in a directory by now, or was made there, as a tree of the kind that the test runs on."""
+    """Return the current content of a directory, or what was written there, as a tree of the test's kind."""
     if _chosen == "disk":
         return LocalTree(root)
     if _chosen == "hdfs":
@@ -64,13 +64,13 @@ def at(root: Path) -> Tree:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Every file of ``at(root)``, without what a writer that died was about to write."""
+    """Return every file of ``at(root)``, without temporary files of a writer that died."""
     tree = at(root)
     return {path: tree.read(path) for path in sorted(Listed(tree).below("")) if not path.endswith(".tmp")}
 
 
 def write(tree: Tree, path: str, content: bytes) -> None:
-    """Write as a checkpoint's owner does: over what is there."""
+    """Write a file as a checkpoint's owner does, overwriting an existing one."""
     if isinstance(tree, MemoryTree):
         tree.put(path, content)
     elif isinstance(tree, HdfsTree):
@@ -82,7 +82,7 @@ def write(tree: Tree, path: str, content: bytes) -> None:
 
 
 def uploaded(root: Path, tree: HdfsTree) -> HdfsTree:
-    """The tree with a copy of a directory in it, its empty folders and the times of its files as well."""
+    """Return the tree after copying a directory into it, with its empty folders and its files' times."""
     folders, files = [], []
     for path in sorted(root.rglob("*")):
         (folders if path.is_dir() else files).append(path)
@@ -107,10 +107,10 @@ def _on_hdfs(root: Path) -> HdfsTree:
 
 
 class MemoryTree(Tree):
-    """Objects by path. Folders exist as far as there is something in them, or as markers, as s3a leaves them."""
+    """Objects by path; a folder exists if it contains something or has a marker, as s3a leaves it."""
 
     checksums = True
-    """As in the directory of which it is a copy."""
+    """True, as for the directory of which it is a copy."""
 
     def __init__(self, url: str = "memory://tree") -> None:
         self.url = self.location = url
@@ -118,7 +118,7 @@ class MemoryTree(Tree):
 
     @classmethod
     def of(cls, root: Path) -> MemoryTree:
-        """A copy of a directory, which calls itself by that directory's name."""
+        """Return a copy of a directory with that directory's name as its location."""
         tree = cls(str(root))
         for folder, folders, names in os.walk(root):
             inside = Path(folder).relative_to(root)
@@ -130,7 +130,7 @@ class MemoryTree(Tree):
         return tree
 
     def put(self, path: str, content: bytes, *, modified: int = 0) -> None:
-        """Write as a checkpoint's owner does: over what is there."""
+        """Write a file as a checkpoint's owner does, overwriting an existing one."""
         written_at = modified or next(_clock) * 10**9
         stamp = Stamp(size=len(content), modified=written_at, changed=0, tag=sha256(content).hexdigest())
         self._objects[path] = content, stamp

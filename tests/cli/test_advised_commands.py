@@ -1,4 +1,4 @@
-"""Commands that rules and alerts advise can be run as they are."""
+"""Commands that rules and alerts recommend can be run as they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALERTS = Path("deploy/prometheus-alerts.yml")
 
 
 def advised() -> list[str]:
-    """Every ``state-dead`` command, with names for what is filled in."""
+    """Return every recommended ``state-dead`` command, with its placeholders filled in."""
     actions = [rule.action.format(job="sales", query="totals", series="", instance="op-candidate") for rule in RULES]
     alerts = ALERTS.read_text(encoding="utf-8").replace("{{ $labels.job }}", "sales")
     found = re.findall(r"streamkeeper state-dead [^;,()`]+", "\n".join([*actions, alerts]))
@@ -32,7 +32,7 @@ def parse(command: str) -> None:
 
 
 def test_the_advised_statement_of_a_death_is_complete() -> None:
-    """Of two rules and an alert: driver and reason are there."""
+    """The three ``state-dead`` commands that two rules and an alert recommend have all required parameters."""
     commands = advised()
     assert len(commands) == 3
     for command in commands:
@@ -40,6 +40,6 @@ def test_the_advised_statement_of_a_death_is_complete() -> None:
 
 
 def test_without_the_driver_it_is_refused() -> None:
-    """Negative control: as it was advised before."""
+    """Negative control: a ``state-dead`` command without the driver's instance is refused."""
     with pytest.raises(Exception, match="Missing parameter: instance"):
         parse("streamkeeper state-dead sales")

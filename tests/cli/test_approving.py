@@ -1,4 +1,4 @@
-"""``approve``, ``decline`` and ``rollback``, and how a deploy asks for an answer: as a person types and reads them."""
+"""``approve``, ``decline`` and ``rollback``, and how a deploy requests an answer, as a person types and reads them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[DeployRequest]:
-    """The requests that commands come to, instead of carrying them out."""
+    """The requests that the commands make, collected instead of carried out."""
     found: list[DeployRequest] = []
 
     def keep(_: str, request: DeployRequest, on_open: OnOpen, **__: object) -> None:
@@ -48,7 +48,7 @@ def run(*words: str) -> Result:
 
 @pytest.mark.parametrize(("verb", "approved"), [("approve", True), ("decline", False)])
 def test_an_answer_is_recorded_with_who_and_why(job: Registered, verb: str, approved: bool) -> None:
-    """Who typed it, and their reason; saying the same again is fine."""
+    """An answer is recorded with the person who typed it and the reason, and repeating the same answer succeeds."""
     ask(job, OPERATION)
     for _ in range(2):
         result = run(verb, JOB, OPERATION, "--reason", "looked at it")
@@ -61,7 +61,9 @@ def test_an_answer_is_recorded_with_who_and_why(job: Registered, verb: str, appr
 
 
 def test_who_is_not_on_the_list_is_told_in_one_line(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever they call themselves, and to repeat it changes nothing; negative control: the list that names them."""
+    """An answer by a person who is not an approver is refused in one line, whatever name they set and however often
+    they retry; negative control: a list that contains them.
+    """
     ask(job, OPERATION)
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "cli:somebody_else")
     for variable in ("LOGNAME", "USER"):
@@ -77,7 +79,9 @@ def test_who_is_not_on_the_list_is_told_in_one_line(job: Registered, monkeypatch
 
 
 def test_who_has_asked_for_it_is_told_in_one_line(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where they have asked in Airflow, under the same name; negative control: without the setting."""
+    """With four eyes required, the requester's own answer is refused, even if they requested in Airflow under the same
+    name; negative control: without the setting it is accepted.
+    """
     ask(job, OPERATION, requested_by=caller().removeprefix("cli:").upper())
     monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
     result = run("approve", JOB, OPERATION, "--reason", "my job")
@@ -89,7 +93,7 @@ def test_who_has_asked_for_it_is_told_in_one_line(job: Registered, monkeypatch: 
 
 @pytest.mark.parametrize("given", [" ", ",", "*"])
 def test_a_list_of_nobody_lets_nobody_answer(job: Registered, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    """One clear line, and not the answer of everybody."""
+    """An empty or malformed list of approvers is reported in one line, and no answer is accepted."""
     ask(job, OPERATION)
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", given)
     result = run("approve", JOB, OPERATION, "--reason", "free for all")
@@ -99,7 +103,7 @@ def test_a_list_of_nobody_lets_nobody_answer(job: Registered, monkeypatch: pytes
 
 
 def test_a_question_says_who_may_answer_it(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And how long there is."""
+    """A question shows who may answer it, and the time limit for an answer."""
     ask(job, OPERATION, requested_by="ada")
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "ada,bob")
     monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
@@ -109,7 +113,7 @@ def test_a_question_says_who_may_answer_it(job: Registered, monkeypatch: pytest.
 
 
 def test_a_second_and_contrary_answer_is_one_clear_line(job: Registered) -> None:
-    """The first one counts; who gave it is named."""
+    """A second, contrary answer is refused in one line that names who answered first, and the first one counts."""
     ask(job, OPERATION)
     run("approve", JOB, OPERATION, "--reason", "looked at it")
     result = run("decline", JOB, OPERATION, "--reason", "on second thoughts")
@@ -121,7 +125,7 @@ def test_a_second_and_contrary_answer_is_one_clear_line(job: Registered) -> None
 
 
 def test_what_is_not_asked_cannot_be_answered(job: Registered) -> None:
-    """Before the state is kept nobody may approve; another bundle, an unknown and an ended operation are refused."""
+    """An answer is refused if the operation is not waiting for it yet, is unknown, or is about a different bundle."""
     ask(job, OPERATION, backup=False)
     early = run("approve", JOB, OPERATION, "--reason", "in a hurry")
     assert f"error: operation {OPERATION} of job {JOB} does not wait for an approval" in early.stderr
@@ -139,7 +143,7 @@ def test_what_is_not_asked_cannot_be_answered(job: Registered) -> None:
 def test_a_deploy_that_asks_prints_what_to_type(
     job: Registered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line can be copied; it is said once, however often the deploy looks."""
+    """A deploy that waits for an approval prints the command to answer once, however often it checks."""
     ask(job, OPERATION)
     real, looks = Deploy.advance, 0
 
@@ -159,7 +163,9 @@ def test_a_deploy_that_asks_prints_what_to_type(
 
 
 def test_a_question_is_read_with_its_rows_and_answered(job: Registered) -> None:
-    """Whoever is on call sees what differs before saying yes; the answer is about the output."""
+    """A question about an output shows the differing rows, and its answer is recorded for the output and not for the
+    state.
+    """
     ask_about_output(job, OPERATION)
     read = run("question", JOB, OPERATION)
     assert read.exit_code == 0, read.stderr
@@ -173,7 +179,7 @@ def test_a_question_is_read_with_its_rows_and_answered(job: Registered) -> None:
 
 
 def test_where_nobody_is_asked_there_is_no_question(job: Registered) -> None:
-    """An operation that has not compared yet, and one that is not there."""
+    """An operation that has not compared outputs yet and an unknown operation have no open question."""
     ask_about_output(job, OPERATION, compared=False)
     for operation in (OPERATION, "op-unknown"):
         result = run("question", JOB, operation)
@@ -182,7 +188,7 @@ def test_where_nobody_is_asked_there_is_no_question(job: Registered) -> None:
 
 
 def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None:
-    """No option is only for show."""
+    """Every option of ``deploy`` is passed to the request."""
     words = """deploy orders --release r0007 --strategy rebuild --handover cold --reason because --dry-run
         --accept-state-loss --accept-risk --no-compare --most-missing 0.25 --most-differing 0.5
         --expect-different total --expect-different totals.largest --drain-s 5
@@ -214,7 +220,7 @@ def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None
 
 
 def test_a_rollback_is_a_request_that_goes_back(requests: list[DeployRequest]) -> None:
-    """With a release or to the one before; never without a reason."""
+    """``rollback`` requests the given release or the one before the current, and requires a reason."""
     assert run("rollback", "orders", "--reason", "wrong sums").exit_code == 0
     assert (
         run(
@@ -232,7 +238,7 @@ def test_a_rollback_is_a_request_that_goes_back(requests: list[DeployRequest]) -
 
 
 def test_a_rollback_of_a_job_that_served_one_release_only_is_refused(job: Registered) -> None:
-    """One line says that there is nothing to go back to, before anything is on record."""
+    """Rolling back a job that only ever ran one release is refused in one line, before anything is recorded."""
     result = run("rollback", JOB, "--reason", "wrong sums")
     assert result.exit_code == 2
     assert f"job {JOB}: no release was current before r0001" in result.stderr

@@ -1,4 +1,6 @@
-"""Who a command says it is run by: the operating system's user, not what the environment claims."""
+"""Tests of the user that a command records as its caller: the operating system's user, not the one that the environment
+claims.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ CLAIMED = ("LOGNAME", "USER", "LNAME", "USERNAME")
 
 
 def test_the_environment_does_not_say_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever sets LOGNAME is still themselves; negative control: getpass believes them."""
+    """Setting LOGNAME, USER, LNAME or USERNAME does not change the recorded caller. Negative control: ``getpass``
+    returns the claimed name.
+    """
     for each in CLAIMED:
         monkeypatch.setenv(each, "somebody_else")
     assert getpass.getuser() == "somebody_else"
@@ -25,7 +29,9 @@ def test_the_environment_does_not_say_who_it_is(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container with a number of its own: no other user's name is taken, and nothing fails."""
+    """A user id without a name in the password database, as in a container, is recorded as ``#`` and the number;
+    LOGNAME is ignored and nothing fails.
+    """
     monkeypatch.setenv("LOGNAME", "root")
     monkeypatch.setattr(os, "geteuid", lambda: 2_000_000_123)
     assert user_name() == "#2000000123"
@@ -33,7 +39,7 @@ def test_a_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user can be become by root only")
 def test_it_is_the_effective_user() -> None:
-    """What the process may do is that user's to answer for, in a process that has really become another one."""
+    """The caller is the effective user: a process that has called ``seteuid`` records the user that it has become."""
     script = "import os; os.seteuid(65534); from streamkeeper.cli.caller import caller; print(caller())"
     script = f"from streamkeeper.cli import caller as _; {script}"
     told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
@@ -41,7 +47,9 @@ def test_it_is_the_effective_user() -> None:
 
 
 def test_nothing_asks_getpass() -> None:
-    """No command has another way to find out who runs it."""
+    """No module of the package imports ``getpass`` or calls ``getuser``, so that no command can find its caller in any
+    other way.
+    """
     from pathlib import Path
 
     import streamkeeper

@@ -1,4 +1,6 @@
-"""``streamkeeper check`` as a person or a pipeline runs it: exit codes, JSON, many requests at once, clear refusals."""
+"""Tests of ``streamkeeper check`` as a person or a pipeline runs it: exit codes, JSON, batches of requests, and clear
+refusals.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def totals(spark, params):
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two job files, of which one sums and the other takes the maximum, and their input."""
+    """Create two job files, one that sums and one that takes the maximum, and their input."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "1.json").write_text('{"k": "a", "x": 1}\n')
     (tmp_path / "sums.py").write_text(JOB)
@@ -45,7 +47,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def checkpoint(place: Path, spark: SparkSession) -> Path:
-    """What the summing job left."""
+    """Run the summing job's query and return the checkpoint that it writes."""
     from pyspark.sql import functions as F
 
     rows = spark.readStream.schema("k string, x long").json(str(place / "in"))
@@ -72,7 +74,9 @@ def asked(place: Path, candidate: str, **more: object) -> dict[str, object]:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_the_verdict_is_the_exit_code(place: Path, checkpoint: Path) -> None:
-    """A pipeline needs no more than that; a person reads the finding and the way out."""
+    """The exit code reports the verdict: 11 with the finding and the remedy for a changed aggregate, 0 for unchanged
+    code. ``--json`` prints the verdict, the findings and the seconds.
+    """
     words = ["--deployed", f"{place}/sums.py:totals", "--checkpoint", str(checkpoint)]
     words += ["--params", json.dumps({"input": str(place / "in")})]
     found = run(*words, "--candidate", f"{place}/maxima.py:totals")
@@ -90,7 +94,9 @@ def test_the_verdict_is_the_exit_code(place: Path, checkpoint: Path) -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_many_requests_are_answered_line_by_line(place: Path, checkpoint: Path) -> None:
-    """In order, in one session; one that fails says why and the rest go on."""
+    """``--batch`` answers every request in order with one JSON object per line; a request that fails gets an error and
+    the remaining requests are still answered.
+    """
     (place / "broken.py").write_text(JOB + "\nimport no_such_module\n")
     lines = [
         asked(place, "sums.py"),
@@ -138,7 +144,7 @@ def test_many_requests_are_answered_line_by_line(place: Path, checkpoint: Path) 
     ],
 )
 def test_what_is_missing_is_named_before_spark_is_started(words: list[str], told: str) -> None:
-    """Exit code 2 and one line."""
+    """A missing, invalid or contradictory option is refused with exit code 2, one line on stderr and nothing on stdout."""
     found = run(*words)
     assert (found.exit_code, found.stdout) == (2, "")
     assert told in found.stderr
@@ -150,7 +156,9 @@ def nowhere() -> Installation:
 
 
 def test_the_candidate_inherits_params_and_confs(place: Path) -> None:
-    """Only what differs has to be given again."""
+    """The candidate inherits the deployed job's params and conf, so that a request has to contain only the values that
+    differ.
+    """
     (place / "checkpoint").mkdir()
     line = asked(
         place, "maxima.py", candidate_params={"factor": 3}, conf={"a": "1", "b": "2"}, candidate_conf={"b": "3"}
@@ -163,13 +171,15 @@ def test_the_candidate_inherits_params_and_confs(place: Path) -> None:
 
 
 def test_a_checkpoint_that_does_not_exist_is_named(place: Path) -> None:
-    """Before a JVM is started for it."""
+    """A request whose checkpoint does not exist is refused with NotFound while it is read, before Spark is needed."""
     with pytest.raises(NotFound, match="does not exist"):
         request_of(read_request(json.dumps(asked(place, "sums.py"))), nowhere)
 
 
 def test_a_registered_job_must_serve(tmp_path: Path) -> None:
-    """There is nothing to compare with before a first release serves."""
+    """A check against a registered job is refused while the job has no current release, and an invalid job name is
+    refused as invalid input.
+    """
     site = Installation.from_environment({**os.environ, "STREAMKEEPER_HOME": str(tmp_path)})
     with pytest.raises(NotFound, match="job totals has no current release"):
         request_of(CheckOptions(candidate="job.py:x", job="totals"), lambda: site)

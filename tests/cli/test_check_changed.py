@@ -1,4 +1,6 @@
-"""``check --changed`` and ``deploy --dry-run --diff``, as a pipeline runs them in a checkout of a repository."""
+"""Tests of ``check --changed`` and of its comment on a pull request, as a pipeline runs it in a checkout of a
+repository.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def job(spark, params):
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with two jobs and a helper that both import; both serve as they stand at its first commit."""
+    """Create a repository with two jobs and a helper that both import; the code of its first commit is the current
+    release of both jobs.
+    """
     root = tmp_path / "repository"
     (root / "jobs").mkdir(parents=True)
     for name in ("orders", "refunds"):
@@ -89,7 +93,7 @@ def site() -> Installation:
 
 
 def serve(job: str) -> None:
-    """Push the job as it stands, and let the journal say that it serves."""
+    """Push the job's present code, and record in the journal that this release was deployed and promoted."""
     pushed = run("release", "push", job, "--params", '{"input": "/data"}')
     assert pushed.exit_code == 0, pushed.stderr
     journal = Journal(site().store, job, writer="test")
@@ -109,7 +113,9 @@ def kinds() -> dict[str, str]:
 
 
 def test_what_serves_is_unchanged_and_needs_no_spark(checkout: Path, tmp_path: Path) -> None:
-    """A file that no job imports is no change; the comment says so and the exit code is 0."""
+    """A commit that changes only a file that no job imports reports no changed job, in the output and in the comment,
+    with exit code 0.
+    """
     (checkout / "jobs" / "alone.py").write_text("X = 2\n")
     commit(checkout)
     found = run("check", "--changed", "--markdown", str(tmp_path / "comment.md"))
@@ -121,14 +127,18 @@ def test_what_serves_is_unchanged_and_needs_no_spark(checkout: Path, tmp_path: P
 
 
 def test_a_changed_helper_changes_every_job_that_imports_it(checkout: Path) -> None:
-    """By the hash of the bundle, whatever file git names."""
+    """A change in a helper marks every job that imports it as changed, even before the change is committed, because
+    bundles are compared by their hash.
+    """
     assert kinds() == {"orders": "same", "refunds": "same"}
     (checkout / "jobs" / "rates.py").write_text("RATE = 2\n")
     assert kinds() == {"orders": "changed", "refunds": "changed"}
 
 
 def test_a_new_job_is_a_first_deploy_and_a_renamed_one_too(checkout: Path) -> None:
-    """A renamed job begins without state, which its author has to know; what it was called serves on."""
+    """A renamed job is reported as a first deploy, with a note that a renamed job counts as new; its old name is listed
+    as running without a file.
+    """
     git(checkout, "mv", "jobs/refunds.py", "jobs/returns.py")
     (checkout / "jobs" / "returns.py").write_text(JOB.format(name="returns"))
     commit(checkout)
@@ -141,7 +151,7 @@ def test_a_new_job_is_a_first_deploy_and_a_renamed_one_too(checkout: Path) -> No
 
 
 def test_a_job_that_was_stopped_and_deleted_is_no_news(checkout: Path) -> None:
-    """It is not to serve, and has no code that could."""
+    """A job that was stopped on purpose and whose file was deleted is not reported."""
     (checkout / "jobs" / "refunds.py").unlink()
     stop = DesiredChanged(serve=False, requested_by="ann", reason="gone")
     Journal(site().store, "refunds", writer="test").append(lambda _: stop)
@@ -152,7 +162,9 @@ def test_a_job_that_was_stopped_and_deleted_is_no_news(checkout: Path) -> None:
 def test_a_file_that_is_no_python_is_told_and_the_others_are_looked_at(
     checkout: Path, tmp_path: Path, source: bytes
 ) -> None:
-    """Of a job that serves and of one that is new; exit code 2, and the comment names file and line."""
+    """A job file that is not valid Python, of a deployed or of a new job, is reported with file and line and exit code
+    2, and the other jobs are still checked.
+    """
     for name in ("orders", "fresh"):
         (checkout / "jobs" / f"{name}.py").write_bytes(source)
     (checkout / "jobs" / "notes.py").write_bytes(b"def (:")
@@ -170,14 +182,16 @@ def test_a_file_that_is_no_python_is_told_and_the_others_are_looked_at(
 
 
 def test_a_job_in_another_encoding_is_a_job(checkout: Path) -> None:
-    """Python reads what its first line declares."""
+    """A job file in an encoding that its first line declares, such as latin-1, is found as a job."""
     text = "# -*- coding: latin-1 -*-\nNAME = 'Bücher'\n" + JOB.format(name="books")
     (checkout / "jobs" / "books.py").write_bytes(text.encode("latin-1"))
     assert kinds()["books"] == "first deploy"
 
 
 def test_a_file_whose_name_is_no_jobs_becomes_no_mark(checkout: Path, tmp_path: Path) -> None:
-    """It is told as it is spelled."""
+    """A job whose name is not allowed and contains Markdown and HTML characters is reported with these characters
+    escaped, and produces no markup in the comment.
+    """
     (checkout / "jobs" / "a`|<script>.py").write_text(JOB.format(name="a`|<script>"))
     found = run("check", "--changed", "--markdown", str(tmp_path / "comment.md"))
     assert found.exit_code == 2
@@ -188,7 +202,9 @@ def test_a_file_whose_name_is_no_jobs_becomes_no_mark(checkout: Path, tmp_path: 
 
 
 def test_a_secret_that_is_not_there_fails_its_job_alone(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pipeline that lacks a variable is told which one."""
+    """A secret that is missing in the pipeline's environment leaves only its own job unchecked, and the message names
+    the secret.
+    """
     params = '{"input": "secret://env/NOT_THERE"}'
     assert run("release", "push", "orders", "--params", params).stdout == "r0002\n"
     promote = ReleasePromoted(operation="op", release="r0002", instance="op-candidate")
@@ -203,7 +219,9 @@ def test_a_secret_that_is_not_there_fails_its_job_alone(checkout: Path, monkeypa
 
 
 def test_on_a_machine_without_the_checkpoints_a_job_is_not_checked(checkout: Path) -> None:
-    """There a checkpoint that is out of sight would pass for a lost one."""
+    """On a machine without the checkpoint root a job is reported as not checked, because its checkpoint would otherwise
+    be taken for a lost one.
+    """
     version = CheckpointVersionCreated(
         query="totals", version="v0001", release="r0001", origin="fresh", state_format="x", root="/nowhere/checkpoints"
     )
@@ -232,7 +250,9 @@ BROKEN = CheckedJob(change=JobChange(job="refunds", kind=ChangeKind.UNKNOWN, err
 
 
 def test_the_comment_has_verdict_way_and_cost_of_each_job() -> None:
-    """And the findings, folded."""
+    """The comment shows the verdict, the path and the cost of each job, folds the findings, and escapes HTML and
+    mentions.
+    """
     comment = render_comment([CHECKED, BROKEN])
     assert "### Streamkeeper: 1 of 2 changed jobs could not be checked; SWITCH" in comment
     assert (
@@ -246,7 +266,7 @@ def test_the_comment_has_verdict_way_and_cost_of_each_job() -> None:
 
 
 def test_what_has_no_way_says_why() -> None:
-    """In the place of a way."""
+    """A job without a possible path shows the reason in the place of the path."""
     comment = render_comment(
         [replace(CHECKED, transitions={}, refusal="query totals: no rebuild: its function output")]
     )
@@ -257,7 +277,9 @@ def test_what_has_no_way_says_why() -> None:
 
 
 def test_a_comment_stays_below_the_limit_and_names_what_it_leaves_out() -> None:
-    """The table always fits; of the rest, what fits."""
+    """A difference that is too long is left out of the comment and named there; the findings are kept and the comment
+    stays within its limit.
+    """
     long = Difference(title="file orders.py", lines=tuple("+" + "x" * 300 for _ in range(400)))
     comment = render_comment([replace(CHECKED, differences=(long,))], differences=True)
     assert len(comment) < MOST_CHARACTERS + 1000
@@ -266,7 +288,9 @@ def test_a_comment_stays_below_the_limit_and_names_what_it_leaves_out() -> None:
 
 
 def test_an_endless_error_and_a_thousand_jobs_fit() -> None:
-    """GitHub takes no comment beyond its limit; what failed comes first."""
+    """A comment with 1,000 checked jobs and three errors of 99,999 characters stays below GitHub's limit of 65,536;
+    failed jobs come first, and a last row refers to the rest.
+    """
     broken = [
         replace(BROKEN, change=replace(BROKEN.change, job=f"b{number}", error="x" * 99_999)) for number in range(3)
     ]
@@ -278,7 +302,7 @@ def test_an_endless_error_and_a_thousand_jobs_fit() -> None:
 
 
 def test_an_error_of_a_job_s_own_shows_no_credentials() -> None:
-    """What code raises may hold the URL that it was given."""
+    """An error that a job's code raised is shown in the comment without the password of a URL in it."""
     error = "orders.py:3: OSError: postgresql://ann:geheim99@db/x is away"
     found = render_comment([replace(BROKEN, change=replace(BROKEN.change, error=error))])
     assert "geheim99" not in found
@@ -286,14 +310,16 @@ def test_an_error_of_a_job_s_own_shows_no_credentials() -> None:
 
 
 def test_a_difference_is_folded_into_the_comment() -> None:
-    """Where it is asked for."""
+    """The comment contains the difference of a job only when differences are requested, in a fence longer than any in
+    its lines.
+    """
     difference = Difference(title="file orders.py", lines=("--- r0001", "+++ candidate", "@@ -1 +1 @@", "-a", "+```"))
     assert "````diff\n--- r0001" in render_comment([replace(CHECKED, differences=(difference,))], differences=True)
     assert "diff\n" not in render_comment([replace(CHECKED, differences=(difference,))])
 
 
 def test_json_has_what_the_comment_has() -> None:
-    """For pipelines that write their own."""
+    """The JSON output contains the verdict and the path of each job, for pipelines that write their own comment."""
     found = changes_json([CHECKED])["jobs"]
     assert isinstance(found, dict)
     assert found["orders"]["verdict"] == "SWITCH"

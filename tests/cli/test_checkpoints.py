@@ -1,4 +1,4 @@
-"""``offsets`` and ``fsck``, run as a person runs them."""
+"""Tests of ``offsets`` and ``fsck`` as a person runs them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.checkpoints.damaging import last, remove, write
 
 @pytest.fixture
 def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A sound checkpoint of three batches."""
+    """Create an undamaged checkpoint of three batches."""
     monkeypatch.setenv("COLUMNS", "80")
     Tree(tmp_path / "checkpoint", "hdfs", batches=3, leftovers=False)
     return tmp_path / "checkpoint"
@@ -26,7 +26,9 @@ def run(*words: str | Path) -> Result:
 
 
 def test_offsets_tell_the_last_committed_batch(checkpoint: Path) -> None:
-    """Batches, the watermark as UTC time, each source's offset and the files of a file source."""
+    """``offsets`` prints the last committed batch, the open batch, the watermark in UTC, each source's offset and the
+    files of a file source.
+    """
     plan = (
         (checkpoint / "offsets" / "2").read_text().replace('"batchWatermarkMs": 0', '"batchWatermarkMs": 1795233000000')
     )
@@ -44,7 +46,9 @@ def test_offsets_tell_the_last_committed_batch(checkpoint: Path) -> None:
 
 
 def test_offsets_of_one_batch_are_those_of_that_batch(checkpoint: Path) -> None:
-    """An open batch is told as open; without a watermark there is none."""
+    """``offsets --batch`` prints the offsets of that batch and marks an open batch; a checkpoint without a watermark
+    shows ``-``.
+    """
     remove("commits/2")(checkpoint)
     lines = run("offsets", checkpoint, "--batch", "2").stdout.splitlines()
     assert lines[:4] == ["batch 2", "last committed batch 1", "open batch 2", "watermark -"]
@@ -52,7 +56,9 @@ def test_offsets_of_one_batch_are_those_of_that_batch(checkpoint: Path) -> None:
 
 
 def test_a_kafka_offset_is_one_line_to_paste(checkpoint: Path) -> None:
-    """However narrow the terminal is, startingOffsets takes it as it stands."""
+    """A Kafka offset is printed on one line without spaces, even on a terminal of 80 columns, so that
+    ``startingOffsets`` accepts it.
+    """
     topics = {f"orders-of-a-long-name-{number}": {"0": 23, "1": 5} for number in range(9)}
     for batch in range(3):
         (checkpoint / "offsets" / str(batch)).write_text("v1\n{}\n" + json.dumps(topics))
@@ -63,7 +69,7 @@ def test_a_kafka_offset_is_one_line_to_paste(checkpoint: Path) -> None:
 
 
 def test_offsets_as_json(checkpoint: Path) -> None:
-    """The same for machines."""
+    """``offsets --json`` prints the batch, the last committed batch and each source's offset with its files."""
     found = json.loads(run("offsets", checkpoint, "--json", "--batch", "1").stdout)
     assert found["batch"] == 1
     assert found["facts"]["last_committed"] == 2
@@ -71,13 +77,13 @@ def test_offsets_as_json(checkpoint: Path) -> None:
 
 
 def test_a_sound_checkpoint_passes(checkpoint: Path) -> None:
-    """One line and exit code 0."""
+    """``fsck`` prints ``no damage`` and exits with 0 for an undamaged checkpoint."""
     result = run("fsck", checkpoint)
     assert (result.exit_code, result.stdout) == (0, "no damage\n")
 
 
 def test_a_note_passes(checkpoint: Path) -> None:
-    """What a crash leaves is told and does no harm."""
+    """``fsck`` prints an open batch, as a crash leaves it, as a note and exits with 0."""
     remove("commits/2")(checkpoint)
     result = run("fsck", checkpoint)
     assert result.exit_code == 0
@@ -86,7 +92,7 @@ def test_a_note_passes(checkpoint: Path) -> None:
 
 
 def test_damage_is_a_line_with_its_consequence_and_the_way_out(checkpoint: Path) -> None:
-    """A line per damage, however long; exit code 1."""
+    """``fsck`` prints each damage on one line with its consequence and the remedy, however long, and exits with 1."""
     last("commits", write(""))(checkpoint)
     remove("state/0/1")(checkpoint)
     result = run("fsck", checkpoint)
@@ -97,7 +103,7 @@ def test_damage_is_a_line_with_its_consequence_and_the_way_out(checkpoint: Path)
 
 
 def test_damage_as_json(checkpoint: Path) -> None:
-    """All of it for machines, with the same exit code."""
+    """``fsck --json`` prints each damage with its shape, its place and whether it is safe, and exits with 1."""
     remove("metadata")(checkpoint)
     result = run("fsck", checkpoint, "--json")
     assert result.exit_code == 1
@@ -107,7 +113,9 @@ def test_damage_as_json(checkpoint: Path) -> None:
 
 
 def test_state_that_is_gone_is_seen_when_told_that_there_was_some(checkpoint: Path) -> None:
-    """Nothing else in format 1 tells it."""
+    """``fsck`` reports deleted state only with ``--stateful``, because nothing else in a checkpoint of format 1 shows
+    that there was state.
+    """
     remove("state")(checkpoint)
     assert run("fsck", checkpoint).exit_code == 0
     assert run("fsck", checkpoint, "--stateful").exit_code == 1
@@ -125,7 +133,7 @@ def test_state_that_is_gone_is_seen_when_told_that_there_was_some(checkpoint: Pa
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(checkpoint: Path, words: tuple[str, ...], line: str) -> None:
-    """What is wrong is named in one line on stderr; no traceback."""
+    """Invalid input to ``offsets`` or ``fsck`` is named in one line on stderr with exit code 2."""
     (checkpoint / "empty").mkdir()
     result = run(*(word.replace("{}", str(checkpoint)) for word in words))
     assert (result.exit_code, result.stdout) == (2, "")

@@ -1,4 +1,4 @@
-"""``--json`` of commands that act: one object of one shape, on stdout alone, whatever happens."""
+"""Tests of ``--json`` for commands that act: each prints exactly one object of one shape on stdout, whatever happens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPERATION = "op-asks"
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """A job that was deployed once; its driver has ended."""
+    """A job that was deployed once and whose driver has terminated."""
     return install(tmp_path, monkeypatch)
 
 
@@ -39,7 +39,7 @@ def run(*words: str) -> Result:
 
 
 def result_of(*words: str, code: int = 0) -> dict[str, Any]:
-    """The object that a command prints, which is all of its stdout."""
+    """Run a command with ``--json`` and return the object that it prints, which must be all of its stdout."""
     done = run(*words, "--json")
     assert done.exit_code == code, done.output
     found: dict[str, Any] = json.loads(done.stdout)
@@ -48,7 +48,7 @@ def result_of(*words: str, code: int = 0) -> dict[str, Any]:
 
 
 def assessed(job: Registered, verdict: Verdict, way: QueryTransition | None, *, refusal: str = "") -> Assessed:
-    """What an operation records of its candidate."""
+    """Return the assessment of a candidate that an operation records."""
     judged = Assessment(verdict=verdict, queries={QUERY: QueryAssessment(verdict=verdict)})
     return Assessed(
         operation="op2",
@@ -63,7 +63,7 @@ def assessed(job: Registered, verdict: Verdict, way: QueryTransition | None, *, 
 
 
 def follow(job: Registered, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, record: Assessed) -> None:
-    """Let a deploy come to this end as soon as it is followed."""
+    """Make every deploy record this assessment and finish with this outcome as soon as it is followed."""
 
     def end(_: object, running: Deploy, **__: object) -> Progress:
         journal = job.installation.journal(JOB, "test")
@@ -83,7 +83,9 @@ def deploy(*words: str) -> tuple[str, ...]:
 def test_a_deploy_prints_its_outcome_its_verdict_and_its_paths(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The release, the current one and the operation are named; nothing else is on stdout."""
+    """A deploy with ``--json`` prints its outcome, its operation, the current release, the verdict and the path of each
+    query.
+    """
     record = assessed(job, Verdict.RESUME, QueryTransition(way=Transition.RESUME, before="v0001", version="v0001"))
     follow(job, monkeypatch, Outcome.SUCCEEDED, record)
     told = result_of(*deploy())
@@ -96,7 +98,9 @@ def test_a_deploy_prints_its_outcome_its_verdict_and_its_paths(
 
 
 def test_a_failed_deploy_prints_its_outcome_and_exits_with_2(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error stays on stderr as without the option; the hint names the current release."""
+    """A failed deploy prints its outcome and names the current release in the hint, with exit code 2; without
+    ``--json`` the same error is one line on stderr.
+    """
     follow(job, monkeypatch, Outcome.FELL_BACK, assessed(job, Verdict.RESUME, QueryTransition(way=Transition.RESUME)))
     told = result_of(*deploy(), code=2)
     assert (told["outcome"], told["hint"]) == ("fell-back", "r0001 is the current release")
@@ -129,7 +133,9 @@ def test_a_failed_deploy_prints_its_outcome_and_exits_with_2(job: Registered, mo
 def test_a_dry_run_prints_only_the_steps_that_the_deploy_would_take(
     job: Registered, monkeypatch: pytest.MonkeyPatch, way: QueryTransition, steps: str
 ) -> None:
-    """As JSON and as a table, after the assessment; no step says under which verdict it would be taken."""
+    """A dry run prints exactly the steps that the deploy would take under its verdict, as JSON and as a table below the
+    assessment.
+    """
     follow(job, monkeypatch, Outcome.DRY_RUN, assessed(job, Verdict.RESUME, way))
     told = result_of(*deploy("--dry-run"))
     assert told["outcome"] == "dry-run"
@@ -142,7 +148,7 @@ def test_a_dry_run_prints_only_the_steps_that_the_deploy_would_take(
 
 
 def test_a_dry_run_that_is_refused_prints_no_steps(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There are none; exit code 1."""
+    """A dry run whose candidate is refused prints the refusal and no steps, with exit code 1."""
     follow(job, monkeypatch, Outcome.DRY_RUN, assessed(job, Verdict.REFUSE, None, refusal="it cannot resume"))
     told = result_of(*deploy("--dry-run"), code=1)
     assert (told["outcome"], told["details"]["refusal"], told["details"]["steps"]) == (
@@ -154,7 +160,9 @@ def test_a_dry_run_that_is_refused_prints_no_steps(job: Registered, monkeypatch:
 
 @pytest.mark.parametrize("dry_run", [("--dry-run",), ()], ids=["dry run", "deploy"])
 def test_an_error_is_a_result_as_well(job: Registered, dry_run: tuple[str, ...]) -> None:
-    """With the remedy, spelled as it is typed; stderr has the same line as without the option."""
+    """With ``--json`` an error is printed as a result object with the remedy spelled as command-line options; without
+    it stderr has the same text in one line.
+    """
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     told = result_of(*deploy(*dry_run), code=2)
     assert (told["outcome"], told["operation"]) == ("error", "op2")
@@ -175,14 +183,16 @@ REFUSED_AT_ONCE = [
 
 @pytest.mark.parametrize("words", REFUSED_AT_ONCE)
 def test_a_request_that_is_refused_at_once_is_a_result_as_well(job: Registered, words: tuple[str, ...]) -> None:
-    """Nothing of the installation was read by then."""
+    """A request that is refused before the installation is read is printed as a result object as well."""
     told = result_of(*words, code=2)
     assert (told["outcome"], told["command"]) == ("error", words[0])
     assert run(*words).stderr.startswith(f"error: {told['message']}")
 
 
 def test_ctrl_c_is_a_result_as_well(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operation stays open, and the message names the command that continues it."""
+    """Ctrl-C is printed as a result with outcome ``interrupted`` and exit code 130; the operation stays open, and the
+    message names the command that continues it.
+    """
 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -195,7 +205,9 @@ def test_ctrl_c_is_a_result_as_well(job: Registered, monkeypatch: pytest.MonkeyP
 
 
 def test_stop_and_forget(job: Registered) -> None:
-    """Whether anything was left to do is a field, not a phrase to search for."""
+    """``stop --json`` reports in the field ``already`` whether the job was stopped before, and ``forget --json`` lists
+    the checkpoints that are kept.
+    """
     first, again = (result_of("stop", JOB, "--reason", "maintenance") for _ in range(2))
     assert [each["details"]["already"] for each in (first, again)] == [False, True]
     assert (first["outcome"], first["operation"]) == ("succeeded", None)
@@ -204,7 +216,7 @@ def test_stop_and_forget(job: Registered) -> None:
 
 
 def test_history_has_each_record(job: Registered) -> None:
-    """Number, time, sentence and the record itself; --limit applies."""
+    """``history --json`` contains the number, the sentence and the record of each entry, and ``--limit`` applies."""
     told = result_of("history", JOB)
     entries = told["details"]["entries"]
     assert [each["number"] for each in entries] == list(range(1, len(entries) + 1))
@@ -215,7 +227,9 @@ def test_history_has_each_record(job: Registered) -> None:
 
 
 def test_question_approve_and_decline(job: Registered) -> None:
-    """The question is Markdown; the answers name who gave them."""
+    """``question --json`` prints the question as Markdown with its operation and release; ``approve`` prints the answer
+    with its reason, and a later ``decline`` is an error.
+    """
     ask(job, OPERATION)
     asked = result_of("question", JOB, OPERATION)
     assert (asked["operation"], asked["details"]["about"], asked["details"]["release"]) == (OPERATION, "state", "r0002")
@@ -227,7 +241,7 @@ def test_question_approve_and_decline(job: Registered) -> None:
 
 
 def test_release_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The release's name is a field, and the message."""
+    """``release push --json`` prints the release's name as the message and as a field, beside the bundle's hash."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "orders.py").write_text(
         "from streamkeeper import streaming_job\n\n\n@streaming_job(name='orders')\ndef orders(spark, params):\n"
@@ -241,7 +255,9 @@ def test_release_push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_snapshot_restore_and_pin(job: Registered, tmp_path: Path) -> None:
-    """A dry run, a version, a directory; a pin and its removal."""
+    """``snapshot restore --json`` reports a dry run, a restore into a new version and a copy to a directory; ``snapshot
+    pin --json`` reports a pin and its removal.
+    """
     job.take()
     series = f"{JOB}/{QUERY}"
     dry = result_of("snapshot", "restore", series, "--dry-run")

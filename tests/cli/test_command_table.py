@@ -1,4 +1,4 @@
-"""The table of commands: its lines of help, and what the program imports before a command needs it."""
+"""Tests of the table of commands: its help lines, and which modules the program imports before a command needs them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def home(tmp_path: Path) -> Path:
 
 
 def imported_by(home: Path, *words: str, before: str = "") -> set[str]:
-    """The modules in ``sys.modules`` when the command ends; ``before``: code that runs first in its process."""
+    """Run a command in its own process, after the code in ``before``, and return the modules that are in
+    ``sys.modules`` when it exits.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("STREAMKEEPER_")}
     done = subprocess.run(
         [sys.executable, "-c", before + PROGRAM, *words],
@@ -48,24 +50,24 @@ def imported_by(home: Path, *words: str, before: str = "") -> set[str]:
 
 @pytest.mark.parametrize("words", [("--help",), ("jobs",)], ids=" ".join)
 def test_a_command_that_reads_imports_no_slow_library(home: Path, words: tuple[str, ...]) -> None:
-    """Libraries that only some commands need are not loaded for the help and the list of jobs of an empty store."""
+    """The help and the job list of an empty store load none of the slow libraries that only some commands need."""
     assert imported_by(home, *words) & SLOW == set()
 
 
 def test_the_help_imports_no_command(home: Path) -> None:
-    """The help of the program needs the table of commands only."""
+    """The program's help imports only the table of commands, none of the modules that implement them."""
     loaded = imported_by(home, "--help")
     assert {f"streamkeeper.cli.{each.target.partition('.')[0]}" for each in COMMANDS.values()} & loaded == set()
     assert "streamkeeper.operations" not in loaded
 
 
 def test_a_slow_import_is_noticed(home: Path) -> None:
-    """Negative control: a library that the program's process does import is in the result."""
+    """Negative control: a slow library that the program's process imports on purpose is found."""
     assert imported_by(home, "jobs", before="import pendulum") & SLOW == {"pendulum"}
 
 
 def test_the_table_says_what_each_command_says() -> None:
-    """The help in the table is the first paragraph of the command's own help."""
+    """The help text of each command in the table equals the first paragraph of the command's own help."""
     group: Any = typer.main.get_command(app)
     own = {name: " ".join(command.help.split("\n\n")[0].split()) for name, command in group.commands.items()}
     assert {name: listed.help for name, listed in COMMANDS.items()} == own

@@ -1,4 +1,4 @@
-"""The commands, run as a person runs them, on a real local store."""
+"""Tests of the commands as a person runs them, on a real local store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DRIVER = "op-1-candidate"
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation with one job file."""
+    """An installation's home with one job file; nothing is created in it yet."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "orders.py").write_text(JOB)
     monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "home"))
@@ -71,7 +71,7 @@ def record(home: Path, *records: Record) -> None:
 
 
 def serve(home: Path) -> Control:
-    """What the journal says once r0001 serves, and the control folder of its driver."""
+    """Record in the journal a deploy that made r0001 the current release, and return the control folder of its driver."""
     request = DeployRequest(job="orders", release="r0001", reason="first", requested_by="ann")
     record(
         home,
@@ -99,12 +99,12 @@ def serving_status(beat: int) -> DriverStatus:
 
 
 def test_push_names_the_release_and_again_the_same_one(home: Path) -> None:
-    """Equal content is the same release: pushing twice prints the same name."""
+    """Pushing the same content twice prints the same release name."""
     assert [push().stdout, push().stdout] == ["r0001\n", "r0001\n"]
 
 
 def test_release_list_and_show_tell_what_was_pushed(home: Path) -> None:
-    """A release is shown with its params, conf and environment, as a table and as JSON."""
+    """``release list`` and ``release show`` print a pushed release with its params and conf, as a table and as JSON."""
     push()
     assert "r0001" in run("release", "list", "orders").stdout
     listed = json.loads(run("release", "list", "orders", "--json").stdout)
@@ -116,7 +116,7 @@ def test_release_list_and_show_tell_what_was_pushed(home: Path) -> None:
 
 
 def test_history_tells_the_journal_in_sentences(home: Path) -> None:
-    """Every record is one numbered line that a person can read."""
+    """``history`` prints every record of the journal as one readable line, and ``--limit`` keeps the newest ones."""
     push()
     serve(home)
     lines = run("history", "orders").stdout.splitlines()
@@ -136,7 +136,9 @@ def test_history_tells_the_journal_in_sentences(home: Path) -> None:
     ],
 )
 def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) -> None:
-    """A file that somebody put among entries or orders stops nobody; it is named, and what is an order is not."""
+    """A stray file among journal entries or driver commands is ignored and named in ``history``; a genuine command is
+    not named.
+    """
     push()
     serve(home).send(CommandKind.DRAIN, "op-2")
     (home / "store" / stray).parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +162,9 @@ def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) ->
     ids=" ".join,
 )
 def test_what_is_no_reason_is_refused_in_one_line(home: Path, words: tuple[str, ...], reason: str) -> None:
-    """As in Airflow's form, before anything is done."""
+    """A reason shorter than 5 or longer than 1,000 characters is refused in one line, with exit code 2, by every
+    command that requires one.
+    """
     result = run(*words, "--reason", reason)
     assert result.exit_code == 2
     told = f"error: reason has {len(reason):,} characters (write 5 to 1,000 characters)\n"
@@ -179,13 +183,17 @@ def test_what_is_no_reason_is_refused_in_one_line(home: Path, words: tuple[str, 
     ids=" ".join,
 )
 def test_a_reason_that_may_be_left_out_is_one_where_it_is_given(home: Path, words: tuple[str, ...]) -> None:
-    """Without one the command gets further, whatever becomes of it then."""
+    """A command whose reason is optional refuses one that is too short, and raises no objection when the reason is left
+    out.
+    """
     assert run(*words, "--reason", "why").stderr == "error: reason has 3 characters (write 5 to 1,000 characters)\n"
     assert "reason has" not in run(*words).stderr
 
 
 def test_what_others_wrote_stays_text_in_history_and_status(home: Path) -> None:
-    """A reason or an error with line breaks, escape sequences and markup steers no terminal and begins no line."""
+    """Line breaks, escape sequences and markup in an error or a recorded sentence are printed as text on one line by
+    ``history``, ``status`` and ``jobs``.
+    """
     push()
     wrote = "[red]a\nb\x1b[2J\u202e[/red]"
     status = replace(serving_status(beat=1), error=wrote)
@@ -200,7 +208,9 @@ def test_what_others_wrote_stays_text_in_history_and_status(home: Path) -> None:
 
 
 def test_status_shows_the_driver_and_its_queries(home: Path) -> None:
-    """Batch, rows, epoch and beat come from the driver's last word; a dead driver is not called serving."""
+    """``status`` shows batch, rows and beat from the driver's last status, and calls the job failed when the driver's
+    process does not exist.
+    """
     push()
     serve(home).write_status(serving_status(beat=17))
     text = run("status", "orders").stdout
@@ -212,7 +222,9 @@ def test_status_shows_the_driver_and_its_queries(home: Path) -> None:
 
 
 def test_status_shows_how_a_query_keeps_up(home: Path) -> None:
-    """Batch against trigger, rates, what waits and the checkpoint's share stand beside each other."""
+    """``status`` shows a query's batch duration beside its trigger interval, its rates, its lag, the share of
+    checkpoint writes and the dropped rows.
+    """
     push()
     source = SourceSignals(source="sales", lag_s=90.0)
     signals = QuerySignals(
@@ -227,7 +239,7 @@ def test_status_shows_how_a_query_keeps_up(home: Path) -> None:
 
 
 def test_status_of_a_living_driver_is_serving(home: Path) -> None:
-    """The word is SERVING only while a process of the driver's tree exists; then it is taken back."""
+    """``status`` reports ``serving`` only while a process of the driver exists, and ``failed`` once it was killed."""
     push()
     serve(home).write_status(serving_status(beat=17))
     marked = {"STREAMKEEPER_INSTANCE": f"orders/{DRIVER}"}
@@ -239,14 +251,16 @@ def test_status_of_a_living_driver_is_serving(home: Path) -> None:
 
 
 def test_status_of_a_finished_driver_is_finished(home: Path) -> None:
-    """An availableNow job that has read everything is not a failure."""
+    """``status`` reports ``finished``, not a failure, for a driver whose ``availableNow`` job has read everything."""
     push()
     serve(home).write_exit(DriverExit(instance=DRIVER, state=DriverState.FINISHED, code=3))
     assert "finished" in run("status", "orders").stdout
 
 
 def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
-    """The list names the serving release of each, as a table and as JSON."""
+    """``jobs`` lists a job as not deployed after a push and with its current release after a deploy, as a table and as
+    JSON.
+    """
     push()
     assert "not deployed" in run("jobs").stdout
     serve(home)
@@ -284,7 +298,9 @@ def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(home: Path, words: tuple[str, ...], line: str) -> None:
-    """What is wrong is named in one line on stderr; no traceback, and nothing is written."""
+    """Invalid input is named in one line on stderr with exit code 2; nothing is printed on stdout and nothing is
+    written.
+    """
     push()
     before = sorted(home.rglob("*"))
     result = run(*words)
@@ -297,7 +313,7 @@ def test_bad_input_is_one_line_and_exit_code_2(home: Path, words: tuple[str, ...
 
 
 def test_a_missing_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without STREAMKEEPER_HOME every command says so."""
+    """A command without STREAMKEEPER_HOME reports in its error that the variable is not set."""
     monkeypatch.delenv("STREAMKEEPER_HOME", raising=False)
     result = run("jobs")
     assert (result.exit_code, result.stderr[:36]) == (2, "error: STREAMKEEPER_HOME is not set ")
@@ -315,7 +331,9 @@ def test_a_missing_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     ids=" ".join,
 )  # fmt: skip
 def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, ...]) -> None:
-    """A mistyped home is neither read as one without jobs nor made; nor is one that is there and empty."""
+    """A home that does not exist, is empty, is a file or has an empty store is refused by name and nothing is created
+    in it.
+    """
     result = run(*words)
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"error: STREAMKEEPER_HOME={home} does not exist (correct STREAMKEEPER_HOME or" in result.stderr
@@ -335,13 +353,17 @@ def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, 
 
 
 def test_an_installation_that_begins_is_told_once(home: Path) -> None:
-    """Whoever has mistyped the home of a deploy reads where the new one is; the next command says nothing of it."""
+    """The command that creates a new installation prints a note with its location, so that a mistyped home is noticed;
+    the next command prints none.
+    """
     assert f"note: STREAMKEEPER_HOME={home} does not exist: a new installation is created there" in push().stderr
     assert push().stderr == ""
 
 
 def test_release_list_says_when_who_why_and_what_serves(home: Path) -> None:
-    """Date, author, reason, verdict and standing of each; what others wrote stays text on the release's line."""
+    """``release list`` shows the time, author, reason, params and status of each release on one line, with control
+    characters and markup escaped.
+    """
     push()
     serve(home)
     run("release", "push", "orders", "--params", '{"input": "[red]/other\\n\\u001b[2J"}')
@@ -355,7 +377,9 @@ def test_release_list_says_when_who_why_and_what_serves(home: Path) -> None:
 
 
 def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever stops looking is told the operation's name; the next deploy is refused and names it too."""
+    """Ctrl-C during a deploy prints the open operation and the command that continues it; a different deploy is
+    refused, and the same command continues the operation.
+    """
 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -388,7 +412,9 @@ def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: p
     ids=str,
 )
 def test_a_wrong_use_is_told_in_one_line(home: Path, words: tuple[str, ...], told: str) -> None:
-    """As anything else that is refused; it says where the command's help is."""
+    """Wrong usage, such as an unknown option or a missing argument, is reported in one error line that names the
+    command's help, with exit code 2.
+    """
     result = run(*words)
     assert result.exit_code == 2
     assert len(result.output.strip().splitlines()) == 1

@@ -1,4 +1,4 @@
-"""Differences as a page: complete in one file, and nothing of a job's becomes part of the page's own."""
+"""Tests of differences as a page: the page is complete in one file, and no content of a job becomes markup of the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOUND = (
 
 
 class Elements(HTMLParser):
-    """What a browser would make of a page: its elements, and its text."""
+    """A parser that collects a page's elements and its text, as a browser would read them."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -37,7 +37,9 @@ class Elements(HTMLParser):
 
 
 def test_html_shows_everything_and_runs_and_loads_nothing() -> None:
-    """No script, no link, no image; the page itself forbids them; what was code is text."""
+    """The HTML page shows hostile code as text, contains no script, link or image, and forbids loading them by its
+    content security policy.
+    """
     page = Elements(render_html(f"orders {HOSTILE}", FOUND))
     assert {tag for tag, _ in page.elements} <= {"html", "head", "meta", "title", "style", "body", "pre", "span"}
     assert not [attributes for _, attributes in page.elements if {"src", "href", "onerror"} & attributes.keys()]
@@ -48,13 +50,13 @@ def test_html_shows_everything_and_runs_and_loads_nothing() -> None:
 
 
 def test_html_colors_what_came_and_what_went() -> None:
-    """By classes whose style is in the page."""
+    """The HTML page colors added and removed lines by styles within the page."""
     page = render_html("orders", FOUND)
     assert page.count("color: #") >= 2
 
 
 def test_markdown_keeps_each_block_closed() -> None:
-    """Backticks in a line do not end it, and HTML in it is none."""
+    """Backticks and HTML in a changed line neither close the Markdown code block nor become HTML."""
     tokens = MarkdownIt().parse(render_differences(FOUND))
     assert [each.type for each in tokens if each.type in ("fence", "html_block")] == ["fence"]
     children = [child.type for each in tokens for child in each.children or ()]
@@ -64,13 +66,15 @@ def test_markdown_keeps_each_block_closed() -> None:
 
 
 def test_no_difference_is_told_too() -> None:
-    """An empty page would leave a reader in doubt."""
+    """A page without differences states that nothing differs, in Markdown and in HTML."""
     assert "Nothing differs" in render_differences(())
     assert "Nothing differs" in render_html("orders", ())
 
 
 def test_a_page_goes_only_where_a_page_may(tmp_path: Path) -> None:
-    """A URL, another ending, a folder and a folder that is missing are refused before anything runs."""
+    """A page's location is refused when it is a URL, has the wrong ending, is a directory or lies in a directory that
+    does not exist.
+    """
     (tmp_path / "folder.md").mkdir()
     for location in ("page.txt", "folder.md", "missing/page.md", "../../../etc/passwd"):
         with pytest.raises(InvalidInput):
@@ -81,7 +85,7 @@ def test_a_page_goes_only_where_a_page_may(tmp_path: Path) -> None:
 
 
 def test_a_page_replaces_the_one_before_and_leaves_no_draft(tmp_path: Path) -> None:
-    """Whoever reads it sees the old one or the new one."""
+    """Writing a page replaces the earlier one and leaves no temporary file."""
     write_page(tmp_path / "page.md", "one")
     write_page(tmp_path / "page.md", "two")
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("page.md", "two")]

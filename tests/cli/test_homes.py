@@ -1,4 +1,4 @@
-"""``home``: what is shown of an installation, and what a copy may do before it was told what it is."""
+"""Tests of ``home``: what it shows of an installation, and what a copy may do before it is declared moved or new."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 
 
 def run(monkeypatch: pytest.MonkeyPatch, root: Path, *words: str) -> Result:
-    """A command in the installation under ``root``."""
+    """Run a command in the installation under ``root``."""
     monkeypatch.setenv("STREAMKEEPER_HOME", str(root / "home"))
     monkeypatch.setenv("STREAMKEEPER_STORE", str(root / "store"))
     monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", str(root / "cp"))
@@ -28,7 +28,7 @@ def run(monkeypatch: pytest.MonkeyPatch, root: Path, *words: str) -> Result:
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A deployed job with a snapshot, in an installation that has its id."""
+    """A deployed job with a snapshot, in an installation that has an id."""
     job = Registered(tmp_path / "original")
     open_installation(job.installation.store, job.installation.settings.home)
     job.take()
@@ -37,13 +37,15 @@ def job(tmp_path: Path) -> Registered:
 
 @pytest.fixture
 def copy(job: Registered, tmp_path: Path) -> Path:
-    """``cp -a`` of all of it."""
+    """A copy of the whole installation, as ``cp -a`` makes it."""
     shutil.copytree(tmp_path / "original", tmp_path / "copy", symlinks=True)
     return tmp_path / "copy"
 
 
 def test_a_copy_shows_what_it_is_and_does_nothing(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
-    """Looking is allowed, with a warning; everything else is refused with both ways out, and leaves no trace."""
+    """In a copied installation commands that only read work with a warning; every other command is refused with both
+    remedies, ``home moved`` and ``home new``, and writes nothing.
+    """
     shown = run(monkeypatch, copy, "home", "show")
     assert (shown.exit_code, "was copied or moved: its record names the location" in shown.output) == (1, True)
     for words in (["jobs"], ["status", JOB], ["history", JOB], ["release", "list", JOB], ["snapshot", "list"]):
@@ -68,7 +70,7 @@ def test_a_copy_shows_what_it_is_and_does_nothing(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_original_shows_where_it_is(monkeypatch: pytest.MonkeyPatch, job: Registered, tmp_path: Path) -> None:
-    """And is not to be told that it is new."""
+    """``home show`` shows the original installation's id, and ``home new`` is refused for it."""
     shown = run(monkeypatch, tmp_path / "original", "home", "show")
     assert (shown.exit_code, "installation " in shown.output) == (0, True)
     assert run(monkeypatch, tmp_path / "original", "home", "new", "--reason", "by mistake").exit_code == 2
@@ -77,7 +79,9 @@ def test_the_original_shows_where_it_is(monkeypatch: pytest.MonkeyPatch, job: Re
 def test_a_copy_that_is_its_own_goes_on_from_snapshots_only(
     monkeypatch: pytest.MonkeyPatch, job: Registered, copy: Path
 ) -> None:
-    """The checkpoint that its records name is the other one's: not resumed, not backed up, not pruned."""
+    """A copy that was declared new does not resume, snapshot or prune the original's checkpoint; it is referred to
+    ``snapshot restore``.
+    """
     assert run(monkeypatch, copy, "home", "new", "--reason", "staging").exit_code == 0
     given = {"HOME": str(copy / "home"), "STORE": str(copy / "store"), "CHECKPOINTS": str(copy / "cp")}
     site = Installation.from_environment({f"STREAMKEEPER_{name}": value for name, value in given.items()})

@@ -1,4 +1,4 @@
-"""The list of jobs, from rows alone: every way a job can stand, and what others wrote."""
+"""Tests of the job list, from rows alone: every standing of a job, and text that others wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLEAR = QueryRow(lag_s=12.0, committed_at=AT - 240, snapshots_known=True, verifi
 
 
 def shown(*rows: JobRow, width: int = 80, terminal: bool = False, after_s: float = 40, number: int = 7) -> list[str]:
-    """The lines of the list; looked at so much later."""
+    """Return the lines of the list as it is printed ``after_s`` seconds after the watch's pass."""
     file = io.StringIO()
     index = FleetIndex(number=number, started=AT, rows=rows)
     console = Console(file=file, width=width, force_terminal=terminal, color_system=None)
@@ -29,13 +29,13 @@ def shown(*rows: JobRow, width: int = 80, terminal: bool = False, after_s: float
 
 
 def row(standing: JobStatus = JobStatus.SERVING, **given: object) -> JobRow:
-    """A job that serves well, but for what is given."""
+    """Return the row of a healthy running job, with the given fields replaced."""
     return JobRow(**{"job": "orders", "standing": standing, "release": "r0003", "queries": {"q": CLEAR}, **given})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("standing", list(JobStatus))
 def test_every_standing_is_one_row(standing: JobStatus) -> None:
-    """Whatever has become of a job, its row has every column."""
+    """Every standing of a job is printed as one row with all columns."""
     header, line = shown(row(standing))[:2]
     assert tuple(header.split()) == HEADERS
     assert line.split("  ")[0] == "orders"
@@ -44,13 +44,15 @@ def test_every_standing_is_one_row(standing: JobStatus) -> None:
 
 
 def test_a_job_that_was_never_deployed_shows_nothing_that_it_has_not() -> None:
-    """No lag, commit or backup is made up."""
+    """A job that was never deployed shows ``-`` for release, lag, commit and backup."""
     line = shown(JobRow(job="orders", standing=JobStatus.NOT_DEPLOYED, release=""))[1]
     assert line.split() == ["orders", "-", "not", "deployed", "-", "-", "0", "-"]
 
 
 def test_the_query_that_is_worst_off_stands_for_its_job() -> None:
-    """The largest lag, the oldest commit, the oldest verified snapshot; one without any is told as none."""
+    """A job's row shows the largest lag, the oldest commit and the oldest verified snapshot of its queries; a query
+    known to have no verified snapshot shows ``none``.
+    """
     behind = QueryRow(lag_s=600.0, committed_at=AT - 86_400, snapshots_known=True, verified_at=AT - 200_000)
     line = shown(row(queries={"a": CLEAR, "b": behind}, restarts=5, restarts_lately=2))[1]
     assert line.split()[3:] == ["10", "min", "24", "h", "5", "(2/h)", "2.3", "d"]
@@ -67,12 +69,14 @@ def test_the_query_that_is_worst_off_stands_for_its_job() -> None:
     ],
 )  # fmt: skip
 def test_lag_is_told_in_what_the_source_knows(lag: QueryRow, told: str) -> None:
-    """Seconds first; else what waits; unknown is not none."""
+    """Lag is shown in seconds when known, otherwise in waiting rows or files, and as ``-`` when unknown."""
     assert tell_lag([lag]) == told
 
 
 def test_what_is_wrong_what_is_under_way_and_the_last_error_are_told_in_words() -> None:
-    """The worst symptom with its cause, the open question with its command, and an error that nobody repeats by age."""
+    """A row shows the worst symptom with its cause, the operation that waits for a person with its command, and the
+    last error with its age; an error equal to that cause is not repeated.
+    """
     symptom = Symptom(
         rule="stalled", severity=Urgency.PAGE, job="orders", query="q", cause="no trigger", action="", heading=""
     )
@@ -97,7 +101,7 @@ def test_what_is_wrong_what_is_under_way_and_the_last_error_are_told_in_words() 
 
 
 def test_forty_jobs_fit_a_terminal_of_eighty_columns() -> None:
-    """One line each, none wider, the longest name cut and every figure there."""
+    """Forty jobs are printed on one line each within 80 columns; the longest name is cut and every figure is kept."""
     names = [f"job_{number:02}" for number in range(39)]
     rows = [
         row(job=each, standing=JobStatus.NOT_DEPLOYED, restarts=12, restarts_lately=3) for each in [*names, "x" * 63]
@@ -109,7 +113,9 @@ def test_forty_jobs_fit_a_terminal_of_eighty_columns() -> None:
 
 
 def test_how_old_the_look_is_is_said() -> None:
-    """Ages are those of that moment; a watch that has made no pass for long is told."""
+    """The list states how long ago the watch observed it, shows ages as of that moment, and warns when the watch has
+    made no pass for long.
+    """
     assert shown(row())[1] == shown(row(), after_s=9000)[1]
     assert shown(row())[2] == "observed by the watch 40 s ago (--now checks again)"
     assert shown(row(), after_s=9000)[2].endswith(

@@ -1,4 +1,4 @@
-"""Lists: whole in a pipe, within a terminal's width, and one line for each thing."""
+"""Tests of printed lists: complete in a pipe, within a terminal's width, and one line for each row."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ROWS = [
 
 
 def printed(width: int, *, terminal: bool) -> list[str]:
-    """The lines of a list."""
+    """Print the list at this width and return its lines."""
     file = io.StringIO()
     print_rows(("job", "n"), ROWS, console=Console(file=file, width=width, force_terminal=terminal, color_system=None))
     return file.getvalue().splitlines()
 
 
 def test_a_pipe_gets_every_row_whole_on_one_line() -> None:
-    """Whatever the width is said to be, nothing is cut and nothing wraps."""
+    """In a pipe every row is printed on one line, uncut, whatever the width."""
     _, first, second, third = printed(40, terminal=False)
     assert first.split() == ["orders", "3", "well"]
     assert second == "a" * 120 + "  4  error: " + "x" * 300 + "; second"
@@ -36,7 +36,9 @@ def test_a_pipe_gets_every_row_whole_on_one_line() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_terminal_gets_lines_of_its_width(width: int) -> None:
-    """Notes that do not fit stand below their row; what is too long ends with …, and columns stay aligned."""
+    """On a terminal, notes that do not fit are printed below their row, long text is cut with ``…``, and columns stay
+    aligned.
+    """
     plain = printed(width, terminal=True)
     assert all(cell_len(line) <= width for line in plain)
     _, first, note, second, error, told, third = plain
@@ -53,12 +55,12 @@ def test_a_note_that_fits_stands_beside_its_row() -> None:
 
 
 def test_what_would_steer_a_terminal_is_spelled_out() -> None:
-    """Line breaks, escape sequences and marks of the reading order are text; so is what looks like markup."""
+    """Line breaks, escape sequences, direction marks and rich markup are printed as plain text."""
     assert one_line("[red]a\n\tb\x1b[2J\x07\u202e[/red]") == "[red]a b\\x1b[2J\\x07\\u202e[/red]"
 
 
 def test_ages_and_sizes_are_short() -> None:
-    """Two figures at most, in the unit that a person would say."""
+    """Ages and sizes are printed in one suitable unit, such as ``59 s``, ``28 h`` or ``1.4 MiB``."""
     ages = [None, -5, 0.4, 59, 119, 180, 700, 7300, 100_000, 172_800, 9_000_000]
     told = ["-", "0 s", "0 s", "59 s", "119 s", "3 min", "12 min", "2 h", "28 h", "2 d", "104 d"]
     assert [tell_age(each) for each in ages] == told

@@ -1,4 +1,4 @@
-"""A sweep over every option that names a place: a URL never becomes a local path, in no command."""
+"""Tests of every option that names a location: no command turns a URL into a local path."""
 
 from __future__ import annotations
 
@@ -31,15 +31,17 @@ COMMANDS: dict[tuple[str, str], list[str]] = {
     ("snapshot export", "to"): ["snapshot", "export", SERIES, "--to", "{url}"],
     ("snapshot drill", "job_file"): ["snapshot", "drill", SERIES, "--job-file", "{url}.py:job"],
 }
-"""Options whose place must be a local one."""
+"""Options whose location must be local."""
 FOR_ITS_KIND = {"checkpoint", "directory", "store"}
-"""s3a://… and hdfs://… are checkpoints there, and s3://… a store; their own tests refuse the rest."""
+"""Options that accept ``s3a://`` and ``hdfs://`` for a checkpoint, or ``s3://`` for a store; separate tests refuse
+other schemes.
+"""
 RESTORED_TO = ("snapshot restore", "to")
-"""A checkpoint's place as well."""
+"""An option that names a checkpoint's location too."""
 
 
 def options(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every parameter of every command below."""
+    """Yield every parameter of every command below this one, with the command's name."""
     for each in getattr(command, "commands", {}).values():
         yield from options(each, f"{name} {each.name}".strip())
     for parameter in () if hasattr(command, "commands") else command.params:
@@ -48,7 +50,7 @@ def options(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation with a snapshot, and an empty working directory with the jobs beside it."""
+    """An installation with a snapshot, and a working directory that contains only a link to the jobs."""
     job = Registered(tmp_path / "site")
     job.take()
     work = tmp_path / "work"
@@ -63,7 +65,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_option_that_names_a_place_is_in_the_sweep() -> None:
-    """A new option has to say here which places it takes."""
+    """Every option whose metavar is a location is covered by these tests, so that a new option has to be added here."""
     found = {
         (name, parameter.name or "")
         for name, parameter in options(typer.main.get_command(app))
@@ -76,7 +78,9 @@ def test_every_option_that_names_a_place_is_in_the_sweep() -> None:
 @pytest.mark.parametrize("url", NOT_LOCAL)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_url_is_refused_by_name_and_becomes_no_path(here: Path, command: tuple[str, str], url: str) -> None:
-    """One line that names it, exit code 2, and nothing of its name on the disk."""
+    """A URL for an option that needs a local path is refused by its scheme with exit code 2, and no file of that name
+    is created.
+    """
     before = sorted(here.rglob("*"))
     result = CliRunner().invoke(app, [word.format(url=url) for word in COMMANDS[command]])
     assert result.exit_code == 2, result.output
@@ -86,7 +90,9 @@ def test_a_url_is_refused_by_name_and_becomes_no_path(here: Path, command: tuple
 
 @pytest.mark.parametrize("url", [each for each in NOT_LOCAL if not each.startswith(("s3a:", "hdfs:"))])
 def test_a_checkpoint_and_a_store_are_what_they_say(here: Path, url: str) -> None:
-    """A scheme that is neither a checkpoint's nor a store's is refused where only those are meant."""
+    """A URL scheme that is supported neither for checkpoints nor for stores is refused by every command that expects
+    one of them.
+    """
     for words in (
         ["snapshot", "take", "--checkpoint", url, "--store", f"{here.parent}/store"],
         ["snapshot", "restore", SERIES, "--to", url],
@@ -105,7 +111,7 @@ def test_a_checkpoint_and_a_store_are_what_they_say(here: Path, url: str) -> Non
 def test_a_variable_that_names_a_directory_takes_no_url(
     here: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    """The installation's own places, as well."""
+    """The variables STREAMKEEPER_HOME, STREAMKEEPER_JOBS and STREAMKEEPER_JARS refuse a URL."""
     monkeypatch.setenv(f"STREAMKEEPER_{variable}", "s3a://bucket/there")
     result = CliRunner().invoke(app, ["jobs"])
     assert result.exit_code == 2
@@ -126,7 +132,9 @@ def test_a_variable_that_names_a_directory_takes_no_url(
 def test_checkpoints_are_in_a_directory_or_below_a_prefix(
     here: Path, monkeypatch: pytest.MonkeyPatch, place: str, way_out: str
 ) -> None:
-    """Of a bucket or a NameNode, not the whole of it; other schemes are refused by name."""
+    """STREAMKEEPER_CHECKPOINTS refuses a whole bucket, a whole NameNode and other schemes, and the error shows the
+    accepted form.
+    """
     monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", place)
     result = CliRunner().invoke(app, ["jobs"])
     assert result.exit_code == 2
@@ -135,7 +143,9 @@ def test_checkpoints_are_in_a_directory_or_below_a_prefix(
 
 
 def test_without_that_look_a_url_becomes_a_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: a restore that reports success, and has made a folder called ``s3a:``."""
+    """Negative control: without the check of the scheme, a restore to ``s3a://…`` reports success and has created a
+    local folder named ``s3a:``.
+    """
     monkeypatch.setattr(snapshot_changes, "tree_at", lambda location: LocalTree(Path(location).absolute()))
     result = CliRunner().invoke(app, ["snapshot", "restore", SERIES, "--to", "s3a://bucket/there"])
     assert result.exit_code == 0

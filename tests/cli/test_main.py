@@ -1,4 +1,4 @@
-"""Options of the command itself: the version, and the shell completion that typer has."""
+"""Tests of the options of the program itself: the version and the shell completion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streamkeeper.cli.main import app
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    """One line, exit code 0, without an installation."""
+    """``--version`` prints the package's version in one line with exit code 0, without an installation."""
     done = CliRunner(env={"STREAMKEEPER_HOME": None}).invoke(app, ["--version"])
     assert (done.exit_code, done.stdout) == (0, f"streamkeeper {version('streamkeeper')}\n")
 
@@ -28,7 +28,7 @@ def test_the_version_is_that_of_the_package() -> None:
     ],
 )
 def test_a_shell_completes_commands_and_options(words: str, expected: str) -> None:
-    """As bash asks for it."""
+    """Bash completion completes commands, subcommands and options."""
     asked = {"_STREAMKEEPER_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     call = "import sys; sys.argv[0] = 'streamkeeper'; from streamkeeper.cli.main import main; main()"
     done = subprocess.run(
@@ -38,6 +38,6 @@ def test_a_shell_completes_commands_and_options(words: str, expected: str) -> No
 
 
 def test_the_completion_can_be_installed() -> None:
-    """Both of typer's options are in the help."""
+    """The help lists ``--install-completion``, ``--show-completion`` and ``--version``."""
     shown = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["--help"]).stdout
     assert ("--install-completion" in shown, "--show-completion" in shown, "--version" in shown) == (True, True, True)

@@ -1,4 +1,4 @@
-"""``streamkeeper metrics``, as a person and as Prometheus use it."""
+"""Tests of ``streamkeeper metrics`` as a person and as Prometheus use it."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_once_prints_what_would_be_served(home: Path) -> None:
-    """For a look, or for a file that another collector picks up."""
+    """``metrics --once`` prints the metrics to stdout and exits with 0."""
     ran = CliRunner().invoke(app, ["metrics", "--once"])
     assert ran.exit_code == 0, ran.output
     assert "streamkeeper_store_up 1.0" in ran.stdout
 
 
 def test_it_serves_until_it_is_told_to_end(home: Path) -> None:
-    """A real process at a real port: its address on stderr, its metrics by HTTP, and a quiet end on Ctrl-C."""
+    """``metrics --listen`` prints its address on stderr, answers HTTP requests, and exits with 0 and no further output
+    on Ctrl-C; a second process at the same port is refused in one line.
+    """
     port = free_ports(1)[0]
     words = [sys.executable, "-m", "streamkeeper.cli.main", "metrics", "--listen", f"127.0.0.1:{port}"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
@@ -57,7 +59,7 @@ def test_it_serves_until_it_is_told_to_end(home: Path) -> None:
 
 
 def test_an_address_that_is_none_is_one_clear_line(home: Path) -> None:
-    """Nothing is opened, and nothing listens."""
+    """An invalid address for ``--listen`` is refused in one line with exit code 2."""
     ran = CliRunner().invoke(app, ["metrics", "--listen", "everywhere"])
     assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1)
     assert "--listen: 'everywhere' is not an address and port" in ran.stderr

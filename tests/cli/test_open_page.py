@@ -1,4 +1,4 @@
-"""``streamkeeper open``: where Airflow's address comes from, and of which jobs there is a page."""
+"""Tests of ``streamkeeper open``: where Airflow's address is read from, and which jobs have a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLEET = "/plugin/streamkeeper/streamkeeper/"
 
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No address of Airflow's is set."""
+    """An environment in which no address of Airflow is configured."""
     for name in (VARIABLE, "AIRFLOW_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path / "airflow"))
@@ -34,7 +34,9 @@ def run(*words: str) -> tuple[int, str]:
 def test_the_address_is_that_of_the_option_the_variable_or_the_file(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In this order; the file is read where it lies, without Airflow."""
+    """Airflow's address is read from the option, then the variable, then the configuration file, which is parsed
+    without Airflow.
+    """
     (nowhere / "airflow").mkdir()
     (nowhere / "airflow" / "airflow.cfg").write_text("[core]\nx = %(y)s\n[api]\nbase_url = http://file.example:8080\n")
     assert run() == (0, "http://file.example:8080" + FLEET)
@@ -47,7 +49,9 @@ def test_the_address_is_that_of_the_option_the_variable_or_the_file(
 
 
 def test_without_an_address_the_ways_to_give_one_are_told(nowhere: Path) -> None:
-    """Nor is one taken that a browser could not open, or a file that cannot be read."""
+    """Without an address the error lists the ways to configure one; an address that a browser cannot open and an
+    unreadable configuration file are refused.
+    """
     code, told = run()
     assert code == 2
     assert "Airflow's address is not configured here" in told
@@ -59,7 +63,7 @@ def test_without_an_address_the_ways_to_give_one_are_told(nowhere: Path) -> None
 
 
 def test_only_a_job_that_is_known_has_a_page(nowhere: Path) -> None:
-    """A mistyped name is told with those that there are."""
+    """A known job has a page, also when it was forgotten; a mistyped name is refused with the list of known jobs."""
     site = Installation.from_environment({"STREAMKEEPER_HOME": str(nowhere / "home")})
     site.journal("orders", "test").append(lambda _: JobForgotten(requested_by="ada", reason="a test"))
     assert run("orders", "--airflow", "http://a.example") == (0, f"http://a.example{FLEET}jobs/orders")

@@ -1,4 +1,4 @@
-"""Errors on the command line name options as they are typed."""
+"""Tests that errors on the command line name options as they are typed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ from streamkeeper.errors import InvalidInput, OperationOpen, StreamkeeperError
     ],
 )
 def test_a_field_of_a_request_is_spelled_as_its_option(text: str, typed: str) -> None:
-    """Only whole names with an underscore: ``reason`` is an ordinary word, too."""
+    """Field names with an underscore are replaced by their options when they are whole words; ordinary words such as
+    ``reason`` and longer names stay unchanged.
+    """
     assert spelled(text) == typed
 
 
 def test_an_open_operation_names_commands_that_take_the_option() -> None:
-    """``stop`` and ``start`` have no ``--on-open``: the hint is a whole command."""
+    """The hint for an open operation names whole ``deploy`` commands, because ``stop`` and ``start`` have no option
+    ``--on-open``.
+    """
     typed = as_typed(OperationOpen("sales", "op-1"))
     assert typed.message == "job sales has an open operation op-1"
     assert typed.hint == (
@@ -37,7 +41,9 @@ def test_an_open_operation_names_commands_that_take_the_option() -> None:
 
 
 def test_any_other_error_stays_itself() -> None:
-    """The class is kept where no text changes."""
+    """An error whose text needs no change is returned as the same object; one that needs a change gets the new text and
+    hint.
+    """
     error = InvalidInput("no candidate is named", hint="--candidate FILE:NAME")
     assert as_typed(error) is error
     changed = as_typed(InvalidInput("drain_s is 0", hint="on_open=abort"))

@@ -1,4 +1,4 @@
-"""``recover``: what it prints, what it refuses, how it ends; on a registered job without a driver."""
+"""Tests of ``recover`` on a registered job without a driver: its output, its refusals and its exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ RESTORED = QueryTransition(way=Transition.RESTORE, before="v0001", version="v000
 
 
 def assessed(job: Registered, way: QueryTransition) -> Assessed:
-    """What a restore records: the verdict of the damaged checkpoint, and the path that leaves it."""
+    """Return the assessment that a restore records: the verdict REFUSE on the damaged checkpoint, and the path of the
+    restore.
+    """
     judged = Assessment(verdict=Verdict.REFUSE, queries={QUERY: QueryAssessment(verdict=Verdict.REFUSE)})
     return Assessed(
         operation="",
@@ -46,7 +48,7 @@ def assessed(job: Registered, way: QueryTransition) -> Assessed:
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """The job, and an environment that finds it."""
+    """A registered job, with the environment variables that refer to its installation."""
     job = registered(tmp_path)
     settings = job.installation.settings
     for name, value in (("HOME", settings.home), ("STORE", settings.store), ("CHECKPOINTS", settings.checkpoints)):
@@ -59,7 +61,9 @@ def recover(*words: str) -> Result:
 
 
 def test_a_diagnosis_names_cause_evidence_and_prices_and_changes_nothing(job: Registered) -> None:
-    """The default only looks; exit code 1 says that something is wrong."""
+    """``recover`` without an action prints the cause, the evidence, the runbook and the possible actions, exits with 1
+    and writes nothing to the journal.
+    """
     job.take()
     lose(job.directory, "missing")
     before = job.installation.journal(JOB, "test").state().number
@@ -71,7 +75,7 @@ def test_a_diagnosis_names_cause_evidence_and_prices_and_changes_nothing(job: Re
 
 
 def test_a_diagnosis_is_there_for_machines(job: Registered) -> None:
-    """One JSON object, with the actions in their order."""
+    """``recover --json`` prints the diagnosis as one JSON object with the actions in order of preference."""
     job.take()
     lose(job.directory, "missing")
     told = json.loads(recover("--json").stdout)
@@ -83,7 +87,9 @@ def test_a_diagnosis_is_there_for_machines(job: Registered) -> None:
 
 
 def test_a_store_that_is_gone_is_a_diagnosis_and_no_other_action(job: Registered) -> None:
-    """The cause and its heading; an action is refused in one line, and by what."""
+    """A store that is out of reach is diagnosed as the cause, and an action is refused in one line that names the
+    store.
+    """
     store = Path(job.installation.settings.store)
     store.rename(store.with_name("hidden"))
     store.write_text("not a directory")
@@ -96,7 +102,7 @@ def test_a_store_that_is_gone_is_a_diagnosis_and_no_other_action(job: Registered
 
 
 def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
-    """The list that it would carry out, with every deadline."""
+    """``recover --action restore --dry-run`` prints the steps of the restore and opens no operation."""
     job.take()
     lose(job.directory, "missing")
     done = recover("--action", "restore", "--dry-run")
@@ -135,7 +141,7 @@ def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(job: Registered, words: tuple[str, ...], line: str) -> None:
-    """And nothing is begun."""
+    """Invalid input to ``recover`` is refused with exit code 2 and opens no operation."""
     lose(job.directory, "missing")
     done = recover(*words)
     assert (done.exit_code, line in " ".join(done.stderr.split())) == (2, True), done.output
@@ -143,7 +149,9 @@ def test_bad_input_is_one_line_and_exit_code_2(job: Registered, words: tuple[str
 
 
 def test_loss_needs_its_flag(job: Registered) -> None:
-    """The sentence says what is lost, and which flag takes it."""
+    """A restore that may lose data is refused without ``--accept-loss``; the error states the possible loss and names
+    the option.
+    """
     job.take()
     job.commit(8)
     job.report(committed=8)
@@ -156,7 +164,7 @@ def test_loss_needs_its_flag(job: Registered) -> None:
 
 
 def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) -> None:
-    """The record of the operation, in one line."""
+    """``history`` shows a recovery in one line with its action, cause, release, requester and reason."""
     job.take()
     lose(job.directory, "missing")
     request = DeployRequest(job=JOB, reason="disk", requested_by="ada")
@@ -169,7 +177,9 @@ def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) 
 def test_a_restore_ends_with_what_it_did_and_without_the_verdict(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The verdict REFUSE is about the checkpoint that the restore has left; the diagnosis is JSON, the rest stderr."""
+    """A finished restore prints the path it took on stderr, not the verdict REFUSE on the abandoned checkpoint; with
+    ``--json`` stdout contains only the diagnosis.
+    """
     job.take()
     lose(job.directory, "missing")
 
@@ -188,7 +198,7 @@ def test_a_restore_ends_with_what_it_did_and_without_the_verdict(
 
 
 def test_an_interrupted_recovery_is_not_called_a_deploy(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command that continues it is the recovery's own."""
+    """Ctrl-C during a recovery prints the ``recover`` command that continues it."""
 
     def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

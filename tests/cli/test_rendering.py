@@ -1,4 +1,4 @@
-"""What the commands print, from values alone."""
+"""Tests of the text that commands print, rendered from values alone."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ VALUES = {
 
 @pytest.mark.parametrize("kind", typing.get_args(journal_records.Record), ids=lambda kind: kind.__name__)
 def test_every_kind_of_record_has_a_sentence(kind: type) -> None:
-    """Whatever the journal may hold, history can tell it in one line."""
+    """Every kind of journal record is rendered as a sentence on one line."""
     fields = {name: VALUES.get(name, name) for name in kind.__struct_fields__}
     if kind is not journal_records.ReleaseRegistered and "release" in fields:
         fields["release"] = "r0001"
@@ -65,7 +65,7 @@ def test_every_kind_of_record_has_a_sentence(kind: type) -> None:
 
 
 def test_the_plan_is_printed_step_by_step() -> None:
-    """A dry run shows each step of the very plan, with its deadline and what happens past it."""
+    """The printed plan has one row per step of the deploy, in order, with the requested drain deadline."""
     steps = plan_deploy(DeployRequest(job="orders", drain_s=77), serving="r0006")
     table = render_plan(steps)
     assert table.row_count == len(steps)
@@ -74,13 +74,15 @@ def test_the_plan_is_printed_step_by_step() -> None:
 
 
 def test_operation_names_are_allowed_and_differ() -> None:
-    """A deploy from the command line has a name of its own each time."""
+    """Twenty new operations get twenty different names, all of them allowed."""
     names = {check_instance(new_operation()) for _ in range(20)}
     assert len(names) == 20
 
 
 def test_a_beat_is_fresh_only_while_it_grows() -> None:
-    """Freshness is growth seen by one clock: the same beat ages, a new beat or generation does not."""
+    """The age of a driver's beat counts from when this process saw it change: an unchanged beat ages, and a new beat or
+    generation starts at 0 s.
+    """
     beats = BeatWatch()
     told = [beats.describe(_overview(beat, generation), now) for beat, generation, now in BEATS]
     assert told == ["5, grew 0 s ago", "5, grew 9 s ago", "6, grew 0 s ago", "1, grew 0 s ago"]

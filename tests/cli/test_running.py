@@ -1,4 +1,4 @@
-"""``stop``, ``start`` and ``logs``: what they say of what is wrong, and where a log is."""
+"""Tests of ``stop``, ``start``, ``forget``, ``logs`` and ``status --watch``: their errors, and where a log is found."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DRIVER = "op-candidate"
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """A job that was deployed once; its driver has ended."""
+    """A job that was deployed once and whose driver has terminated."""
     monkeypatch.setenv("COLUMNS", "300")
     return install(tmp_path, monkeypatch)
 
@@ -46,14 +46,16 @@ def run(*words: str) -> Result:
 
 
 def written(job: Registered, text: str) -> DriverLog:
-    """The log of its driver."""
+    """Write this text to the log of the job's driver and return the log."""
     log = DriverLog(job.installation.settings.log(JOB, DRIVER), {"secret://env/X": "hunter22"})
     log.feed(text.encode())
     return log
 
 
 def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(job: Registered) -> None:
-    """Both end with 0; the history has who and why."""
+    """A stop reports that the job is stopped, and a second stop that there is nothing to do; both exit with 0 and the
+    history has the requester.
+    """
     first = run("stop", JOB, "--reason", "maintenance")
     assert (first.exit_code, f"job {JOB} is stopped" in first.output) == (0, True)
     again = run("stop", JOB, "--reason", "again")
@@ -64,7 +66,7 @@ def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(jo
 
 
 def test_what_is_wrong_is_one_line(job: Registered) -> None:
-    """Exit code 2, the thing and the way out; nothing is recorded."""
+    """An unknown job and an open operation are refused with exit code 2, and a refused stop or start records nothing."""
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     for verb in (("stop", "nope", "--reason", "a test"), ("start", "nope"), ("logs", "nope")):
         refused = run(*verb)
@@ -78,7 +80,9 @@ def test_what_is_wrong_is_one_line(job: Registered) -> None:
 
 
 def test_a_start_notes_who_carries_it_on(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the time that it is carried on its process is on record; negative control: not if nobody notes it."""
+    """``start`` records the process that carries out its operation before it follows it. Negative control: without that
+    call nothing is recorded.
+    """
     noted: list[Carrier] = []
 
     def look(_: Report, running: Deploy, *, stays: bool) -> None:
@@ -100,7 +104,9 @@ def test_a_start_notes_who_carries_it_on(job: Registered, monkeypatch: pytest.Mo
 
 
 def test_a_deploy_of_a_stopped_job_says_so_in_its_plan(job: Registered) -> None:
-    """The negative control has no word of it."""
+    """The plan for a deploy of a stopped job states that the job runs again, and who stopped it and why. Negative
+    control: a running job's plan does not mention a stop.
+    """
     from streamkeeper.lifecycle.steps import plan_deploy
 
     run("stop", JOB, "--reason", "maintenance")
@@ -112,7 +118,9 @@ def test_a_deploy_of_a_stopped_job_says_so_in_its_plan(job: Registered) -> None:
 
 
 def test_logs_shows_the_last_lines_without_secrets(job: Registered) -> None:
-    """Of the driver that serves or did last; another one by its name."""
+    """``logs`` shows the last lines of the current driver's log, or of the instance given by name, without secrets; an
+    unknown instance is refused.
+    """
     written(job, "one\ntwo with hunter22\nthree\n")
     told = run("logs", JOB, "--lines", "2")
     assert told.exit_code == 0
@@ -123,7 +131,9 @@ def test_logs_shows_the_last_lines_without_secrets(job: Registered) -> None:
 
 
 def test_a_log_on_another_machine_says_which(job: Registered) -> None:
-    """And where it lies there; one that no machine has told of says that."""
+    """``logs`` names the host and the path of a log on a different machine, and reports when no machine has recorded
+    that it started the driver.
+    """
     assert f"no machine has recorded that it started {DRIVER}" in run("logs", JOB).output
     here = this_machine()
     Control(job.installation.store, JOB, DRIVER).write_process(
@@ -135,7 +145,9 @@ def test_a_log_on_another_machine_says_which(job: Registered) -> None:
 
 
 def test_following_ends_cleanly_with_ctrl_c(job: Registered) -> None:
-    """What is added is shown; Ctrl-C is exit code 0 and no traceback."""
+    """``logs --follow`` prints new lines as they are written, and Ctrl-C terminates it with exit code 0 and no
+    traceback.
+    """
     log = written(job, "one\n")
     spec = LaunchSpec(
         instance=DRIVER, job=JOB, release="r0001", mode=LaunchMode.STANDBY, bundle="", entry="", params={}, conf={},
@@ -155,7 +167,7 @@ def test_following_ends_cleanly_with_ctrl_c(job: Registered) -> None:
 
 
 def test_status_is_watched_in_a_pipe_as_well(job: Registered) -> None:
-    """One picture after the other as they come, until Ctrl-C, which is no error."""
+    """``status --watch`` prints one status after the other into a pipe until Ctrl-C, which exits with 0."""
     words = [sys.executable, "-m", "streamkeeper.cli.main", "status", JOB, "--watch"]
     environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with killed_after(Popen(words, stdout=PIPE, stderr=PIPE, text=True, cwd=ROOT, env=environ)) as process:
@@ -168,7 +180,9 @@ def test_status_is_watched_in_a_pipe_as_well(job: Registered) -> None:
 
 
 def test_a_forgotten_job_is_named_below_the_others_and_what_stays_is_listed(job: Registered) -> None:
-    """Refused while it is to serve; then who, why and every place, once more and unchanged when it is typed again."""
+    """``forget`` is refused until the job is stopped, then lists what is kept, with the same output when repeated;
+    ``jobs``, ``status`` and ``history`` show the forgotten job, and ``start`` is refused.
+    """
     refused = run("forget", JOB, "--reason", "the shop has closed")
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert (

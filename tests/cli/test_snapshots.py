@@ -1,4 +1,4 @@
-"""``snapshot`` and ``prune`` on any checkpoint: what they print, what they refuse, how they end."""
+"""Tests of ``snapshot`` and ``prune`` on any checkpoint: their output, their refusals and their exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SERIES = f"adopted/{QUERY_ID}"
 
 
 class Shell:
-    """Commands on one checkpoint and one store."""
+    """A checkpoint and a store, with methods that run commands on them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -27,37 +27,39 @@ class Shell:
         self.store = ["--store", str(root / "store")]
 
     def run(self, *arguments: str) -> Result:
-        """A command, as it was typed."""
+        """Run a command as it is typed."""
         return CliRunner().invoke(app, list(arguments))
 
     def snapshot(self, verb: str, *arguments: str) -> Result:
-        """A command about this checkpoint's snapshots."""
+        """Run a ``snapshot`` command on this checkpoint and store."""
         return self.run("snapshot", verb, *arguments, "--checkpoint", str(self.root / "live"), *self.store)
 
     def listed(self) -> list[str]:
-        """Names of the snapshots in the list."""
+        """Return the names of the snapshots in the list."""
         return [line.split()[1] for line in self.snapshot("list").output.splitlines()[1:]]
 
     def commit(self, batch: int) -> None:
-        """One more batch."""
+        """Add one committed batch to the checkpoint."""
         self.live.plan(batch)
         self.live.commit(batch, snapshot=True)
         salt_state(self.root / "live")
 
     def objects(self) -> list[Path]:
-        """Every object of the store."""
+        """Return the path of every object in the store."""
         return sorted(path for path in (self.root / "store").rglob("*") if path.is_file())
 
 
 @pytest.fixture
 def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """No installation: a checkpoint that was never deployed from here."""
+    """A checkpoint that was never deployed from here, without an installation."""
     monkeypatch.delenv("STREAMKEEPER_HOME", raising=False)
     return Shell(tmp_path)
 
 
 def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
-    """Take, take again, list, show, verify and restore: only a checkpoint and a store are needed."""
+    """Taking, listing, showing, verifying and restoring snapshots work with only a checkpoint and a store; a second
+    snapshot of the same batch is not taken.
+    """
     first = shell.snapshot("take")
     assert first.exit_code == 0
     assert first.output.startswith(f"{SERIES}: s0001 contains batch 7: 21 files")
@@ -76,7 +78,9 @@ def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
 
 
 def test_a_snapshot_leaves_out_the_plan_of_the_open_batch_when_asked(shell: Shell) -> None:
-    """Also when the newest snapshot, of the same batch, holds that plan; negative control: by default it is kept."""
+    """``--without-open-batch`` leaves the plan of the open batch out, also when the newest snapshot of the same batch
+    contains it. Negative control: by default the plan is kept.
+    """
     shell.live.plan(8)
     assert "s0001 contains batch 7" in shell.snapshot("take").output
     assert "s0002 contains batch 7" in shell.snapshot("take", "--without-open-batch").output
@@ -88,7 +92,7 @@ def test_a_snapshot_leaves_out_the_plan_of_the_open_batch_when_asked(shell: Shel
 
 
 def test_a_lost_directory_is_restored_by_the_name_of_its_series(shell: Shell) -> None:
-    """The store alone is enough; the series is the one that list shows."""
+    """A lost checkpoint is restored from the store alone, by the series name that ``snapshot list`` prints."""
     kept = wanted(shell.root / "live", 7)
     shell.snapshot("take")
     listed = shell.run("snapshot", "list", *shell.store, "--json")
@@ -100,7 +104,7 @@ def test_a_lost_directory_is_restored_by_the_name_of_its_series(shell: Shell) ->
 
 
 def test_a_dry_run_writes_nothing(shell: Shell) -> None:
-    """What would be written is said."""
+    """``snapshot restore --dry-run`` prints what it would write and creates nothing."""
     shell.snapshot("take")
     told = shell.snapshot("restore", "--dry-run", "--to", str(shell.root / "back"))
     assert told.output.startswith("would write s0001 (batch 7")
@@ -108,7 +112,7 @@ def test_a_dry_run_writes_nothing(shell: Shell) -> None:
 
 
 def test_damage_ends_a_verify_with_one(shell: Shell) -> None:
-    """The damaged object and the snapshots that are lost with it are named."""
+    """``snapshot verify`` names a damaged object and the snapshots that can no longer be restored, and exits with 1."""
     shell.snapshot("take")
     pack = next(each for each in shell.objects() if "packs" in each.parts)
     pack.write_bytes(pack.read_bytes()[:-1] + b"?")
@@ -119,7 +123,9 @@ def test_damage_ends_a_verify_with_one(shell: Shell) -> None:
 
 
 def test_a_damaged_record_is_listed_as_such_and_another_snapshot_can_be_named(shell: Shell) -> None:
-    """One lost record is no reason not to see, or to restore, the others."""
+    """A snapshot whose record is damaged is listed as unreadable and stops pruning of its series; another snapshot can
+    still be restored by its id.
+    """
     shell.snapshot("take")
     shell.commit(8)
     shell.snapshot("take")
@@ -136,7 +142,9 @@ def test_a_damaged_record_is_listed_as_such_and_another_snapshot_can_be_named(sh
 
 
 def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
-    """A dry run removes nothing and names every reason; the prune then does what it said."""
+    """``prune --dry-run`` removes nothing and prints each snapshot with its reason; the prune then removes exactly
+    those, and a pinned one only once the pin is removed.
+    """
     for batch in (8, 9, 10):
         shell.snapshot("take")
         shell.commit(batch)
@@ -188,7 +196,7 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
     ],
 )
 def test_bad_input_gets_one_line_that_names_the_way_out(shell: Shell, arguments: list[str], line: str) -> None:
-    """Never a traceback, exit code 2, and nothing is left behind."""
+    """Invalid input is refused in one line that names the remedy, with exit code 2, and writes nothing to the store."""
     (shell.root / "store").mkdir()
     done = shell.run(*(each.format(root=shell.root) for each in arguments))
     assert done.exit_code == 2
@@ -212,7 +220,9 @@ def test_bad_input_gets_one_line_that_names_the_way_out(shell: Shell, arguments:
     ],
 )
 def test_a_misspelt_store_is_named_and_not_made(shell: Shell, arguments: list[str]) -> None:
-    """Only ``snapshot take`` makes the directory of a store; every other command says that it is missing."""
+    """Only ``snapshot take`` creates the directory of a store; every other command reports that the store does not
+    exist.
+    """
     done = shell.run(*(each.format(root=shell.root) for each in arguments), *shell.store)
     assert (done.exit_code, done.stderr) == (2, f"error: store {shell.root}/store does not exist (check --store)\n")
     assert not (shell.root / "store").exists()
@@ -221,20 +231,24 @@ def test_a_misspelt_store_is_named_and_not_made(shell: Shell, arguments: list[st
 
 
 def test_a_short_grace_period_is_refused_where_there_is_something_to_prune(shell: Shell) -> None:
-    """A capture that runs meanwhile must be able to count on it."""
+    """A grace period of 60 s is refused as too short, because a snapshot that is being taken relies on it."""
     shell.snapshot("take")
     done = shell.run("prune", SERIES, *shell.store, "--grace", "60")
     assert (done.exit_code, "too short" in done.stderr) == (2, True)
 
 
 def test_a_drill_of_an_adopted_checkpoint_asks_for_the_jobs_code(shell: Shell) -> None:
-    """Nobody can know which query wrote it."""
+    """A drill of a checkpoint that was not deployed from here requires ``--job-file``, because the query that wrote it
+    is not recorded.
+    """
     shell.snapshot("take")
     assert "--job-file FILE:NAME" in shell.snapshot("drill").stderr
 
 
 def test_the_list_says_what_is_verified_and_what_keeps_it(shell: Shell) -> None:
-    """By its newest drill, by the policy's reasons, a pin and a hold; whatever others wrote stays text on one line."""
+    """``snapshot list`` shows whether each snapshot is verified by its newest drill and why it is kept, and prints text
+    that others wrote on one line without escape sequences.
+    """
     for batch in (8, 9, 10):
         shell.snapshot("take")
         shell.commit(batch)
@@ -261,7 +275,7 @@ def test_the_list_says_what_is_verified_and_what_keeps_it(shell: Shell) -> None:
 
 
 def test_an_empty_list_says_what_to_do(shell: Shell) -> None:
-    """Nothing is there yet: the command that takes the first snapshot is named."""
+    """An empty list names the command that takes the first snapshot."""
     (shell.root / "store").mkdir()
     told = shell.snapshot("list").output
     live = shell.root / "live"
@@ -270,7 +284,7 @@ def test_an_empty_list_says_what_to_do(shell: Shell) -> None:
 
 
 def test_a_prune_of_one_query_keeps_what_the_installation_keeps(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a prune of everything does: by its setting, unless rules are given."""
+    """A prune of one series follows the retention policy in STREAMKEEPER_KEEP unless ``--keep`` is given."""
     monkeypatch.setenv("STREAMKEEPER_HOME", str(shell.root / "home"))
     for batch in (8, 9):
         assert shell.run("snapshot", "take", "--checkpoint", str(shell.root / "live")).exit_code == 0

@@ -1,4 +1,4 @@
-"""What the commands print: no secret that a param holds itself, and nothing that steers a terminal."""
+"""Tests that the output of commands contains no secret from a param and no control sequence for the terminal."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ ERROR = f"OperationalError: login as app with {LITERAL} and {IN_A_URL} failed {H
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """Its release was given two secrets in its params; its driver, of an earlier version, has told both."""
+    """A job whose release has two secrets in its params, and whose driver, of an earlier version, has written both into
+    its records and its log.
+    """
     monkeypatch.setenv("COLUMNS", "400")
     found = install(tmp_path, monkeypatch)
     state = found.installation.journal(JOB, "test").state()
@@ -105,7 +107,9 @@ COMMANDS = (
 
 
 def test_no_command_shows_a_secret_or_steers_the_terminal(job: Registered) -> None:
-    """Whatever a driver of an earlier version has left in its status, its exit, its log and the journal."""
+    """No command prints a secret or a control character from the status, the exit, the log or the journal that a driver
+    of an earlier version wrote.
+    """
     run_pass(WatchPass(installation=job.installation, acts=False))
     for words in COMMANDS:
         text = printed(*words)
@@ -120,7 +124,7 @@ def test_no_command_shows_a_secret_or_steers_the_terminal(job: Registered) -> No
 
 
 def test_the_fleet_page_shows_no_secret(job: Registered) -> None:
-    """Its rows are what the watch has left in the index."""
+    """The fleet page, built from the watch's index, shows no secret."""
     index = run_pass(WatchPass(installation=job.installation, acts=False)).index
     view = view_fleet(index, FleetFilter(), now=time.time())
     shown = json.dumps(msgspec.to_builtins(view))
@@ -130,7 +134,7 @@ def test_the_fleet_page_shows_no_secret(job: Registered) -> None:
 
 
 def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control."""
+    """Negative control: with masking switched off, every command prints the secret."""
     for module in (driver_logs, job_facts, overview):
         monkeypatch.setattr(module, "literals_of", lambda _: {})
     monkeypatch.setattr(driver_control, "with_literals", lambda *_: {})
@@ -144,7 +148,7 @@ def test_without_the_masks_every_view_shows_them(job: Registered, monkeypatch: p
 
 
 def test_without_the_module_a_text_steers_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Negative control: neither rich nor typer spells out an escape sequence."""
+    """Negative control: rich's own console passes an escape sequence through to the terminal."""
     import rich.console
 
     rich.console.Console().print(Text(HOSTILE))
@@ -153,7 +157,7 @@ def test_without_the_module_a_text_steers_the_terminal(capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("shown", [HOSTILE, Text(HOSTILE), Markdown(HOSTILE)], ids=["text", "Text", "Markdown"])
 def test_nothing_that_is_printed_steers_the_terminal(shown: object, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a table, as an error and as a plain line too; colours of our own stay."""
+    """Control characters are printed as text in tables, errors and plain lines; the program's own colors are kept."""
     table = Table("a")
     table.add_row(Text(HOSTILE))
     console = terminal.Console()
@@ -168,7 +172,9 @@ def test_nothing_that_is_printed_steers_the_terminal(shown: object, capsys: pyte
 
 
 def test_json_says_the_same_to_whoever_parses_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """Control characters, signs that change the order of reading, and those beyond 16 bits."""
+    """JSON output contains only printable characters and parses to the original text, including control characters,
+    direction marks and characters beyond 16 bits.
+    """
     text = f"{HOSTILE} é \U000e0041 \U0001f600"
     terminal.echo_json(json.dumps({"a": text}, ensure_ascii=False))
     out = capsys.readouterr().out
@@ -177,7 +183,7 @@ def test_json_says_the_same_to_whoever_parses_it(capsys: pytest.CaptureFixture[s
 
 
 def test_every_module_of_the_command_line_prints_by_it() -> None:
-    """Neither typer's echo nor rich's own console, nor print."""
+    """No other module of the command line uses typer's ``echo``, rich's ``Console`` or ``print``."""
     found = []
     for path in sorted(CLI.glob("*.py")):
         if path.stem == "terminal":
@@ -203,7 +209,9 @@ def a_table() -> Table:
 
 
 def test_a_pipe_gets_every_cell_whole(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A table, several of them, and those in Markdown: one line a row, however narrow the console says that it is."""
+    """In a pipe every table, also inside a group or Markdown, is printed uncut with one line per row, however narrow
+    the console is.
+    """
     monkeypatch.setenv("COLUMNS", "40")
     terminal.Console().print_table(a_table())
     terminal.Console().print_table(Group(Text("r0001"), a_table()))
@@ -217,7 +225,9 @@ def test_a_pipe_gets_every_cell_whole(monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_a_terminal_cuts_to_its_width(capsys: pytest.CaptureFixture[str]) -> None:
-    """And there the negative control is: what a pipe got without its own method."""
+    """On a terminal of 60 columns a table is cut to that width. Negative control: rich's own method cuts it in a pipe
+    too.
+    """
     terminal.Console(force_terminal=True, color_system=None, width=60).print_table(a_table())
     terminal.Console(width=60).print(a_table())
     out = capsys.readouterr().out
@@ -226,7 +236,7 @@ def test_a_terminal_cuts_to_its_width(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_status_in_a_pipe_shows_long_errors_and_names_whole(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With 80 columns, as without a terminal."""
+    """``status`` in a pipe of 80 columns prints long errors uncut."""
     monkeypatch.setenv("COLUMNS", "80")
     shown = printed("status", JOB)
     assert "…" not in shown
@@ -234,7 +244,9 @@ def test_status_in_a_pipe_shows_long_errors_and_names_whole(job: Registered, mon
 
 
 def test_no_line_of_markdown_is_filled_up_in_a_pipe() -> None:
-    """A wide table does not lengthen the lines around it. Control: Rich fills them up to the table's width."""
+    """In a pipe a wide table does not pad the lines around it. Negative control: rich's own console pads lines to the
+    console's width.
+    """
     text = f"A paragraph.\n\n| one | two |\n|---|---|\n| {'wide ' * 40} | end |\n\nThe last."
     printed, filled = io.StringIO(), io.StringIO()
     terminal.Console(file=printed, width=80, color_system=None).print_markdown(text)

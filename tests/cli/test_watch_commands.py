@@ -1,4 +1,4 @@
-"""``watch``, ``incidents`` and ``jobs`` as a person types them."""
+"""Tests of ``watch``, ``incidents`` and ``jobs`` as a person types them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.operations.registered_job import JOB, Registered
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """A job that should serve, of which nothing runs; starting it would need its code, which is not there."""
+    """A job that should run but has no driver; starting it would need its code, which is missing."""
     job = Registered(tmp_path)
     monkeypatch.setenv("STREAMKEEPER_HOME", job.installation.settings.home)
     monkeypatch.setenv("STREAMKEEPER_STORE", Path(job.installation.settings.store).as_uri())
@@ -37,7 +37,9 @@ def run(*words: str) -> Result:
 
 
 def test_a_dry_run_says_what_a_pass_would_do(job: Registered) -> None:
-    """Both lines, and nothing is left behind."""
+    """``watch --once --dry-run`` prints the incident that it would raise and the job that it would start, and records
+    nothing.
+    """
     told = run("watch", "--once", "--dry-run").output
     assert "would be raised page driver-dead of sales" in told
     assert "would start sales" in told
@@ -45,7 +47,9 @@ def test_a_dry_run_says_what_a_pass_would_do(job: Registered) -> None:
 
 
 def test_a_dead_scheduler_is_noticed_from_outside(job: Registered) -> None:
-    """No pass, or an old one, ends with 1 and says so; nothing is written. Negative control: a pass just now."""
+    """``watch --overdue-s`` exits with 1 when there was no pass or only an old one. Negative control: it exits with 0
+    after a recent pass.
+    """
 
     def check() -> tuple[int, str]:
         found = CliRunner().invoke(app, ["watch", "--overdue-s", "180"])
@@ -64,7 +68,9 @@ def test_a_dead_scheduler_is_noticed_from_outside(job: Registered) -> None:
 
 
 def test_a_pass_by_another_watch_does_not_hide_a_dead_scheduler(job: Registered) -> None:
-    """A pass from a shell keeps the time of Airflow's last one; negative control: no pass by Airflow is on record."""
+    """A pass from a shell keeps the time of Airflow's last pass, so that an overdue Airflow is reported. Negative
+    control: without a pass by Airflow on record it is not mentioned.
+    """
     run("watch", "--once")
     assert "by Airflow" not in run("watch", "--overdue-s", "180").output
     index = msgspec.json.decode(job.installation.store.read(INDEX_KEY), type=FleetIndex)
@@ -80,7 +86,9 @@ def test_a_pass_by_another_watch_does_not_hide_a_dead_scheduler(job: Registered)
 
 
 def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
-    """In the list of all, in the job's own story, and as JSON; ``jobs`` names it and says how old that is."""
+    """An incident appears in the list of all incidents, in its job's history of incidents with the runbook, and as
+    JSON; ``jobs`` names it with the age of the observation.
+    """
     run("watch", "--once")
     assert "driver-dead" in run("incidents").output
     story = run("incidents", JOB).output
@@ -95,7 +103,7 @@ def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
 
 
 def test_jobs_looks_for_itself_where_the_last_pass_has_seen_none(job: Registered) -> None:
-    """The first job was deployed since: it is not told that there is none."""
+    """``jobs`` reads the store itself when the watch's last pass found no job, so that a job deployed since is listed."""
     write_index(job.installation.store, FleetIndex(number=1, started=time.time(), installation=job.installation.id))
     shown = run("jobs").output
     assert "observed now" in shown
@@ -103,7 +111,7 @@ def test_jobs_looks_for_itself_where_the_last_pass_has_seen_none(job: Registered
 
 
 def test_jobs_without_a_pass_looks_for_itself(job: Registered) -> None:
-    """No index is no error, and a stopped job says by whom."""
+    """``jobs`` works without any pass of the watch, and shows who stopped a job and why."""
     job.record(DesiredChanged(serve=False, requested_by="ann", reason="for the night"))
     assert "observed now" in run("jobs").output
     assert "stopped by ann: for the night" in run("jobs").output
@@ -112,7 +120,7 @@ def test_jobs_without_a_pass_looks_for_itself(job: Registered) -> None:
 
 
 def test_an_unknown_job_is_one_clear_line(job: Registered) -> None:
-    """With the jobs that there are."""
+    """``incidents`` refuses an unknown job and lists the known ones."""
     found = CliRunner().invoke(app, ["incidents", "nope"])
     assert found.exit_code == 2
     assert "job nope is not known" in found.stderr
@@ -120,7 +128,9 @@ def test_an_unknown_job_is_one_clear_line(job: Registered) -> None:
 
 
 def test_what_does_not_belong_among_the_incidents_stops_nobody(job: Registered) -> None:
-    """A stray file is passed over; of a job whose records are damaged one line says so, and the others are shown."""
+    """A stray file among the incidents is ignored; damaged incident records of one job are reported on stderr with exit
+    code 1, and other jobs' incidents are still listed.
+    """
     store = Path(job.installation.settings.store)
     folder = store / "incidents" / JOB
     folder.mkdir(parents=True)
@@ -137,7 +147,9 @@ def test_what_does_not_belong_among_the_incidents_stops_nobody(job: Registered) 
 
 
 def test_incidents_names_records_that_cannot_be_read_and_exits_with_1(job: Registered) -> None:
-    """Of all jobs and of one; nothing claims that all is well. Negative control: without that record it does."""
+    """``incidents`` names unreadable records and exits with 1, for all jobs and for one, without claiming that there
+    are no incidents. Negative control: without that record it exits with 0.
+    """
     run("incidents")
     job.installation.store.create(f"incidents/{JOB}/0000000001.json", b"{")
     job.installation.store.create("incidents/kept.bak/0000000001.json", b"{")

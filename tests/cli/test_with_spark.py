@@ -1,4 +1,4 @@
-"""The commands that need Spark, run as a person runs them: ``describe``, ``deploy --dry-run`` and ``deploy``."""
+"""Tests of the commands that need Spark, as a person runs them: ``describe``, ``deploy --dry-run`` and ``deploy``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def site(place: Path) -> Iterator[Installation]:
-    """The installation as an operation sees it; every driver that is left is ended."""
+    """The installation as an operation opens it; every remaining driver is killed at the end of the test."""
     found = Installation.from_environment(
         {"STREAMKEEPER_HOME": str(place / "home"), "STREAMKEEPER_JOBS": str(place / "jobs")}
     )
@@ -80,7 +80,7 @@ def totals(place: Path) -> dict[str, int]:
 
 
 def see_a_change(place: Path) -> None:
-    """What a pull request's check and a dry run show of another aggregate, and of a job beside it that is broken."""
+    """Change the aggregate, add a broken job, and check what ``check --changed`` and a dry run show of them."""
     (place / "jobs" / "orders.py").write_text(JOB.replace("F.sum", "F.max"))
     (place / "jobs" / "refunds.py").write_text("from streamkeeper import streaming_job\ndef (:\n")
     checked = run("check", "--changed", "--diff", "--markdown", str(place / "comment.md"))
@@ -102,7 +102,9 @@ def see_a_change(place: Path) -> None:
 
 
 def test_describe_prints_the_manifests_and_nothing_else(place: Path) -> None:
-    """The output is JSON although the job prints; the secret is used and not shown; nothing is registered."""
+    """``describe`` prints only JSON although the job prints too, uses a secret without showing it, and registers
+    nothing.
+    """
     job = f"{place}/jobs/orders.py:orders"
     result = run("describe", job, "--params", params(place, "secret://env/WAREHOUSE"))
     assert result.exit_code == 0, result.stderr
@@ -114,7 +116,7 @@ def test_describe_prints_the_manifests_and_nothing_else(place: Path) -> None:
 
 
 def test_describe_names_the_line_that_is_wrong(place: Path) -> None:
-    """A job file that does not import is one line with file and line number."""
+    """``describe`` reports a job file that fails to import in one line with its file and line number."""
     (place / "jobs" / "orders.py").write_text(JOB + "\nimport no_such_module\n")
     result = run("describe", f"{place}/jobs/orders.py:orders", "--params", params(place))
     assert (result.exit_code, result.stdout) == (2, "")
@@ -124,11 +126,11 @@ def test_describe_names_the_line_that_is_wrong(place: Path) -> None:
 
 @pytest.mark.timeout(900)
 def test_a_job_from_its_dry_run_to_its_revival(place: Path, site: Installation) -> None:
-    """What the dry run printed, in its order, is what the journal of the deploy holds; the job then serves.
+    """A deploy carries out the steps that its dry run printed, in that order, and the job then runs.
 
-    The deploy is killed: the same command goes on with the same operation; the next deploy names its code only.
-    Once stopped and forgotten the job is deployed by who says so, and goes on from where it stood.
-    Nobody else could read the home; the output has the modes that it would have without us.
+    The deploy is killed, and the same command continues its operation; the next deploy names only the code and keeps
+    params and conf. Once stopped and forgotten, the job is deployed only with ``--revive``, and continues from its old
+    checkpoint. Other users cannot read the home; the output has ordinary file modes.
     """
     given = ("--params", params(place), "--conf", "spark.sql.shuffle.partitions=3")
     dry = run("deploy", "orders", *given, "--dry-run")
@@ -163,7 +165,7 @@ def test_a_job_from_its_dry_run_to_its_revival(place: Path, site: Installation) 
 
 
 def _deploy_with_a_kill(site: Installation, *given: str) -> OperationState:
-    """The operation of a deploy whose command is killed once it has a driver, and given again."""
+    """Kill a deploy command once it has a driver, repeat the command, and return its operation."""
     words = ["deploy", "orders", *given]
     killed = subprocess.Popen([sys.executable, "-m", "streamkeeper.cli.main", *words], stdout=subprocess.DEVNULL)
     wait_for("a driver", lambda: bool(site.journal("orders", "test").state().instances))

@@ -1,4 +1,6 @@
-"""What no finding says: notation that only Streamkeeper or Spark's optimizer knows, and one thing twice."""
+"""Checks of a finding's text: it contains no notation that only Streamkeeper or Spark's optimizer uses, and its hint
+does not repeat its effect.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,6 @@ _FILLERS = frozenset({"from", "would", "that", "what", "with", "have", "than", "
 
 
 def says_twice(effect: str, hint: str) -> bool:
-    """Whether a hint mostly uses the words of the effect that stands above it."""
+    """Return whether a hint mostly uses the words of its finding's effect."""
     said, again = (set(_WORD.findall(text)) - _FILLERS for text in (effect, hint))
     return bool(again) and len(said & again) > len(again) / 2

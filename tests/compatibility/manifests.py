@@ -1,4 +1,4 @@
-"""A small stateful and a small stateless manifest to change one thing of."""
+"""A small stateful and a small stateless manifest, and helpers that change one thing in a manifest."""
 
 from __future__ import annotations
 
@@ -84,17 +84,19 @@ STATELESS = msgspec.structs.replace(
 
 
 def changed(manifest: Manifest, **fields: object) -> Manifest:
-    """The manifest with other fields."""
+    """Return the manifest with the given fields replaced."""
     return msgspec.structs.replace(manifest, **fields)
 
 
 def with_source(manifest: Manifest, **fields: object) -> Manifest:
-    """The manifest with its first source changed."""
+    """Return the manifest with fields of its first source replaced."""
     return changed(manifest, sources=(msgspec.structs.replace(manifest.sources[0], **fields), *manifest.sources[1:]))
 
 
 def with_operator(manifest: Manifest, **fields: object) -> Manifest:
-    """The manifest with its first operator changed; what is above and below shows the change, as in a real plan."""
+    """Return the manifest with fields of its first operator replaced; the plan and the operator's upstream text show
+    the change, as in a real plan.
+    """
     operator = msgspec.structs.replace(manifest.operators[0], **fields)
     if "upstream" not in fields:
         operator = msgspec.structs.replace(operator, upstream=operator.upstream.replace("structure 11", "structure 12"))
@@ -102,11 +104,11 @@ def with_operator(manifest: Manifest, **fields: object) -> Manifest:
 
 
 def with_state(operator: Operator, **fields: object) -> Manifest:
-    """A stateful manifest of one operator, with its text and then its other fields changed."""
+    """Return a stateful manifest of this one operator, with fields of it replaced."""
     return with_operator(changed(STATEFUL, operators=(operator,), plan=operator.upstream), **fields)
 
 
 def watermarked(operator: Operator, *delays: Watermark, **fields: object) -> Manifest:
-    """A stateful manifest with watermarks."""
+    """Return a stateful manifest of this operator with these watermarks."""
     texts = tuple(f"{each.column} {each.delay_ms}" for each in delays)
     return changed(with_state(operator), delays=delays, watermarks=texts, **fields)

@@ -1,4 +1,4 @@
-"""Queries that came and went: which of them may be one query under two names."""
+"""Tests of added and removed queries: which of them may be one query under a new name."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from tests.compatibility.manifests import SOURCE, STATEFUL, STATELESS, changed, 
 
 
 def function(name: str = "jobs:write", base: Manifest = STATEFUL, **fields: Any) -> Manifest:
-    """A query that a function writes."""
+    """Return a query whose sink is a function."""
     sink = SinkDescription(kind="foreach", output=name, options={})
     return changed(base, sink=sink, **{"functions": {"sink/function": name}, **fields})
 
 
 OLD = function()
 OTHER = function("jobs:post", base=with_source(STATELESS, location="/other"))
-"""Another function over another source, without state."""
+"""A query without state, with a different source and a different sink function."""
 
 
 def of_added(old: Manifest, new: Manifest, **more: Manifest) -> list[Finding]:
-    """What is found of the query ``new`` where ``old`` is deployed and goes; ``more``: queries of both."""
+    """Return the findings about the query ``new`` when ``old`` is deployed and removed; ``more`` are queries of both
+    releases.
+    """
     return list(assess({"old": old, **more}, {"new": new, **more}).queries["new"].findings)
 
 
@@ -43,7 +45,9 @@ def of_added(old: Manifest, new: Manifest, **more: Manifest) -> list[Finding]:
     ids=["all", "another function", "a moved source", "without state", "the same code", "the same name"],
 )
 def test_a_renamed_query_that_a_function_writes_is_asked_about(new: Manifest) -> None:
-    """Its state begins anew, or its rows are written twice: no place shows whether it is another output."""
+    """An added query with a sink function that shares its code, source or state with a removed query may be that query
+    renamed: the verdict is BACKUP, and both findings name what they share.
+    """
     (finding,) = of_added(OLD, changed(new, query="new"))
     named, alike = finding.evidence.split("; both ")
     assert (finding.rule, named, bool(alike)) == ("query-may-be-renamed", "query name: `old` → `new`", True)
@@ -59,13 +63,15 @@ def test_a_renamed_query_that_a_function_writes_is_asked_about(new: Manifest) ->
 
 
 def test_a_query_that_is_like_none_that_went_is_new() -> None:
-    """Control: other input, other state, another function."""
+    """Control: an added query with a different source, state and sink function is reported as new, not as renamed."""
     assert [each.rule for each in of_added(OLD, OTHER)] == ["query-added"]
     assert not may_be_renamed(OLD, OTHER)
 
 
 def test_a_query_that_is_added_replaces_none_that_stays() -> None:
-    """Nor does one that goes alone come back under another name; one function may write for both."""
+    """An added query is not taken for a renamed one while the query that it resembles stays, and a query that is
+    removed without an added one is only noted.
+    """
     added = assess({"old": OLD}, {"old": OLD, "new": changed(OLD, query="new")})
     assert (added.verdict, added.queries["new"].findings[0].rule) == (Verdict.RESUME, "query-added")
     gone = assess({"old": OLD, "new": OLD}, {"old": OLD})
@@ -76,7 +82,9 @@ def test_a_query_that_is_added_replaces_none_that_stays() -> None:
 
 
 def test_functions_that_name_one_thing_are_alike() -> None:
-    """A table's name says something; a short word and code that cannot be looked into say nothing."""
+    """Two sink functions that contain the same table name or the same routing may be one query; a short text or
+    unreadable code in common is not enough.
+    """
     old, new = changed(OLD, sink_names=("orders_daily", "k")), changed(OTHER, sink_names=("orders_daily",))
     assert may_be_renamed(old, new)
     assert not may_be_renamed(old, changed(OTHER, sink_names=("k",)))
@@ -86,7 +94,9 @@ def test_functions_that_name_one_thing_are_alike() -> None:
 
 
 def test_a_topic_on_other_brokers_is_the_same_input() -> None:
-    """As it is for the checkpoint."""
+    """The same Kafka topic on different brokers counts as the same input of a possibly renamed query; a different topic
+    does not.
+    """
     kafka = msgspec.structs.replace(SOURCE, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
     old, new = changed(OLD, sources=(kafka,)), changed(OTHER, sources=(kafka,))
     assert may_be_renamed(old, new)
@@ -97,7 +107,9 @@ def test_a_topic_on_other_brokers_is_the_same_input() -> None:
 
 
 def test_a_function_and_a_table_may_be_one_output() -> None:
-    """Where the query is the same, or the function names the table."""
+    """A query that writes a table and one with a sink function may be one query if their inputs and state are the same,
+    or if the function names the table.
+    """
     table = STATEFUL
     assert may_be_renamed(OLD, table)
     assert may_be_renamed(table, OLD)
@@ -107,7 +119,9 @@ def test_a_function_and_a_table_may_be_one_output() -> None:
 
 
 def test_two_outputs_that_name_their_places_are_told_apart_by_these() -> None:
-    """Another table is another output; the same one is refused."""
+    """Two table outputs are compared by their location: a different table makes the query a new one, and the same table
+    is reported as an output that changes hands.
+    """
     elsewhere = changed(STATEFUL, sink=msgspec.structs.replace(STATEFUL.sink, output="sqlite:/db#sums"))
     assert not may_be_renamed(STATEFUL, elsewhere)
     assert [each.rule for each in of_added(STATEFUL, changed(elsewhere, query="new"))] == ["query-added"]

@@ -1,4 +1,4 @@
-"""The text of a finding also holds beside the other findings of its query."""
+"""Tests that the text of a finding is still correct beside the other findings of its query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASKED = Finding(rule="unknown-operator", severity=Severity.OPAQUE, where="plan",
 
 
 def findings_with(*observed: Finding) -> dict[str, Finding]:
-    """The findings about another trigger and another key of a join, beside those observed."""
+    """Return the findings about a changed trigger and a changed join key, beside the observed ones."""
     old = with_state(JOIN)
     key = (StateColumn(meaning="equalto(source 0.g, source 1.g)", type=""),)
     new = changed(with_operator(old, key_columns=key), trigger="1 second")
@@ -30,21 +30,25 @@ def findings_with(*observed: Finding) -> dict[str, Finding]:
 def test_a_note_needs_no_action_for_its_change_alone_if_another_finding_needs_one(
     observed: tuple[Finding, ...], hint: str
 ) -> None:
-    """It said ``no action is needed``, beside a finding that stops the deploy."""
+    """Beside a finding that stops the deploy, a note no longer claims that no action is needed, but that its own change
+    alone needs none.
+    """
     new = changed(STATEFUL, trigger="1 second")
     found = assess({"q": STATEFUL}, {"q": new}, {"q": observed}).queries["q"].findings
     assert next(each for each in found if each.rule == "trigger-changed").hint == hint
 
 
 def test_effects_on_rows_are_conditional_if_the_rehearsal_failed() -> None:
-    """``batches would start at other times`` stood beside ``no batch would be committed``."""
+    """If the rehearsal failed, effects on rows are worded as conditional on a query that does not fail, and the effect
+    of the failure is not.
+    """
     for rule in ("join-key-changed", "trigger-changed"):
         assert findings_with(REFUSED)[rule].effect == f"{UNLESS_FAILED}{findings_with()[rule].effect}"
     assert findings_with(REFUSED)["refused-by-spark"].effect.startswith("the query would fail")
 
 
 def test_an_effect_that_names_the_failure_stays_as_it_is() -> None:
-    """``if the query did not fail, Spark would reject the state`` contradicts itself."""
+    """An effect that states the failure itself stays unconditional beside a failed rehearsal."""
     old = with_state(JOIN)
     new = with_operator(old, values=JOIN.values[:1])
     found = assess({"q": old}, {"q": new}, {"q": (REFUSED,)}).queries["q"].findings

@@ -1,4 +1,4 @@
-"""The verdict on a change, from two manifests."""
+"""Tests of the verdict on a change, from two manifests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PARSED, PARSED_LATER = (Watermark(column=PARSED_AT, delay_ms=each * MINUTE_MS) f
 CUT_SHORT = msgspec.structs.replace(
     WINDOWED, key_columns=(StateColumn(meaning="window(fromjson(source 0.value, 600000000; 0a)", type="window"),)
 )
-"""As windows of such a column were once recorded."""
+"""An operator whose window over a parsed column has its meaning recorded in an earlier, truncated form."""
 ABOVE = "~Filter (s#2L > 3)\n+- " + UPSTREAM
 WITH_CODE = changed(
     STATEFUL,
@@ -58,17 +58,17 @@ WITH_CODE = changed(
 
 
 def keys(*meanings: str, kind: str = "string") -> tuple[StateColumn, ...]:
-    """State columns of one type."""
+    """Return state columns of one type with these meanings."""
     return tuple(StateColumn(meaning=each, type=kind) for each in meanings)
 
 
 def keyed(key: str) -> Manifest:
-    """A query into a table with this key."""
+    """Return a query that writes a table with this key."""
     return changed(STATEFUL, sink=msgspec.structs.replace(STATEFUL.sink, options={"key": key}))
 
 
 def old_format(manifest: Manifest) -> Manifest:
-    """As a release of format 1 described it."""
+    """Return the manifest as a release of format 1 described it."""
     bare = [
         msgspec.structs.replace(each, key_columns=(), values=(), rows=(), shape=(), resolved=False)
         for each in manifest.operators
@@ -226,7 +226,9 @@ TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="fun
     ],
 )
 def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Manifest, rule: str) -> None:
-    """Each such change asks for a switch, and the finding names its reason."""
+    """Each change that does not fit the state, the offsets or the output has a breaking finding under its rule, and the
+    verdict is SWITCH.
+    """
     findings = find_changes(old, new)
     assert rule in {each.rule for each in findings if each.severity is Severity.BREAKING}
     assert verdict_of(findings) is Verdict.SWITCH
@@ -363,7 +365,7 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
     ],
 )
 def test_what_is_proven_safe_is_resumed_with_a_note(old: Manifest, new: Manifest, rule: str) -> None:
-    """Each kind of change that was measured to be safe is resumed, and still told."""
+    """Each kind of change that was measured to be safe has exactly one finding, a note, and the verdict is RESUME."""
     findings = find_changes(old, new)
     assert [each.rule for each in findings] == [rule]
     assert verdict_of(findings) is Verdict.RESUME
@@ -393,35 +395,35 @@ def test_what_is_proven_safe_is_resumed_with_a_note(old: Manifest, new: Manifest
     ],
 )
 def test_what_nothing_can_prove_asks_for_a_backup(old: Manifest, new: Manifest, rule: str) -> None:
-    """Opaque causes, and only they, ask for a snapshot and a person."""
+    """Each change whose effect cannot be proven has one opaque finding, and the verdict is BACKUP."""
     findings = find_changes(old, new)
     assert [each.rule for each in findings] == [rule]
     assert verdict_of(findings) is Verdict.BACKUP
 
 
 def test_the_same_manifest_is_resumed_without_a_finding() -> None:
-    """Nothing changed, nothing said."""
+    """An unchanged manifest has no findings and the verdict RESUME."""
     for manifest in (STATEFUL, STATELESS, WITH_CODE):
         assert find_changes(manifest, manifest) == ()
     assert assess({"totals": STATEFUL}, {"totals": STATEFUL}).verdict is Verdict.RESUME
 
 
 def test_a_first_deploy_is_a_resume_of_nothing() -> None:
-    """Without a deployed release there is nothing that could be broken."""
+    """The first release of a job has no findings and the verdict RESUME, because there is nothing to compare it with."""
     found = assess(None, {"totals": STATEFUL})
     assert found.verdict is Verdict.RESUME
     assert found.queries["totals"].findings == ()
 
 
 def test_evidence_reads_before_and_after() -> None:
-    """A person sees what it was and what it would be."""
+    """The evidence of a finding shows the deployed and the candidate's expression, and the finding names the operator."""
     (finding,) = find_changes(STATEFUL, with_operator(STATEFUL, key_columns=keys("source 0.k2")))
     assert finding.evidence == "`k` → `k2`"
     assert finding.where == "aggregation"
 
 
 def test_one_reason_is_told_once() -> None:
-    """What follows from a change (the plan above, the structure's digest) is no finding of its own."""
+    """A change below two aggregations is reported once, although it also changes the plan and the operator above."""
     upper = msgspec.structs.replace(AGGREGATE, key_columns=keys("sum(source 0.x)"))
     raised = msgspec.structs.replace(upper, key_columns=keys("sum(source 0.y)"))
     lower = msgspec.structs.replace(AGGREGATE, values=keys("sum(source 0.y)", kind="long"))
@@ -431,7 +433,9 @@ def test_one_reason_is_told_once() -> None:
 
 
 def test_a_new_query_may_not_take_over_another_ones_output() -> None:
-    """A renamed query would read everything again into the output that is already full."""
+    """A new query that writes the output of a removed one gets the verdict SWITCH; a query with its own output is added
+    or removed with RESUME.
+    """
     renamed = assess({"totals": STATEFUL}, {"sums": changed(STATEFUL, query="sums")})
     assert renamed.verdict is Verdict.SWITCH
     assert renamed.queries["sums"].findings[0].rule == "output-changes-hands"
@@ -445,7 +449,7 @@ def test_a_new_query_may_not_take_over_another_ones_output() -> None:
 
 
 def test_a_jobs_verdict_is_the_strictest_of_its_queries() -> None:
-    """One query that cannot go on keeps the whole job from it."""
+    """A job's verdict is the strictest verdict of its queries."""
     broken = changed(STATEFUL, output_mode="append")
     found = assess({"a": STATEFUL, "b": STATEFUL}, {"a": STATEFUL, "b": broken})
     assert (found.queries["a"].verdict, found.queries["b"].verdict) == (Verdict.RESUME, Verdict.SWITCH)
@@ -453,7 +457,7 @@ def test_a_jobs_verdict_is_the_strictest_of_its_queries() -> None:
 
 
 def test_a_difference_that_no_rule_knows_is_never_resumed() -> None:
-    """The net below the rules: without it a field that rules forgot would pass in silence."""
+    """A difference that no rule covers is reported as unexplained, also beside a note, and the verdict is SWITCH."""
     odd = changed(STATEFUL, functions={"somewhere/0 new": "aa"})
     assert [finding for rule in RULES for finding in rule(STATEFUL, odd)] == []
     assert [each.rule for each in find_changes(STATEFUL, odd)] == ["unexplained-difference"]
@@ -472,7 +476,7 @@ findings = st.builds(
 
 @given(st.lists(findings), findings)
 def test_another_finding_never_lowers_a_verdict(known: list[Finding], more: Finding) -> None:
-    """A verdict is a maximum."""
+    """Adding a finding never makes the verdict less strict."""
     assert verdict_of([*known, more]) >= verdict_of(known)
     assert verdict_of([*known, more]) >= verdict_of([more])
 
@@ -524,7 +528,7 @@ manifests = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(manifests, manifests)
 def test_every_difference_has_a_finding_and_no_finding_lacks_a_difference(old: Manifest, new: Manifest) -> None:
-    """Over arbitrary manifests: RESUME without a word means equal, and equal means RESUME without a word."""
+    """For arbitrary pairs of manifests there is a finding exactly if they differ."""
     found = find_changes(old, new)
     assert bool(found) == (old != new)
 
@@ -532,7 +536,9 @@ def test_every_difference_has_a_finding_and_no_finding_lacks_a_difference(old: M
 @settings(max_examples=200, deadline=None)
 @given(manifests, manifests)
 def test_state_that_means_something_else_is_never_resumed(old: Manifest, new: Manifest) -> None:
-    """Whatever else changed along with it: another operator, key, way or unresolved text is at least a switch."""
+    """For arbitrary pairs of manifests the verdict is SWITCH if an operator, its keys, its shape or its unresolved text
+    differs, whatever else changed.
+    """
     pairs = zip(old.operators, new.operators, strict=False)
     if len(old.operators) != len(new.operators) or not all(_keep_the_same(*each) for each in pairs):
         assert verdict_of(find_changes(old, new)) is Verdict.SWITCH
@@ -545,7 +551,9 @@ SUMMED_TWICE = (*AGGREGATE.values, StateColumn(meaning="max(source 0.x)", type="
 @example(STATEFUL, with_operator(STATEFUL, resolved=False, rows=(), values=SUMMED_TWICE, upstream=UPSTREAM))
 @example(STATEFUL, changed(STATEFUL, functions={"sink/0 save": "ab" * 32}))
 def test_every_finding_says_what_a_resume_would_do(old: Manifest, new: Manifest) -> None:
-    """In a sentence, in no notation that only Streamkeeper knows; its hint says something else."""
+    """Every finding on arbitrary manifests states the effect of a resume without internal notation, and its hint does
+    not repeat the effect.
+    """
     for each in assess({"q": old}, {"q": new}).queries["q"].findings:
         assert each.effect, each.rule
         assert not SPEAKS_INTERNALS.search(f"{each.where} {each.effect} {each.evidence} {each.hint}"), each
@@ -553,7 +561,9 @@ def test_every_finding_says_what_a_resume_would_do(old: Manifest, new: Manifest)
 
 
 def _keep_the_same(before: Operator, after: Operator) -> bool:
-    """By what their state means; where that is not known of both, by their text."""
+    """Return whether two operators keep the same state: by its meaning where both are resolved, otherwise by their
+    text.
+    """
     if not (before.resolved and after.resolved):
         return (before.kind, before.upstream) == (after.kind, after.upstream)
     meant = [(each.kind, [key.meaning for key in each.key_columns], each.shape) for each in (before, after)]
@@ -562,7 +572,9 @@ def _keep_the_same(before: Operator, after: Operator) -> bool:
 
 @pytest.mark.parametrize("look", list(Look))
 def test_a_look_that_was_not_taken_is_never_resumed(look: Look) -> None:
-    """Whichever it is, and whatever else was found: the reason is told, unless a fatal finding refuses the change."""
+    """An observation that could not be made gives the verdict BACKUP with its reason, beside a note too; a fatal
+    finding refuses the change and replaces the reason.
+    """
     query = QueryEvidence(deployed=STATEFUL, candidate=STATEFUL, not_looked={look: "nobody answered"})
     found = assess_evidence(Evidence(queries={"totals": query})).queries["totals"]
     assert (found.verdict, [each.evidence for each in found.findings]) == (Verdict.BACKUP, ["nobody answered"])
@@ -576,14 +588,16 @@ def test_a_look_that_was_not_taken_is_never_resumed(look: Look) -> None:
 
 
 def test_a_first_release_is_compared_with_nothing() -> None:
-    """No query is told to be new where all of them are."""
+    """Queries of a first release are not reported as added."""
     evidence = Evidence(first=True, queries={"totals": QueryEvidence(candidate=STATEFUL)})
     assert assess_evidence(evidence).queries["totals"].findings == ()
 
 
 @pytest.mark.parametrize("kind", ["pandas-with-state", "transform-with-state TransformWithState"])
 def test_a_filter_below_state_that_code_keeps_is_asked_about(kind: str) -> None:
-    """An aggregate takes in other rows from now on; what code makes of them beside its state nobody can prove."""
+    """A changed filter below an operator with stateful Python code gives the verdict BACKUP, because the effect on what
+    the code keeps cannot be proven.
+    """
     old, new = (with_operator(STATEFUL, kind=kind, rows=rows) for rows in (("left: a",), ("left: b",)))
     findings = find_changes(old, new)
     assert {each.rule for each in findings if each.severity is Severity.OPAQUE} >= {"filter-below-code-changed"}

@@ -1,4 +1,4 @@
-"""A finding names the line of the candidate in which the changed expression is written."""
+"""Tests that a finding names the candidate's source line that contains the changed expression."""
 
 from __future__ import annotations
 
@@ -24,25 +24,27 @@ CANDIDATE = changed(
 
 
 def finding(old: Manifest, new: Manifest) -> Finding:
-    """The only one."""
+    """Return the only finding about the change."""
     (found,) = assess({"q": old}, {"q": new}).queries["q"].findings
     return found
 
 
 def test_the_smallest_expression_that_is_new_is_named() -> None:
-    """The line of the product, not that of the sum around it."""
+    """A finding names the line of the smallest new expression: that of the product, not of the sum around it."""
     assert finding(DEPLOYED, CANDIDATE).line == "job.py:21"
 
 
 def test_a_line_is_printed_beside_the_change() -> None:
-    """In the terminal on a line of its own, in a table with the place."""
+    """The line is printed on its own row in the text report and beside the place in the Markdown table."""
     assessment = assess({"q": DEPLOYED}, {"q": CANDIDATE})
     assert "line:       job.py:21\n" in render_text(assessment)
     assert ", job.py:21 |" in render_markdown(assessment)
 
 
 def test_an_expression_that_stood_elsewhere_before_is_not_named() -> None:
-    """It was there already: what uses it now is the change."""
+    """An expression that the deployed job already contains elsewhere is not named; the finding names the line of the
+    new expression that uses it.
+    """
     used = with_operator(CANDIDATE, values=(StateColumn(meaning="sum(upper(source 0.k))", type="long"),))
     new = changed(used, written={**CANDIDATE.written, "sum(upper(source 0.k))": "job.py:40"})
     assert finding(DEPLOYED, new).line == "job.py:40"
@@ -52,26 +54,26 @@ def test_an_expression_that_stood_elsewhere_before_is_not_named() -> None:
     ("before", "after"), [({}, CANDIDATE.written), (DEPLOYED.written, {}), ({}, {})], ids=["old", "new", "both"]
 )
 def test_without_the_lines_of_both_jobs_none_is_named(before: dict[str, str], after: dict[str, str]) -> None:
-    """A manifest of an older release holds none."""
+    """A finding names no line unless both manifests record lines, which manifests of older releases do not."""
     assert finding(changed(DEPLOYED, written=before), changed(CANDIDATE, written=after)).line == ""
 
 
 def test_a_moved_line_is_no_change() -> None:
-    """Nothing compares where something is written."""
+    """Expressions that only moved to a different line give no finding and leave the compared manifest unchanged."""
     moved = changed(DEPLOYED, written=dict.fromkeys(DEPLOYED.written, "job.py:77"))
     assert assess({"q": DEPLOYED}, {"q": moved}).queries["q"].findings == ()
     assert without_context(DEPLOYED) == without_context(moved)
 
 
 def test_a_manifest_without_lines_is_read() -> None:
-    """As every older release wrote it."""
+    """A stored manifest of an older release without lines is decoded with an empty table of lines."""
     stored = msgspec.to_builtins(DEPLOYED)
     del stored["written"]
     assert msgspec.convert(stored, Manifest).written == {}
 
 
 def test_changed_code_names_its_function() -> None:
-    """The line at which it begins."""
+    """A finding about changed code names the line at which the function begins."""
     name = "below/0 cost"
     old = changed(DEPLOYED, functions={name: "a" * 64})
     new = changed(DEPLOYED, functions={name: "b" * 64}, written={name: "lib/prices.py:4"})
@@ -79,6 +81,6 @@ def test_changed_code_names_its_function() -> None:
 
 
 def test_two_places_are_named_and_no_more() -> None:
-    """A condition of many new parts is not followed line by line."""
+    """A change with three new expressions names at most two lines."""
     parts = {f"lessthan({number}:long, source 0.x)": f"job.py:{number}" for number in (1, 2, 3)}
     assert line_of_change(DEPLOYED, changed(CANDIDATE, written=parts), [], list(parts)) == "job.py:1, job.py:2"

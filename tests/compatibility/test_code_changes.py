@@ -1,4 +1,4 @@
-"""Evidence about code names the function or value that changed, with both texts and its line."""
+"""Tests that evidence about code names the changed function or value, with both texts and its line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLUS = "below/0 plus"
 
 
 def part(text: str, line: int, file: str = "job.py", **fields: object) -> CodePart:
-    """A piece of source whose lines follow one another."""
+    """Return a piece of source code on consecutive lines."""
     lines = tuple(range(line, line + text.count("\n") + 1))
     return CodePart(**{"digest": text, "text": text, "place": f"{file}:{line}", "lines": lines, **fields})  # type: ignore[arg-type]
 
@@ -30,7 +30,7 @@ PARTS = {
 
 
 def manifest(digest: str, **changes: CodePart | None) -> Manifest:
-    """A query whose function reaches the parts, some of them changed or gone."""
+    """Return a query whose function uses the recorded parts, some of them changed or removed."""
     given = {name.replace("__", "."): value for name, value in changes.items()}
     parts = {name: value for name, value in {**PARTS, **given}.items() if value is not None}
     written = {PLUS: "job.py:5"}
@@ -101,7 +101,9 @@ def finding(new: Manifest, old: Manifest = OLD) -> Finding:
 def test_the_evidence_names_what_changed_and_nothing_else(
     changes: dict[str, CodePart | None], evidence: str, line: str
 ) -> None:
-    """The function that Spark calls is named only if its own text differs."""
+    """The evidence names only the helpers, values and decorators that changed, with their lines; the function that
+    Spark calls is named only if its own text differs.
+    """
     found = finding(manifest("b", **changes))
     assert found.evidence == evidence
     assert found.line == line
@@ -109,7 +111,7 @@ def test_the_evidence_names_what_changed_and_nothing_else(
 
 
 def test_a_part_that_only_moved_is_not_named() -> None:
-    """Another line or module of the same text is named only where nothing else differs."""
+    """A part that moved to a different line or module with the same text is named only if nothing else differs."""
     moved = {"helpers__rate": None, "pricing__rate": part(PARTS["helpers.rate"].text, 40, "pricing.py")}
     found = finding(manifest("b", **moved, settings__LIMIT=part("20", 3, "settings.py")))
     assert found.evidence == "value settings.LIMIT (settings.py:3): `10` → `20`"
@@ -120,7 +122,7 @@ def test_a_part_that_only_moved_is_not_named() -> None:
 
 
 def test_a_file_is_named_only_where_no_code_differs() -> None:
-    """A module that is read as a file contains the function that is named already."""
+    """A changed data file is named only if no code differs, because its content is not recorded."""
     file = part("", 0, digest="new", place="rates.json", beside=True)
     old = manifest("a", rates__json=part("", 0, digest="old", place="rates.json", beside=True))
     assert (
@@ -132,7 +134,7 @@ def test_a_file_is_named_only_where_no_code_differs() -> None:
 
 
 def test_what_an_import_does_is_named_by_its_module() -> None:
-    """It runs code that no function of the finding calls."""
+    """Changed top-level code that runs on import is named by its module and line."""
     runs = "scaled(2)", "scaled(3)"
     old, new = (
         manifest(str(number), **{f"rules{IMPORT}": part(text, 17, "rules.py", beside=True)})
@@ -142,7 +144,7 @@ def test_what_an_import_does_is_named_by_its_module() -> None:
 
 
 def test_the_line_whose_words_differ_is_named_rather_than_one_that_moved() -> None:
-    """A moved line is counted only; the changed one has the finding's line."""
+    """If one line moved and another changed, the evidence shows the changed line, and the finding's line is that one."""
     kept = "\n".join(f"    step_{number}(values, of='a longer line that fills the evidence')" for number in range(3))
     moved = "    log('a line of many words that only moved from the top of the function to its end')"
     before = f"def plus(x):\n{moved}\n{kept}\n    limit = 20\n    return x"
@@ -153,7 +155,7 @@ def test_the_line_whose_words_differ_is_named_rather_than_one_that_moved() -> No
 
 
 def test_long_lines_are_cut_around_the_difference() -> None:
-    """The change is shown, whatever stands around it."""
+    """A long line is cut so that the difference stays visible on both sides."""
     before, after = (f"def plus(x):\n    return {'x + ' * 40}{last}{' + x' * 40}" for last in ("one", "two"))
     found = finding(manifest("b", job__plus=part(after, 5)), manifest("a", job__plus=part(before, 5)))
     assert "one" in found.evidence.split(ARROW)[0]
@@ -203,13 +205,17 @@ def test_long_lines_are_cut_around_the_difference() -> None:
     ids=["removed", "added", "indented", "three", "four", "moved", "indented alone"],
 )
 def test_added_and_removed_lines_are_called_that(before: str, after: str, told: str) -> None:
-    """Lines are joined as Python would allow it; a new level of indentation alone is no changed line."""
+    """Added, removed and replaced lines are shown as such, with at most three changes; a line that is only indented
+    differently is not shown as changed beside another change.
+    """
     old, new = (manifest(text, helpers__rate=part(text, 1, "helpers.py")) for text in (before, after))
     assert finding(new, old).evidence.partition("): ")[2] == told
 
 
 def test_flags_of_a_pattern_are_shown_by_their_names_with_what_stands_before_them() -> None:
-    """A number says nothing, and neither does a flag alone."""
+    """Changed flags of a regular expression are shown by their names, such as ``re.IGNORECASE``, with the end of the
+    pattern before them.
+    """
     text = "re.compile('" + r"(?P<level>\\w+) " * 6 + "', {})"
     old, new = (
         manifest(flags, settings__LINE=part(text.format(flags), 4, "settings.py"), settings__LIMIT=None)
@@ -221,7 +227,7 @@ def test_flags_of_a_pattern_are_shown_by_their_names_with_what_stands_before_the
 
 
 def test_an_addition_within_a_line_is_shown_with_its_surroundings() -> None:
-    """Otherwise one side would be empty."""
+    """An argument added within a line is shown with its surroundings, so that neither side is empty."""
     line = "return hashlib.md5(join_all_the_parts(bank, reference, position, separator, width).encode({})).hexdigest()"
     old, new = (
         manifest(name, helpers__rate=part(f"def rate(x):\n    {line.format(name)}", 1, "helpers.py"))
@@ -233,7 +239,7 @@ def test_an_addition_within_a_line_is_shown_with_its_surroundings() -> None:
 
 
 def test_a_value_of_a_class_and_an_inner_function_are_not_told_beside_what_holds_them() -> None:
-    """One change is shown once."""
+    """A changed attribute or inner function is shown once, as part of the class or function that contains it."""
     old, new = (
         changed(OLD, functions={PLUS: f"{limit}"}, parts=parts, reached={PLUS: tuple(parts)})
         for limit in (80.0, 75.0)
@@ -261,7 +267,9 @@ def test_a_value_of_a_class_and_an_inner_function_are_not_told_beside_what_holds
 
 
 def test_without_a_record_of_parts_the_evidence_says_so() -> None:
-    """A manifest of an older release has none; the line is the function's."""
+    """If either manifest has no recorded parts, as in older releases, the evidence states this and the line is the
+    function's.
+    """
     stored = from_json(to_json(changed(OLD, parts={}, reached={})), Manifest, where="stored")
     for old, new in ((stored, manifest("b")), (OLD, changed(manifest("b"), parts={}, reached={}))):
         assert code_change(PLUS, old, new) == (NO_RECORD, "job.py:5")
@@ -270,7 +278,9 @@ def test_without_a_record_of_parts_the_evidence_says_so() -> None:
 
 
 def test_a_part_beyond_the_record_is_not_named_as_added_or_removed() -> None:
-    """Of more parts the first are on record: one that comes pushes the last out."""
+    """A part that drops out because only a limited number is recorded is not reported as removed; if the record
+    contains no difference, the evidence states this.
+    """
     many = {f"m.f{number:04}": part(f"{number}", number + 1) for number in range(MOST_PARTS + 1)}
     old, new = (
         changed(OLD, functions={PLUS: digest}, parts=parts, reached={PLUS: tuple(parts)})
@@ -285,14 +295,14 @@ def test_a_part_beyond_the_record_is_not_named_as_added_or_removed() -> None:
 
 
 def test_parts_are_compared_by_no_rule() -> None:
-    """They only say where: two builds of one query share the rest, and differ in them without a finding."""
+    """Different recorded parts alone give no finding and leave the compared manifest unchanged."""
     other = manifest("a", settings__LIMIT=part("20", 3, "settings.py"))
     assert find_changes(OLD, other) == ()
     assert without_context(OLD) == without_context(other)
 
 
 def test_a_secret_in_a_text_is_masked_and_names_stay() -> None:
-    """Texts of code hold a job's values as every other text does."""
+    """A secret in recorded source text is masked, and the names of the parts are kept."""
     secret = part("'hunter22'", 3, "settings.py", digest="1")
     shown = redact_value(manifest("a", settings__LIMIT=secret), {"key": "hunter22"})
     assert "hunter22" not in to_json(shown).decode()

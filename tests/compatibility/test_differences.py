@@ -1,4 +1,4 @@
-"""What differs between two versions of a job, as lines for a person; without secrets."""
+"""Tests of the differences between two versions of a job: shown as lines for a person, without secrets."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def with_files(**files: bytes) -> dict[str, Difference]:
 
 
 def changes(difference: Difference) -> list[str]:
-    """The lines that came and went."""
+    """Return the added and removed lines of a difference."""
     return [line for line in difference.lines[2:] if line[0] in "+-"]
 
 
 def test_the_same_differs_in_nothing() -> None:
-    """No section is there without a difference in it."""
+    """Two equal versions give no section."""
     assert differences() == {}
 
 
 def test_params_and_confs_are_compared_one_by_one() -> None:
-    """Changed, new and gone; a number is no text."""
+    """Params and confs are compared one by one, and a number differs from the text with the same digits."""
     found = differences(params={"input": "/elsewhere", "limit": "1"}, conf={"spark.sql.shuffle.partitions": "4"})
     assert changes(found["params"]) == ['-input: "/data"', "-limit: 1", '+input: "/elsewhere"', '+limit: "1"']
     assert changes(found["conf"]) == ['+spark.sql.shuffle.partitions: "4"']
 
 
 def test_a_helper_module_is_compared_as_the_job_file_is() -> None:
-    """Files that came and went are told apart from changed ones."""
+    """Helper files are compared like the job file, and added and removed files are marked as such."""
     found = differences(files={"totals.py": OLD.files["totals.py"], "more.py": b"X = 1\n"})
     assert changes(found["file rates.py (gone)"]) == ["-RATE = 1", "-"]
     assert changes(found["file more.py (new)"]) == ["+X = 1", "+"]
@@ -55,7 +55,7 @@ def test_a_helper_module_is_compared_as_the_job_file_is() -> None:
 
 
 def test_the_job_file_is_the_job_file_under_another_name() -> None:
-    """Two files that hold one job are compared with each other."""
+    """A renamed job file is compared with the earlier job file."""
     files = {"maxima.py": b"import rates\n\nFACTOR = 2\n", "rates.py": OLD.files["rates.py"]}
     (found,) = find_differences(OLD, msgspec.structs.replace(OLD, name="new", entry="maxima.py", files=files))
     assert found.title == "file totals.py -> maxima.py"
@@ -63,7 +63,9 @@ def test_the_job_file_is_the_job_file_under_another_name() -> None:
 
 
 def test_a_query_is_told_in_the_words_of_whoever_wrote_it() -> None:
-    """Sources, keys, what state is made of, output, trigger: a changed one is a changed line."""
+    """A changed query is shown as changed lines, such as its state values and its trigger, and added and removed
+    queries are marked.
+    """
     values = (StateColumn(meaning="max(source 0.x)", type="long"),)
     new = changed(with_operator(STATEFUL, values=values), trigger="1 second")
     found = changes(differences(manifests={"totals": new})["query totals"])
@@ -75,20 +77,20 @@ def test_a_query_is_told_in_the_words_of_whoever_wrote_it() -> None:
 
 
 def test_a_plan_that_is_not_known_is_told_so() -> None:
-    """Code is shown of a candidate that could not be described, too."""
+    """For a candidate that could not be described, the section about the plan states that it is not known."""
     assert differences(manifests=None)["plan"].note == "not known: candidate was not described"
 
 
 @pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", b"#" * (MOST_BYTES + 1), b"x = 1\n" * 1_000_000])
 def test_what_nobody_would_read_is_named_with_its_size(data: bytes) -> None:
-    """Binary, in another encoding, or megabytes of it."""
+    """A file that is binary, in an unknown encoding or too long is named with its size and not shown."""
     found = with_files(rates=data)["file rates.py"]
     assert found.lines == ()
     assert found.note == f"not shown, binary or too long: 9 bytes -> {len(data):,} bytes"
 
 
 def test_long_differences_and_long_lines_are_cut() -> None:
-    """What is left out is said."""
+    """Long differences and long lines are cut, and the text states how much is left out."""
     found = with_files(rates=b"\n".join(b"%d" % number for number in range(MOST_LINES + 10)))["file rates.py"]
     assert len(found.lines) == MOST_LINES
     assert "more lines are not shown" in found.note
@@ -96,13 +98,15 @@ def test_long_differences_and_long_lines_are_cut() -> None:
 
 
 def test_nothing_in_a_file_steers_a_terminal() -> None:
-    """Neither its text nor its name."""
+    """Escape sequences in a file's text or name are shown as text."""
     found = differences(files={**OLD.files, "a\x1b[2J.py": b"x = '\x1b[31m'\n"})
     assert changes(found["file a\\x1b[2J.py (new)"]) == ["+x = '\\x1b[31m'", "+"]
 
 
 def test_a_secret_that_stands_where_a_reference_should_is_masked_everywhere() -> None:
-    """In the params, in confs, and where code or a plan repeats it; that it changed is said."""
+    """A secret written directly into params or confs is masked there and wherever code or a plan repeats it; that its
+    value changed is shown.
+    """
     old = msgspec.structs.replace(OLD, params={"password": "hunter2!", "url": "postgresql://ann:geheim99@db/x"})
     plan = changed(STATEFUL, plan=STATEFUL.plan + "\nLocal [sesame99]", trigger="1 second")
     new = msgspec.structs.replace(
@@ -121,13 +125,13 @@ def test_a_secret_that_stands_where_a_reference_should_is_masked_everywhere() ->
 
 
 def test_a_reference_is_no_secret() -> None:
-    """Which secret is used is what a reader wants to know."""
+    """A reference to a secret, such as ``secret://env/WAREHOUSE``, is shown unmasked."""
     found = differences(params={**OLD.params, "password": "secret://env/WAREHOUSE"})
     assert changes(found["params"]) == ['+password: "secret://env/WAREHOUSE"']
 
 
 def test_a_file_that_differs_only_in_a_secret_is_named() -> None:
-    """It is not passed over in silence."""
+    """A file that differs only in a masked secret is named with a note that states this."""
     old = msgspec.structs.replace(OLD, files={**OLD.files, "rates.py": b"TOKEN = 'one'\n"})
     new = msgspec.structs.replace(OLD, files={**OLD.files, "rates.py": b"TOKEN = 'two'\n"})
     (found,) = find_differences(old, new)
@@ -172,7 +176,9 @@ def test_a_file_that_differs_only_in_a_secret_is_named() -> None:
     ],
 )
 def test_literals_beside_the_name_of_a_secret_are_masked(code: str) -> None:
-    """However the code is written; its lines stay lines."""
+    """A literal beside the name of a secret is masked, however the code is written, and the number of lines stays the
+    same.
+    """
     found = masked_code(code)
     assert "hunter2" not in found
     assert "***" in found
@@ -183,7 +189,7 @@ def test_literals_beside_the_name_of_a_secret_are_masked(code: str) -> None:
     "text", ["DB_PASSWORD=hunter2", "password: hunter2 # old", '{"token": "hunter2", "a": 1}', "token: |\n  hunter2"]
 )
 def test_in_files_of_data_a_value_needs_no_quotes(text: str) -> None:
-    """Settings and YAML that a package brings along."""
+    """In settings and YAML files an unquoted value of a secret is masked too; references and other values are kept."""
     assert "hunter2" not in masked_code(text, python=False)
     assert masked_code("password: secret://env/A\nshop: north", python=False).endswith("secret://env/A\nshop: north")
 
@@ -201,10 +207,10 @@ def test_in_files_of_data_a_value_needs_no_quotes(text: str) -> None:
     ],
 )
 def test_other_code_is_shown_as_it_is(code: str) -> None:
-    """A page in which everything is masked says nothing."""
+    """Code without secrets is shown unchanged."""
     assert masked_code(code) == code
 
 
 def test_masking_takes_no_longer_on_a_line_without_end() -> None:
-    """A megabyte of one word is no reason to wait."""
+    """Masking a line of more than twice ``MOST_BYTES`` characters finishes without a long wait."""
     assert masked_code("a" * MOST_BYTES + "=" + "'" + "b" * MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Every finding says in one sentence what a resume would do."""
+"""Tests that every finding states in one sentence what a resume would do."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ NO_RULES = {
     *("grouping-key", "deduplication-key", "join-key", "join-column", "state-column", "state-value"),
     *("unplanned-source-entry", "in-the-middle"),
 }
-"""Words of the same form: kinds of operators and sources, what rules are named after, shapes of damage."""
+"""Words of the same form that are no rules: kinds of operators and sources, parts of rule names, shapes of damage."""
 
 
 def constants(tree: ast.AST) -> Iterator[str]:
-    """Every string of a module that may name a rule; in an f-string, what is filled in as a pattern."""
+    """Yield every string of a module that may name a rule; placeholders of an f-string become a pattern."""
     inside: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
@@ -53,7 +53,7 @@ def constants(tree: ast.AST) -> Iterator[str]:
 
 
 def rules_in_the_source() -> set[str]:
-    """What the rules' own modules name, as patterns."""
+    """Return the names of rules in the modules that define them, as patterns."""
     found: set[str] = set()
     for path in ROOM.glob("*.py"):
         if path.stem not in ("effects", "effects_of_notes", "checkpoint_damage", "source_options", "way_out"):
@@ -62,14 +62,14 @@ def rules_in_the_source() -> set[str]:
 
 
 def test_every_rule_has_a_sentence() -> None:
-    """Whatever a rule is called in its source is in one of the tables."""
+    """Every rule that the source names has a sentence in one of the tables."""
     named = rules_in_the_source()
     assert [each for each in named if not any(re.fullmatch(each, rule) for rule in KNOWN)] == []
     assert len(named) > 80
 
 
 def test_every_measured_rule_has_a_sentence_of_its_severity() -> None:
-    """The matrix knows which rules speak up with which severity."""
+    """Every rule in the measured matrix has a sentence for each severity with which it was recorded."""
     lines = (ROOT / "bench/results/matrix.jsonl").read_text().splitlines()
     told = {each for line in lines for each in json.loads(line)["answer"]["rules"]}
     pairs = [each.rstrip(")").split(" (") for each in sorted(told) if not each.startswith("checkpoint-")]
@@ -79,7 +79,9 @@ def test_every_measured_rule_has_a_sentence_of_its_severity() -> None:
 
 @pytest.mark.parametrize("severity", list(Severity))
 def test_no_sentence_speaks_in_notation(severity: Severity) -> None:
-    """A sentence is short, begins in lower case or with Spark, ends without a stop, and names no internals."""
+    """Every sentence is at most 180 characters long, begins in lower case or with Spark, has no final stop and contains
+    no internal notation.
+    """
     for rule in TABLES[severity]:
         text = effect_of(rule, severity, where="aggregation")
         assert not SPEAKS_INTERNALS.search(text), rule
@@ -95,7 +97,9 @@ HOLDS = re.compile(
 
 
 def test_the_sentences_that_also_hold_for_a_query_that_fails_are_listed() -> None:
-    """Beside a failed rehearsal the other ones become conditional. No code derives this from a sentence."""
+    """The sentences that also hold for a failing query are exactly those on the list, which keeps them unconditional
+    beside a failed rehearsal.
+    """
     for severity in (Severity.NOTE, Severity.OPAQUE, Severity.BREAKING):
         told = {rule for rule, text in TABLES[severity].items() if HOLDS.match(text)}
         assert told == UNCONDITIONAL[severity] & TABLES[severity].keys()
@@ -104,7 +108,7 @@ def test_the_sentences_that_also_hold_for_a_query_that_fails_are_listed() -> Non
 
 
 def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
-    """Totals of open windows would combine old and new fees."""
+    """The effect of a changed aggregate over windows names the open windows and the output column."""
     old = with_state(WINDOWED, values=(StateColumn(meaning="sum(source 0.fee)", type="long"),))
     new = with_operator(old, values=(StateColumn(meaning="sum(source 0.tax)", type="long"),))
     fees = StateColumn(meaning="sum(source 0.tax)", type="bigint", name="fees")
@@ -116,7 +120,7 @@ def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
 
 @pytest.mark.parametrize("before", ["update", "complete"])
 def test_a_change_to_append_says_that_finished_windows_come_out_twice(before: str) -> None:
-    """What the old mode has written already is written again."""
+    """The effect of a change to append mode states that finished windows would be written twice."""
     old = changed(with_state(WINDOWED), output_mode=before)
     new = changed(old, output_mode="append")
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
@@ -125,7 +129,9 @@ def test_a_change_to_append_says_that_finished_windows_come_out_twice(before: st
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_damage_says_what_a_start_would_do_and_never_that_nothing_is_to_be_done(shape: str) -> None:
-    """The verdict beside it may ask for a person."""
+    """The finding about each kind of checkpoint damage states what Spark would do, never that nothing is to be done,
+    and mentions the approval if the verdict is BACKUP.
+    """
     (finding,) = damage_findings([damage(shape, "state", "seen")])
     assert finding.effect.startswith("Spark")
     assert "nothing to do" not in f"{finding.effect} {finding.evidence} {finding.hint}"
@@ -145,7 +151,9 @@ def test_damage_says_what_a_start_would_do_and_never_that_nothing_is_to_be_done(
     ],
 )
 def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
-    """Whether input is read again follows from the state, and from what can be written beside the serving output."""
+    """The hint of a switch states whether the input is read again, which follows from the state and from the kind of
+    sink.
+    """
     base = changed(old, sink=changed(STATEFUL.sink, kind=sink))  # type: ignore[arg-type]
     new = changed(base, confs={**base.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"})
     (finding,) = assess({"q": base}, {"q": new}).queries["q"].findings
@@ -160,7 +168,9 @@ def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
     ],
 )
 def test_code_that_a_person_may_approve_names_the_switch_as_well(sink: str, told: str) -> None:
-    """The verdict alone does not switch then, so the hint names the option that does."""
+    """The hint about changed code in state names the option that switches instead, because the verdict BACKUP alone
+    does not switch.
+    """
     old = changed(STATEFUL, sink=changed(STATEFUL.sink, kind=sink), functions={f"{BELOW_STATE}count": "a"})
     new = changed(old, functions={f"{BELOW_STATE}count": "b"})
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
@@ -168,14 +178,16 @@ def test_code_that_a_person_may_approve_names_the_switch_as_well(sink: str, told
 
 
 def priced_beside(manifest: Manifest, rule: str) -> list[Finding]:
-    """Its opaque findings, of this rule, beside a breaking one."""
+    """Return the opaque finding of this rule, with its final hint, beside a breaking one."""
     opaque = Finding(rule=rule, severity=Severity.OPAQUE, where="sink function", evidence="e", hint=APPROVE)
     worse = Finding(rule="sink-option-changed", severity=Severity.BREAKING, where="sink", evidence="e", hint="h")
     return [each for each in priced([opaque, worse], manifest, manifest) if each.severity is Severity.OPAQUE]
 
 
 def test_beside_a_worse_finding_no_approval_is_recommended() -> None:
-    """The deploy of one query does one thing, so no hint tells a person to wait for another."""
+    """Beside a breaking or fatal finding, an opaque finding's hint refers to that finding instead of an approval,
+    unless the handoff keeps the output that the approval is about.
+    """
     old = changed(STATEFUL, functions={f"{BELOW_STATE}count": "a"})
     layout = {**old.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
     new = changed(old, functions={f"{BELOW_STATE}count": "b"}, confs=layout)
@@ -196,7 +208,9 @@ def test_beside_a_worse_finding_no_approval_is_recommended() -> None:
     ("rule", "other"), [("source-location-changed", {"location": "/elsewhere"}), ("source-renamed", {"name": "sales"})]
 )
 def test_beside_sources_that_forbid_a_switch_no_switch_is_recommended(rule: str, other: dict[str, str]) -> None:
-    """A new checkpoint version can use other sources' offsets as little, so each hint leads to the same remedy."""
+    """If a changed source makes a switch impossible, every other hint refers to that finding, because a new checkpoint
+    version cannot use its offsets either.
+    """
     named = tuple(changed(each, name="orders") for each in STATEFUL.sources)
     old = changed(STATEFUL, functions={f"{BELOW_STATE}count": "a"}, sources=named)
     layout = {**old.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
@@ -208,7 +222,7 @@ def test_beside_sources_that_forbid_a_switch_no_switch_is_recommended(rule: str,
 
 
 def costs(base: Manifest) -> str:
-    """What a switch of a query with a function as its sink would cost."""
+    """Return the hint that states what a switch of a query with a sink function costs."""
     old = changed(base, sink=changed(STATEFUL.sink, kind="foreach"))
     new = changed(old, confs={**old.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"})
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
@@ -225,13 +239,17 @@ def costs(base: Manifest) -> str:
     ],
 )
 def test_a_switch_without_state_says_what_is_lost_with_it(kinds: list[str], told: str) -> None:
-    """Groups, keys that were seen, rows that wait: each kind of state holds something else."""
+    """The hint of a switch without state names what each kind of operator loses: groups, seen keys, waiting rows or
+    stored values.
+    """
     operators = tuple(changed(STATEFUL.operators[0], kind=each) for each in kinds)
     assert told in costs(changed(STATEFUL, operators=operators))
 
 
 def test_what_spark_refuses_of_a_moved_source_has_the_sources_way_out() -> None:
-    """A new checkpoint version at the same offsets would be refused as this one is."""
+    """If Spark refuses a moved source, its finding has the same remedy as the finding about the source; without that
+    finding it recommends to read the input again.
+    """
     new = changed(STATELESS, sources=(changed(STATELESS.sources[0], location="/elsewhere"),))
     refused = rehearsal_failed("IllegalArgumentException", "Wrong basePath /elsewhere", 3, again=True)
     findings = assess({"q": STATELESS}, {"q": new}, {"q": [refused]}).queries["q"].findings
@@ -251,7 +269,9 @@ def test_what_spark_refuses_of_a_moved_source_has_the_sources_way_out() -> None:
 def test_columns_that_do_not_fit_say_what_the_sink_does(
     kind: str, options: dict[str, str], effect: str, fix: str
 ) -> None:
-    """A table has one set of columns; files keep theirs, and a new version has a directory of its own."""
+    """The effect of changed output columns depends on the sink: the first write to a table fails, and existing files
+    keep their columns.
+    """
     old = changed(STATELESS, sink=changed(STATELESS.sink, kind=kind, options=options))
     new = changed(old, output_schema=f"{old.output_schema}\nextra string")
     (found,) = [
@@ -267,7 +287,9 @@ def test_columns_that_do_not_fit_say_what_the_sink_does(
 
 
 def test_what_spark_says_is_told_without_its_addresses() -> None:
-    """The class of an error and its sentence, not which object of Spark's it was."""
+    """The evidence of a failed rehearsal contains the error class and its sentence, without addresses of Spark's
+    objects.
+    """
     store = "RocksDBStateStore[stateStoreId=StateStoreId[ operatorId=0, partitionId=0 ], version=1]"
     said = f"Error writing files for provider {store}. Cannot commit. SQLSTATE: 58030"
     found = rehearsal_failed("CANNOT_WRITE_STATE_STORE", said, 1, again=False)
@@ -275,7 +297,7 @@ def test_what_spark_says_is_told_without_its_addresses() -> None:
 
 
 def test_operators_are_counted_where_there_are_several() -> None:
-    """One is called by its name alone."""
+    """A finding numbers the stateful operator if the query has several."""
     window, other = with_state(WINDOWED).operators[0], STATEFUL.operators[0]
     old = changed(STATEFUL, operators=(other, window))
     keys = (changed(window.key_columns[0], meaning="source 0.z"),)
@@ -285,7 +307,9 @@ def test_operators_are_counted_where_there_are_several() -> None:
 
 
 def test_a_renamed_query_is_told_what_to_do() -> None:
-    """Another query would write its output: one of both must change."""
+    """If a new query writes the output of a removed one, the hint recommends to keep the deployed name or to give the
+    new query its own output.
+    """
     new = changed(STATEFUL, query="other")
     findings = assess({STATEFUL.query: STATEFUL}, {"other": new}).queries[STATEFUL.query].findings
     name = STATEFUL.query
@@ -297,21 +321,21 @@ def test_a_renamed_query_is_told_what_to_do() -> None:
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_damage_that_forbids_a_start_says_where_the_price_is_told(shape: str) -> None:
-    """What a restore or a new checkpoint version loses depends on snapshots and sources: recover looks at them."""
+    """The hint for fatal damage of files refers to ``streamkeeper recover``, which lists what each option loses."""
     (finding,) = damage_findings([damage(shape, "state", "seen")])
     of_files = finding.severity is Severity.FATAL and shape not in ("newer-format", "not-a-checkpoint")
     assert ("streamkeeper recover" in finding.hint) is of_files
 
 
 def test_a_hint_that_only_repeats_is_seen() -> None:
-    """The control of the check above."""
+    """Control: the check for repeated hints recognizes a repetition and accepts a different or empty hint."""
     assert says_twice("rows would be joined by the new type", "rows are joined by the new type from now on")
     assert not says_twice("rows would be joined by the new type", "see that no row comes later than this")
     assert not says_twice("rows would be joined by the new type", "")
 
 
 def test_a_rules_own_sentence_stays() -> None:
-    """A rule that knows more than its table says it itself."""
+    """An effect that a rule states itself is kept instead of the sentence in the table."""
     own = Finding(rule="window-changed", severity=Severity.BREAKING, where="w", evidence="e", effect="its own")
     bare = Finding(rule="window-changed", severity=Severity.BREAKING, where="w", evidence="e")
     assert [each.effect for each in effects.with_effects([own, bare])] == ["its own", BREAKING["window-changed"]]
@@ -325,7 +349,9 @@ def test_a_rules_own_sentence_stays() -> None:
     ],
 )
 def test_a_key_of_another_type_shows_the_type(kind: str, told: str) -> None:
-    """An expression does not name the collation that it gives; the fields of a struct are left out."""
+    """The evidence about a grouping key of a changed type shows both types, including a collation; fields of a struct
+    are left out.
+    """
     keys = (StateColumn(meaning="collate(source 0.k, resolvedcollation())", type=kind),)
     (finding,) = assess({"q": STATEFUL}, {"q": with_operator(STATEFUL, key_columns=keys)}).queries["q"].findings
     assert finding.rule == "grouping-key-type-changed"
@@ -341,7 +367,9 @@ def test_a_key_of_another_type_shows_the_type(kind: str, told: str) -> None:
     ],
 )
 def test_another_output_mode_says_which_groups_are_written(mode: str, sink: str, told: str) -> None:
-    """A function that appends would otherwise write unchanged groups again and again."""
+    """A changed output mode states which groups each batch would write, and asks to check that a sink function replaces
+    earlier results.
+    """
     before = "update" if mode == "complete" else "complete"
     old = changed(STATEFUL, output_mode=before, sink=changed(STATEFUL.sink, kind=sink))
     found = assess({"q": old}, {"q": changed(old, output_mode=mode)}).queries["q"].findings

@@ -1,4 +1,4 @@
-"""Findings about one change agree with each other, and each shows the change."""
+"""Tests that the findings about one change agree with each other, and that each shows the change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST = 200
 
 
 def cases() -> Iterable[tuple[Manifest, Manifest]]:
-    """Every pair that the rules' own tests are about, there and back."""
+    """Yield every pair of manifests in the rules' own tests, in both directions, and some combined changes."""
     for test in (
         test_assess.test_what_touches_state_offsets_or_output_is_breaking,
         test_assess.test_what_is_proven_safe_is_resumed_with_a_note,
@@ -36,7 +36,7 @@ def cases() -> Iterable[tuple[Manifest, Manifest]]:
 
 
 def _of_several() -> Iterable[tuple[Manifest, Manifest]]:
-    """Changes that come together: a type and the text, a zone and what depends on it, both sides of a join."""
+    """Yield pairs with combined changes: a type and the text, a time zone and what depends on it, both sides of a join."""
     retyped = (msgspec.structs.replace(AGGREGATE.values[0], type="double"),)
     yield STATEFUL, with_operator(STATEFUL, values=retyped)
     zone = {**STATEFUL.confs, "spark.sql.session.timeZone": "Asia/Tokyo"}
@@ -49,12 +49,12 @@ def _of_several() -> Iterable[tuple[Manifest, Manifest]]:
 
 
 def findings_of(old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """With their effects and the cost of each way, as people read them."""
+    """Return the findings with their effects and hints, as people read them."""
     return assess({"q": old}, {"q": new}).queries["q"].findings
 
 
 def contradictions(findings: Iterable[Finding]) -> list[tuple[str, str]]:
-    """Notes that nothing would change, each with a finding about the same place that says otherwise."""
+    """Return each note that claims no effect, paired with a stricter finding about the same place."""
     known = list(findings)
     return [
         (calm.rule, other.rule)
@@ -66,7 +66,7 @@ def contradictions(findings: Iterable[Finding]) -> list[tuple[str, str]]:
 
 
 def _is_about(where: str, other: str) -> bool:
-    """Whether one place is the other, or a part of it."""
+    """Return whether one place is the other or a part of it."""
     return where == other or where.startswith(f"{other}, ") or other.startswith(f"{where}, ")
 
 
@@ -75,13 +75,15 @@ CASES = list(cases())
 
 @pytest.mark.parametrize(("old", "new"), CASES)
 def test_no_finding_contradicts_another(old: Manifest, new: Manifest) -> None:
-    """Where one says that nothing would change, none about the same place asks for a person or a switch."""
+    """Where a note states that a change has no effect, no other finding about the same place asks for a person or a
+    switch.
+    """
     assert contradictions(findings_of(old, new)) == []
 
 
 @pytest.mark.parametrize(("old", "new"), CASES)
 def test_every_finding_shows_the_change_and_says_what_to_do(old: Manifest, new: Manifest) -> None:
-    """A long text without the change in it is no evidence; the way is left out of notes alone."""
+    """Every finding shows both texts or short evidence, has an effect, and has a hint unless it is a note."""
     for found in findings_of(old, new):
         assert ARROW in found.evidence or len(found.evidence) <= _LONGEST
         before, arrow, after = found.evidence.partition(ARROW)
@@ -91,12 +93,14 @@ def test_every_finding_shows_the_change_and_says_what_to_do(old: Manifest, new: 
 
 
 def test_enough_pairs_are_read() -> None:
-    """The tables of the rules' tests are found."""
+    """More than 200 pairs are collected from the tables of the rules' tests."""
     assert len(CASES) > 200
 
 
 def test_a_contradiction_would_be_found() -> None:
-    """Negative control: a note about the whole operator beside a finding about one of its columns."""
+    """Negative control: a note about a whole operator beside a breaking finding about one of its columns is found as a
+    contradiction.
+    """
     calm = Finding(rule="calm", severity=Severity.NOTE, where="aggregation", evidence="a -> b", effect=f"{_SURE}: so")
     alarm = Finding(rule="alarm", severity=Severity.BREAKING, where="aggregation, column s", evidence="a -> b")
     assert contradictions([calm, alarm]) == [("calm", "alarm")]

@@ -1,4 +1,4 @@
-"""Rules about a sink that is a function: the columns by which it may write, and those that it reads."""
+"""Tests of the rules about a sink function: the columns by which it may place rows, and the columns that it reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MEANINGS = {
 
 
 def query(**meanings: str) -> Manifest:
-    """A query with these columns, whose function names ``id`` and ``topic``."""
+    """Return a query with these columns, whose sink function names ``code``, ``id`` and ``topic``."""
     columns = tuple(StateColumn(name=name, meaning=text, type="string") for name, text in meanings.items())
     return changed(
         STATELESS,
@@ -45,7 +45,7 @@ OLD = query(**MEANINGS)
 
 
 def unlike(**meanings: str) -> Manifest:
-    """Another plan with other columns."""
+    """Return the query with these columns redefined and a different plan."""
     other = query(**{**MEANINGS, **meanings})
     return changed(other, plan=PLAN.replace("structure 22", "structure 23").replace("~Project [", "~Project [y#9, "))
 
@@ -55,7 +55,9 @@ def about_columns(old: Manifest, new: Manifest) -> list[Finding]:
 
 
 def test_a_redefined_column_that_the_function_names_is_asked_about() -> None:
-    """It may be the id: the finding names the column, both texts, and what may come of it."""
+    """A redefined column that the sink function names gives the verdict BACKUP, because it may be the row's id; the
+    finding shows the column, both expressions and the effect.
+    """
     new = unlike(id="sha2(source 0.k, 256)")
     (found,) = about_columns(OLD, new)
     assert found.where == "sink function, which uses column id"
@@ -65,7 +67,9 @@ def test_a_redefined_column_that_the_function_names_is_asked_about() -> None:
 
 
 def test_a_redefined_column_that_the_function_does_not_name_is_a_note() -> None:
-    """Where it names its columns, no other can be a key; where it hands whole rows on, each may be."""
+    """A redefined column that the sink function does not name is resumed; if the function passes on whole rows, the
+    verdict is BACKUP.
+    """
     new = unlike(x="source 0.x * 2")
     assert about_columns(OLD, new) == []
     assert verdict_of(find_changes(OLD, new)) is Verdict.RESUME
@@ -76,7 +80,7 @@ def test_a_redefined_column_that_the_function_does_not_name_is_a_note() -> None:
 
 
 def summed(total: str, key: str = "source 0.k", of: str = "sum(source 0.x)") -> Manifest:
-    """A query with state, whose function takes whole rows."""
+    """Return a query with state whose sink function uses all columns."""
     made = with_operator(
         STATEFUL,
         values=(msgspec.structs.replace(AGGREGATE.values[0], meaning=of),),
@@ -94,7 +98,7 @@ def summed(total: str, key: str = "source 0.k", of: str = "sum(source 0.x)") -> 
 
 
 def test_columns_that_follow_from_changed_state_share_one_finding() -> None:
-    """The state's own findings show the expressions; that rows may go elsewhere is said once, and still asked about."""
+    """Columns computed from changed state share one opaque finding that refers to the findings about the state."""
     old, new = (
         summed("round(sum(source 0.x), 2:integer)"),
         summed("round(sum(source 0.y), 2:integer)", of="sum(source 0.y)"),
@@ -106,7 +110,7 @@ def test_columns_that_follow_from_changed_state_share_one_finding() -> None:
 
 
 def test_a_column_that_changes_by_itself_above_changed_state_is_shown() -> None:
-    """Another precision, or another sum in the same column: the state's findings say nothing of it."""
+    """A column that changes by itself above the state is shown with both expressions, also if the state changes too."""
     old = summed("round(sum(source 0.x), 2:integer)")
     by_itself, from_state = about_columns(old, summed("round(sum(source 0.y), 3:integer)", of="sum(source 0.y)"))
     assert by_itself.evidence == "column total: `round(sum(x), 2)` → `round(sum(y), 3)`"
@@ -116,13 +120,17 @@ def test_a_column_that_changes_by_itself_above_changed_state_is_shown() -> None:
 
 
 def test_a_note_about_state_leaves_the_question_about_the_function() -> None:
-    """First and last keep the same state, and route rows otherwise."""
+    """Replacing ``first`` by ``last`` keeps the state, but still gives the verdict BACKUP, because the sink function
+    may place rows by that column.
+    """
     old, new = summed("first(source 0.x)", of="first(source 0.x)"), summed("last(source 0.x)", of="last(source 0.x)")
     assert verdict_of(find_changes(old, new)) is Verdict.BACKUP
 
 
 def test_code_that_computes_columns_is_named() -> None:
-    """One finding for all columns: the functions that changed, and the line."""
+    """Changed Python code that computes columns gives one finding for all of them, with the changed function's text and
+    line.
+    """
     old, new = (
         changed(
             query(**{**MEANINGS, "id": "pythonudf(source 0.x)"}),
@@ -140,7 +148,9 @@ def test_code_that_computes_columns_is_named() -> None:
 
 
 def test_a_column_that_comes_or_goes_counts_where_the_function_names_it() -> None:
-    """A value that is added changes no row's key, not even in a function that hands whole rows on."""
+    """An added or removed column is reported only if the sink function names it; a function that passes on whole rows
+    does not depend on an added value.
+    """
     more = unlike(note="source 0.y")
     assert about_columns(OLD, more) == []
     assert about_columns(changed(OLD, sink_columns=None), changed(more, sink_columns=None)) == []
@@ -151,7 +161,7 @@ def test_a_column_that_comes_or_goes_counts_where_the_function_names_it() -> Non
 
 
 def test_a_column_that_takes_another_name_counts_where_the_function_names_it() -> None:
-    """A message whose ``key`` has gone is sent elsewhere, though the same value is in the row."""
+    """A renamed column is reported as removed if the sink function named it by the earlier name."""
     old = changed(query(key="source 0.k", x="source 0.x"), sink_columns=("key",))
     new = changed(query(k="source 0.k", x="source 0.x"), sink_columns=())
     assert [each.evidence for each in about_columns(old, new)] == ["column removed: `key`"]
@@ -159,7 +169,7 @@ def test_a_column_that_takes_another_name_counts_where_the_function_names_it() -
 
 
 def test_a_key_of_all_columns_changes_with_a_new_one() -> None:
-    """A hash of the whole row is another as soon as the row has a column more."""
+    """An added column is reported if the sink function computes a key from all columns, such as a hash of the row."""
     more = unlike(note="source 0.y")
     every = changed(OLD, sink_columns=("*",)), changed(more, sink_columns=("*",))
     assert [each.evidence for each in about_columns(*every)] == ["column added: `note`"]
@@ -178,7 +188,9 @@ def test_a_key_of_all_columns_changes_with_a_new_one() -> None:
     ids=["code", "rows", "the key of a join", "what reads the same", "a projection", "a filter"],
 )
 def test_a_column_is_another_once_what_computes_it_is(change: dict[str, object], columns: list[str]) -> None:
-    """Its expression reads the same: the code that it calls, or the table that it is looked up in, is another."""
+    """A column with the same expression counts as redefined if the code that it calls or the table that it is looked up
+    in changed, and only if the sink function names it.
+    """
     found = about_columns(OLD, changed(OLD, **change))
     assert [each.evidence.partition(":")[0].removeprefix("column ") for each in found] == columns
     unnamed = changed(OLD, sink_columns=()), changed(OLD, **change, sink_columns=())
@@ -186,7 +198,9 @@ def test_a_column_is_another_once_what_computes_it_is(change: dict[str, object],
 
 
 def test_where_whole_rows_go_on_a_table_counts_only_by_its_rows() -> None:
-    """The text of a plan shows a table changed by any column near it, which would ask about every edit."""
+    """If the sink function passes on whole rows, a static table counts as changed only by its rows, not by the text of
+    the plan.
+    """
     old = changed(OLD, sink_columns=None)
     joined = changed(old, plan=PLAN.replace("(k#0 = k#4)", "(k#0 = k2#6)"))
     assert about_columns(old, joined) == []
@@ -194,7 +208,9 @@ def test_where_whole_rows_go_on_a_table_counts_only_by_its_rows() -> None:
 
 
 def test_a_release_of_before_columns_were_recorded_counts_as_the_candidate_does() -> None:
-    """It still decodes, and asks about what the candidate's function names."""
+    """A stored manifest without recorded sink columns is decoded, and is compared by the columns that the candidate's
+    function names.
+    """
     text = to_json(OLD).replace(b',"sink_columns":["code","id","topic"]', b"").replace(b',"sink_reads":{}', b"")
     stored = from_json(text, Manifest, where="stored")
     assert stored.sink_columns is None
@@ -204,7 +220,9 @@ def test_a_release_of_before_columns_were_recorded_counts_as_the_candidate_does(
 
 
 def test_a_column_that_the_function_reads_and_the_query_lacks_is_refused() -> None:
-    """The first batch would fail on a new checkpoint version as well; the finding has column and line."""
+    """A column that the sink function reads and the query does not produce gives the verdict REFUSE with the column and
+    the line.
+    """
     new = changed(OLD, sink_reads={"id": "job.py:7", "GONE": "job.py:8"})
     (found,) = find_changes(OLD, new)
     assert (found.rule, found.line) == ("sink-column-missing", "job.py:8")
@@ -215,7 +233,9 @@ def test_a_column_that_the_function_reads_and_the_query_lacks_is_refused() -> No
 
 
 def test_a_column_in_other_letters_is_there_and_one_that_the_deployed_function_lacks_too_is_no_finding() -> None:
-    """Spark finds columns in any letters; a function that runs without a column gets it in a way not seen here."""
+    """Columns are matched without regard to case, and a missing column is not reported if the deployed function reads
+    it too.
+    """
     assert find_changes(OLD, changed(OLD, sink_reads={"ID": "job.py:7"})) == ()
     lacks = changed(OLD, sink_reads={"gone": "job.py:7"})
     assert find_changes(lacks, changed(OLD, sink_reads={"gone": "job.py:9"})) == ()

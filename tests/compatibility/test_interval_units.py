@@ -1,4 +1,4 @@
-"""Lengths of time in other units: equal where they are added to a time, and nowhere else."""
+"""Tests of intervals in different units: equal if they are added to a time, and different elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ ANY = "interval day to second"
     ],
 )
 def test_added_to_a_time_the_number_counts(meaning: str, told: str) -> None:
-    """In calls inside of each other, and beside names with brackets and commas."""
+    """An interval that is added to a time loses its unit in the compared text, also in nested calls and beside quoted
+    names with brackets and commas.
+    """
     assert in_one_unit(meaning) == told
 
 
@@ -44,5 +46,5 @@ def test_added_to_a_time_the_number_counts(meaning: str, told: str) -> None:
     ],
 )
 def test_elsewhere_the_unit_counts(meaning: str) -> None:
-    """Where the length is a value, is computed with, or is text inside of the job's own string."""
+    """An interval that is a value, is computed with or is part of a string keeps its unit."""
     assert in_one_unit(meaning) == meaning

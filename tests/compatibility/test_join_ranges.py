@@ -1,4 +1,4 @@
-"""Whether a join's range has become narrower."""
+"""Tests of whether a join's range has become narrower."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streamkeeper.compatibility.stateful_operators import narrows
 
 
 def between(least: int, most: int, more: str = "") -> str:
-    """``right.ts`` between ``left.ts`` plus two lengths, as a meaning has it."""
+    """Return the condition that ``right.ts`` lies between ``left.ts`` plus two intervals, as a recorded expression."""
     low = f"lessthanorequal(timestampaddinterval(source 0.ts, {least}:interval minute, in session), source 1.ts)"
     high = f"lessthanorequal(source 1.ts, timestampaddinterval(source 0.ts, {most}:interval minute, in session))"
     return " and ".join(each for each in (low, high, more) if each)
@@ -28,5 +28,5 @@ def between(least: int, most: int, more: str = "") -> str:
     ],
 )
 def test_a_range_is_narrower_only_if_every_bound_is(before: str, after: str, expected: bool) -> None:
-    """Any bound that has been moved outward, and anything else that differs, is no narrowing."""
+    """A join range is narrower only if no bound moved outward and nothing else in the condition differs."""
     assert narrows(before, after) is expected

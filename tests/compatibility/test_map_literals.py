@@ -1,4 +1,6 @@
-"""Literal maps with their entries in another order: equal where a value is looked up in them, and nowhere else."""
+"""Tests of literal maps with their entries in a different order: equal if only a value is looked up in them, and
+different elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ TYPE = ':{"keyType":"string","type":"map","valueContainsNull":false,"valueType":
     ],
 )
 def test_where_a_value_is_looked_up_the_order_does_not_count(old: str, new: str) -> None:
-    """With keys of any type, and in lookups inside of each other."""
+    """The order of entries does not matter in a map that is only looked up, with keys of any type and in nested
+    lookups.
+    """
     old, new = old.replace("{T}", TYPE), new.replace("{T}", TYPE)
     assert old != new
     assert in_key_order(old) == in_key_order(new)
@@ -38,7 +42,7 @@ def test_where_a_value_is_looked_up_the_order_does_not_count(old: str, new: str)
     ],
 )
 def test_other_entries_are_another_map(old: str, new: str) -> None:
-    """Values that change places, another key, and a key of another type or precision."""
+    """Maps differ if values are swapped, a key differs, or a key has a different type or precision."""
     assert in_key_order(old.replace("{T}", TYPE)) != in_key_order(new.replace("{T}", TYPE))
 
 
@@ -54,6 +58,8 @@ def test_other_entries_are_another_map(old: str, new: str) -> None:
     ],
 )
 def test_elsewhere_the_order_counts(meaning: str) -> None:
-    """Where the map is a value, in an array of arrays, in the job's own text, and where it cannot be read."""
+    """The order is kept where the map itself is a value, in arrays, in strings of the job, and in maps that cannot be
+    parsed.
+    """
     meaning = meaning.replace("{T}", TYPE.replace('"', '\\"') if ":string" in meaning else TYPE)
     assert in_key_order(meaning) == meaning

@@ -1,4 +1,4 @@
-"""Columns whose names are no plain words: told apart, and found in what state is made of."""
+"""Tests of columns whose names contain spaces or hyphens: they are distinguished, and found in the state's expressions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def rules(old: Manifest, new: Manifest) -> set[str]:
 
 
 def test_two_names_that_begin_alike_are_two_columns() -> None:
-    """Of which each may be read as another type."""
+    """Two column names that begin with the same word are two columns, and a changed type or a removed column is
+    reported.
+    """
     before = with_source(STATELESS, schema="`order id` bigint\n`order no` bigint")
     assert rules(before, with_source(before, schema="`order id` string\n`order no` bigint")) >= {
         "source-column-widened"
@@ -29,7 +31,7 @@ def test_two_names_that_begin_alike_are_two_columns() -> None:
 
 
 def test_a_manifest_of_an_earlier_version_is_the_same_as_todays() -> None:
-    """Its names with spaces are in no backticks."""
+    """A manifest of an earlier version, with names not in backticks, equals today's manifest of the same columns."""
     before = changed(with_source(STATELESS, schema="order id bigint\nk string"), output_schema="order id bigint")
     after = changed(with_source(STATELESS, schema="`order id` bigint\nk string"), output_schema="`order id` bigint")
     assert find_changes(before, after) == ()
@@ -38,7 +40,9 @@ def test_a_manifest_of_an_earlier_version_is_the_same_as_todays() -> None:
 
 @pytest.mark.parametrize("name", ["order id", "order-id"])
 def test_state_is_found_to_be_made_of_such_a_column(name: str) -> None:
-    """A meaning has it in quotes; read as a wider type it is another key, and a time in it depends on the zone."""
+    """A column with a space or a hyphen is found in the state: a changed type is reported, and a changed time zone
+    switches if the state contains a time from it.
+    """
     shown = f"`{name}`" if " " in name else name
     by_name = with_operator(
         with_source(STATEFUL, schema=f"{shown} int\nx bigint"),

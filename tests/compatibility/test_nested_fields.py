@@ -1,4 +1,4 @@
-"""Fields inside a source's column."""
+"""Tests of changed fields inside a source's column."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ITEMS = "array<struct<d:int,e:decimal(10,2)>>"
     ],
 )
 def test_the_fields_that_differ(before: str, after: str, changed: set[tuple[str, ...]] | None) -> None:
-    """By their paths; None where it is not only fields."""
+    """The paths of the differing fields are returned, or None if more than fields differs or a type cannot be parsed."""
     assert changed_fields(before, after) == changed
 
 
@@ -55,12 +55,14 @@ def test_the_fields_that_differ(before: str, after: str, changed: set[tuple[str,
     ],
 )
 def test_a_field_is_in_use_where_it_or_what_holds_it_is_read(text: str, used: bool) -> None:
-    """The whole column holds every field; of an array that is taken apart, each element is read by its fields."""
+    """A field is in use if an expression reads it or a value that contains it; in an exploded array and a lambda,
+    elements are read by their fields.
+    """
     assert uses_a_field([text], "source 0.v", {("b",), ("c", "d")}) is used
 
 
 def test_of_an_array_inside_of_a_column_other_fields_of_its_elements_do_not_count() -> None:
-    """Its own name is no field of theirs."""
+    """A field of an inner array's elements is in use only if that field or the whole array is read."""
     text = "sum(arrayaggregate(source 0.v.c, 0, lambda(x0, x1: x1.e:integer)))"
     assert not uses_a_field([text], "source 0.v", {("c", "d")})
     assert uses_a_field([text], "source 0.v", {("c", "e")})

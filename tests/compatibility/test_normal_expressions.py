@@ -1,4 +1,6 @@
-"""Conditional expressions in other words: equal where at most one branch applies, and nowhere else."""
+"""Tests of conditional expressions in different notations: equal if at most one branch applies, and different
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ TWO = "tuple2(equalto(2:integer, source 0.n), y)"
     ],
 )
 def test_the_same_value_in_other_words(old: str, new: str) -> None:
-    """Branches that exclude each other in another order, and ``coalesce`` spelled out."""
+    """Mutually exclusive branches in a different order, ``if`` as ``case``, and a spelled-out ``coalesce`` compare as
+    equal.
+    """
     assert old != new
     assert in_branch_order(old) == in_branch_order(new)
 
@@ -61,7 +65,7 @@ def test_the_same_value_in_other_words(old: str, new: str) -> None:
     ],
 )
 def test_another_value_stays_another(old: str, new: str) -> None:
-    """Values, literals, branches and the default that differ."""
+    """Conditional expressions with different values, literals, branches or defaults compare as different."""
     assert in_branch_order(old) != in_branch_order(new)
 
 
@@ -83,5 +87,7 @@ def test_another_value_stays_another(old: str, new: str) -> None:
     ],
 )
 def test_elsewhere_the_order_counts(meaning: str) -> None:
-    """Branches that may both apply, other types, expressions that may vary, texts of the job, and broken meanings."""
+    """The order of branches is kept where several may apply, for other types, for expressions that may vary, in
+    strings, and in expressions that cannot be parsed.
+    """
     assert in_branch_order(meaning) == meaning

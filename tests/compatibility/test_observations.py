@@ -1,4 +1,4 @@
-"""What sources promise, as findings."""
+"""Tests of findings about what sources guarantee for their input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from tests.compatibility.manifests import STATELESS, with_source
     ],
 )
 def test_a_cleaner_that_is_new_is_not_said_to_be_as_before(before, now, rule) -> None:
-    """Input is deleted from the deploy on; only a cleaner that serves already goes on as it did."""
+    """A source that begins to delete or archive its input is reported as such; one that already does in the deployed
+    release has the finding about continued deletion.
+    """
     deployed = None if before is None else with_source(STATELESS, options={"cleansource": before})
     candidate = with_source(STATELESS, options={"cleansource": now})
     found = list(sources_without_promise(candidate, {}, deployed))
@@ -43,7 +45,9 @@ def test_a_cleaner_that_is_new_is_not_said_to_be_as_before(before, now, rule) ->
     ],
 )
 def test_files_that_another_query_reads_are_not_cleaned_away(cleaner, other, before, severity) -> None:
-    """Refused where it is new; a job that serves like that can still be restarted. Without a cleaner both may read."""
+    """A query that begins to clean files that another query of the job reads is refused; if the deployed job already
+    does, it is only noted.
+    """
     reads = with_source(STATELESS, kind="file", location=other, options={})
 
     def cleans(how: str) -> Manifest:

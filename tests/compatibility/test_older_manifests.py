@@ -1,4 +1,4 @@
-"""Manifests of which an older version made the digests: never taken for equal without a reason."""
+"""Tests of manifests whose digests an older version made: they are not taken as equal without a reason."""
 
 from __future__ import annotations
 
@@ -19,26 +19,32 @@ def described(digest: str, *, digests: int, context: str, plan: str = "Aggregate
 
 
 def test_code_is_the_same_where_all_that_it_was_made_from_is() -> None:
-    """Two definitions give two digests of one function."""
+    """Digests of two different definitions count as the same code if the context, everything that the code was made
+    from, is equal.
+    """
     old = described("a", digests=1, context="c")
     assert find_changes(old, described("b", digests=2, context="c")) == ()
 
 
 def test_in_another_context_a_person_is_asked() -> None:
-    """Another definition or other code: nothing tells."""
+    """Digests of two definitions in different or unknown contexts give the verdict BACKUP."""
     old = described("a", digests=1, context="c")
     for context in ("d", ""):
         assert verdict_of(find_changes(old, described("b", digests=2, context=context))) is Verdict.BACKUP
 
 
 def test_by_one_definition_another_digest_is_other_code() -> None:
-    """Negative control: an equal context hides no change then."""
+    """Negative control: with the same digest definition, different digests give the verdict BACKUP even in an equal
+    context.
+    """
     old = described("a", digests=2, context="c")
     assert verdict_of(find_changes(old, described("b", digests=2, context="c"))) is Verdict.BACKUP
 
 
 def test_a_releases_own_code_is_what_its_bundle_holds() -> None:
-    """A driver restarts over what an older version stored; not over another plan or another function."""
+    """A manifest described anew for a restart matches the one that an older version stored, but not if the plan or a
+    function's name differs.
+    """
     stored = described("a", digests=1, context="")
     told, kept = as_described_before(described("b", digests=2, context="c"), stored)
     assert msgspec.structs.replace(told, context="") == kept
@@ -49,7 +55,9 @@ def test_a_releases_own_code_is_what_its_bundle_holds() -> None:
 
 
 def test_what_older_versions_did_not_record_is_no_difference_at_a_restart() -> None:
-    """A driver starts a release again that an older version described; negative control: a column's meaning counts."""
+    """Fields that an older version did not record make no difference when a release is restarted. Negative control: a
+    column's changed expression does.
+    """
     column = StateColumn(meaning="upper(source 0.shop)", type="string", name="shop")
     stored = msgspec.structs.replace(STATEFUL, columns=(column,))
     now = msgspec.structs.replace(
@@ -66,7 +74,7 @@ def test_what_older_versions_did_not_record_is_no_difference_at_a_restart() -> N
 
 
 def test_a_length_in_other_units_is_the_same_above_the_state_too() -> None:
-    """In an output's columns and the filters on its rows' way; another length is another."""
+    """An interval in different units is equal in output columns and their filters; a different length is not."""
 
     def shown(length: str) -> Manifest:
         moved = f"timestampaddinterval(source 0.ts, {length}, in session)"

@@ -1,4 +1,6 @@
-"""In which columns a rebuilt output may differ: those that the change redefines, and those that somebody named."""
+"""Tests of the columns in which a rebuilt output may differ: those that the change redefines, and those that the
+request names.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from tests.compatibility.manifests import STATEFUL, changed
 
 
 def output(**meanings: str) -> Manifest:
-    """A manifest whose output has these columns with these meanings."""
+    """Return a manifest whose output has columns with these expressions."""
     columns = tuple(StateColumn(name=name, meaning=text, type="long") for name, text in meanings.items())
     return changed(STATEFUL, columns=columns, output_schema="\n".join(f"{name} bigint" for name in meanings))
 
@@ -17,7 +19,7 @@ OLD = output(k="source 0.k", s="sum(source 0.x)", n="count(1)")
 
 
 def test_only_a_column_whose_definition_changed_may_differ() -> None:
-    """The others are held against the change."""
+    """Only a column whose definition changed may differ in a rebuilt output."""
     new = output(k="source 0.k", s="sum(source 0.y)", n="count(1)")
     assert redefined_columns(OLD, new) == {"s"}
     assert columns_that_may_differ("totals", OLD, new, ()) == ("s",)
@@ -25,7 +27,9 @@ def test_only_a_column_whose_definition_changed_may_differ() -> None:
 
 
 def test_a_column_that_came_or_went_is_redefined_unless_it_was_renamed() -> None:
-    """What means the same under another name, or may, is held against the change: nobody has compared it."""
+    """An added or removed column counts as redefined, but not a column that has, or may have, the same expression under
+    a new name.
+    """
     more = output(k="source 0.k", s="sum(source 0.x)", n="count(1)", m="max(source 0.x)")
     assert redefined_columns(OLD, more) == {"m"}
     assert redefined_columns(more, OLD) == {"m"}
@@ -35,21 +39,23 @@ def test_a_column_that_came_or_went_is_redefined_unless_it_was_renamed() -> None
 
 
 def test_another_number_of_a_source_or_table_is_no_other_meaning() -> None:
-    """They are counted in the order of the plan: one more lookup renumbers those after it."""
+    """A column is not redefined if only the numbers of sources or static tables in its expression changed."""
     before, after = output(k="source 0.k", c="static 0.country"), output(k="source 1.k", c="static 1.country")
     assert redefined_columns(before, after) == frozenset()
     assert redefined_columns(before, output(k="source 1.k", c="static 1.city")) == {"c"}
 
 
 def test_a_definition_that_is_not_known_counts_as_the_same() -> None:
-    """Strict where nothing is proven: the difference is for a person to see."""
+    """A column with an unknown expression does not count as redefined, so that a difference in it is reported."""
     for unknown in ("", "udf(?)"):
         assert redefined_columns(OLD, output(k="source 0.k", s=unknown, n="count(1)")) == frozenset()
         assert redefined_columns(output(k="source 0.k", s=unknown, n="count(1)"), OLD) == frozenset()
 
 
 def test_a_declared_column_may_differ_by_its_name_or_with_its_query() -> None:
-    """That of another query does not count, nor does one that this output has not."""
+    """A declared column may differ, named alone or with its query; columns of other queries and unknown columns are
+    ignored.
+    """
     assert columns_that_may_differ("totals", OLD, OLD, ("s", "totals.n", "other.k", "m")) == ("n", "s")
     assert columns_that_may_differ("totals", None, OLD, ("k",)) == ("k",)
     renamed = output(k="source 0.k", total="udf(?)", n="count(1)")
@@ -57,5 +63,5 @@ def test_a_declared_column_may_differ_by_its_name_or_with_its_query() -> None:
 
 
 def test_every_column_can_be_named() -> None:
-    """Also one of which it is not known what it means."""
+    """Every output column can be named, also if its expression is not recorded."""
     assert names_of_columns("totals", changed(OLD, columns=())) == {"k", "s", "n", "totals.k", "totals.s", "totals.n"}

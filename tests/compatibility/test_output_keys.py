@@ -1,4 +1,4 @@
-"""What becomes of the columns by which an output finds a row's place."""
+"""Tests of changes to the columns by which an output places its rows: keys of tables and partitions of files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN_ZONE = {"spark.sql.session.timeZone": "CET"}
 
 
 def keyed(meaning: str, manifest: Manifest = STATEFUL, **fields: Any) -> Manifest:
-    """The manifest with another meaning of the column ``k``, which is the table's key; its plan shows the change."""
+    """Return the manifest with a different expression for the table's key column ``k``; its plan shows the change."""
     functions = fields.pop("run_by", ())
     column = StateColumn(meaning=meaning, type="string", name="k", functions=functions)
     structure = f"structure {abs(hash(meaning))}"
@@ -31,19 +31,21 @@ def keyed(meaning: str, manifest: Manifest = STATEFUL, **fields: Any) -> Manifes
 
 
 def of_keys(old: Manifest, new: Manifest) -> list[Finding]:
-    """The findings about keys and partitions."""
+    """Return the findings about keys and partitions."""
     return [each for each in find_changes(old, new) if each.rule in ("sink-key-redefined", "sink-partition-redefined")]
 
 
 def into(sink: SinkDescription, manifest: Manifest) -> Manifest:
-    """The manifest with another output."""
+    """Return the manifest with a different sink, in append mode."""
     return changed(manifest, sink=sink, output_mode="append")
 
 
 @pytest.mark.parametrize("base", [STATEFUL, STATELESS], ids=["state", "no state"])
 @pytest.mark.parametrize("mode", ["update", "append"])
 def test_another_expression_of_a_tables_key_is_a_switch(base: Manifest, mode: str) -> None:
-    """The rows that are there keep the old key, whether groups or single rows are written."""
+    """A changed expression of a table's key gives the verdict SWITCH with and without state, in update and append mode,
+    because existing rows keep the old key.
+    """
     old = changed(base, output_mode=mode)
     (finding,) = of_keys(old, keyed("upper(source 0.k)", old))
     assert (finding.severity, finding.where) == (Severity.BREAKING, "sink, key column k")
@@ -55,19 +57,21 @@ def test_another_expression_of_a_tables_key_is_a_switch(base: Manifest, mode: st
 
 
 def test_the_same_key_written_otherwise_is_none() -> None:
-    """Control: the plan differs, and the key is made of the same."""
+    """Control: a changed plan or order of columns with the same key expression gives no finding about the key."""
     assert of_keys(STATEFUL, changed(STATEFUL, **OTHER_PLAN)) == []
     assert of_keys(STATEFUL, changed(STATEFUL, columns=STATEFUL.columns[::-1], **OTHER_PLAN)) == []
 
 
 def test_another_value_beside_the_key_is_none() -> None:
-    """Control: the row is found, and updated."""
+    """Control: a changed value column beside the key gives no finding about the key."""
     value = msgspec.structs.replace(STATEFUL.columns[1], meaning="multiply(sum(source 0.x), 100:integer)")
     assert of_keys(STATEFUL, changed(STATEFUL, columns=(STATEFUL.columns[0], value), **OTHER_PLAN)) == []
 
 
 def test_a_table_that_each_batch_replaces_keeps_no_old_key() -> None:
-    """In complete mode the old rows go; update mode keeps those that complete mode has written."""
+    """In complete mode a changed key is resumed, because each batch replaces the table; a change to update mode
+    together with the key is breaking.
+    """
     whole = changed(STATEFUL, output_mode="complete")
     assert of_keys(whole, keyed("upper(source 0.k)", whole)) == []
     assert verdict_of(find_changes(whole, keyed("upper(source 0.k)", whole))) is Verdict.RESUME
@@ -75,7 +79,7 @@ def test_a_table_that_each_batch_replaces_keeps_no_old_key() -> None:
 
 
 def test_a_partition_of_files_is_a_place_too() -> None:
-    """A reader of one partition would find a part of its rows; without partitions there are none to be in."""
+    """A changed expression of a partition column of files is breaking; without partitions there is no finding."""
     old = into(TO_FILES, STATELESS)
     (finding,) = of_keys(old, keyed("upper(source 0.k)", old))
     assert (finding.rule, finding.severity) == ("sink-partition-redefined", Severity.BREAKING)
@@ -84,27 +88,29 @@ def test_a_partition_of_files_is_a_place_too() -> None:
 
 
 def test_a_function_has_no_column_that_is_known_to_place_rows() -> None:
-    """What a function makes of a column is compared with the function."""
+    """A query with a sink function has no key columns in its description, and gives no finding about a key."""
     old = into(SinkDescription(kind="foreach", output="jobs:write", options={}), STATELESS)
     assert placing_columns(old) == ()
     assert of_keys(old, keyed("upper(source 0.k)", old)) == []
 
 
 def test_of_an_unknown_kind_of_sink_every_list_of_columns_counts() -> None:
-    """A kind that is added later is not let through in silence."""
+    """For an unknown kind of sink every option that lists output columns counts as a key."""
     old = into(SinkDescription(kind="novel", output="x", options={"route": "k", "form": "csv"}), STATELESS)
     assert placing_columns(old) == ("k",)
     assert [each.severity for each in of_keys(old, keyed("upper(source 0.k)", old))] == [Severity.BREAKING]
 
 
 def test_a_comma_in_a_name_makes_every_column_a_key() -> None:
-    """Which columns are listed cannot be told apart then."""
+    """If a key option cannot be split because a name contains a comma, every column counts as a key."""
     sink = msgspec.structs.replace(STATEFUL.sink, options={"key": "k,of it"})
     assert placing_columns(changed(STATEFUL, sink=sink)) == ("k", "s")
 
 
 def test_a_grouping_key_that_changed_is_told_once() -> None:
-    """The state's own rule asks for the switch; a second change above it is told beside that."""
+    """A changed grouping key is reported once, by the rule about the state; a further change to the key above it has
+    its own finding.
+    """
     raised = with_operator(STATEFUL, key_columns=(StateColumn(meaning="upper(source 0.k)", type="string"),))
     new = keyed("upper(source 0.k)", raised)
     assert [each.rule for each in find_changes(STATEFUL, new) if each.severity is Severity.BREAKING] == [
@@ -115,7 +121,7 @@ def test_a_grouping_key_that_changed_is_told_once() -> None:
 
 
 def test_a_key_that_stateful_code_returns_shows_its_other_groups_whole() -> None:
-    """The whole expression would be cut where both sides differ."""
+    """The finding about a key that stateful code returns shows the changed grouping columns in full."""
     of_code = "FlatMapGroupsInPandasWithState(groupingAttributes=[{}], outputMode=Update)[0]"
     old = keyed(of_code.format("source 0.site, source 0.sensor"))
     (finding,) = of_keys(old, keyed(of_code.format("source 0.sensor, source 0.site")))
@@ -125,7 +131,7 @@ def test_a_key_that_stateful_code_returns_shows_its_other_groups_whole() -> None
 
 
 def test_a_key_that_stateful_code_returns_shows_the_codes_other_setting() -> None:
-    """Its expression contains the setting somewhere in the middle, where it would be cut."""
+    """The finding about a key that stateful code returns names the changed setting of that code."""
     code = "FlatMapGroupsInPandasWithState(outputMode=Update, timeout={})[0]"
     keeps = {"kind": "pandas-with-state"}
     old = keyed(code.format("none"), with_operator(STATEFUL, **keeps, detail={"timeout": "none"}))
@@ -135,7 +141,9 @@ def test_a_key_that_stateful_code_returns_shows_the_codes_other_setting() -> Non
 
 
 def test_a_constant_for_a_null_key_changes_no_row_of_a_table() -> None:
-    """A table refuses a row without a key, so that none is there; files have a partition for such rows."""
+    """Replacing a null key by a constant is no finding for a table, which contains no such row, and breaking for files,
+    which have a partition for null.
+    """
     filled = "coalesce(source 0.k, 1:string)"
     assert of_keys(STATEFUL, keyed(filled)) == []
     files = into(TO_FILES, STATELESS)
@@ -144,7 +152,7 @@ def test_a_constant_for_a_null_key_changes_no_row_of_a_table() -> None:
 
 @pytest.mark.parametrize("meaning", ["", "?x", "concat(source 0.k, ?total)"])
 def test_a_key_of_which_nothing_is_known_asks_for_a_person(meaning: str) -> None:
-    """Neither the same nor another can be proven; where the plan is the same, so is the key."""
+    """A key with an unknown expression is opaque if the plan differs, and no finding if the plan is the same."""
     old, new = keyed(meaning), keyed(meaning, **OTHER_PLAN)
     assert [each.severity for each in of_keys(old, new)] == [Severity.OPAQUE]
     assert [each.severity for each in of_keys(STATEFUL, new)] == [Severity.OPAQUE]
@@ -152,7 +160,7 @@ def test_a_key_of_which_nothing_is_known_asks_for_a_person(meaning: str) -> None
 
 
 def test_a_question_mark_in_a_text_is_known() -> None:
-    """Only what stands outside of quotes says that something is not known."""
+    """A question mark inside a string does not mark an expression as unknown."""
     text = 'regexpreplace(source 0.k, "a?b":string)'
     assert of_keys(keyed(text), keyed(text, **OTHER_PLAN)) == []
     (finding,) = of_keys(keyed(text), keyed(text.replace("a?b", "a?c")))
@@ -160,7 +168,9 @@ def test_a_question_mark_in_a_text_is_known() -> None:
 
 
 def test_a_key_that_a_function_computes_goes_by_its_code() -> None:
-    """Its meaning names the function only; another digest asks for a person, that of another column's does not."""
+    """A key that a Python function computes is opaque if that function's code changed; other functions' code and
+    renumbered functions do not count.
+    """
     run = {"functions": {"above/0 shop": "aa", "above/1 label": "bb"}}
     old = keyed(UDF.format(0), run_by=("above/0 shop",), **run)
     other_key = changed(old, functions={**old.functions, "above/0 shop": "cc"})
@@ -174,7 +184,7 @@ def test_a_key_that_a_function_computes_goes_by_its_code() -> None:
 
 
 def test_of_a_manifest_that_names_no_functions_of_a_column_all_count() -> None:
-    """As an earlier version recorded it: where all are the same, so is the key."""
+    """If an earlier version recorded no functions for a column, a change to any function is opaque for the key."""
     run = {"functions": {"above/0 shop": "aa", "above/1 label": "bb"}}
     old = keyed(UDF.format(0), run_by=None, **run)
     new = keyed(UDF.format(0), run_by=("above/0 shop",), **run)
@@ -185,7 +195,9 @@ def test_of_a_manifest_that_names_no_functions_of_a_column_all_count() -> None:
 
 
 def test_a_function_that_deduplication_only_carries_may_compute_a_key() -> None:
-    """No state is made of what it returns, and rows are found by it."""
+    """A changed function whose result the deduplication only carries is noted for the state, and opaque for the key
+    that it computes.
+    """
     old = keyed(UDF.format(0), run_by=("below/0 shop",), functions={"below/0 shop": "aa"}, carried=("below/0 shop",))
     new = changed(old, functions={"below/0 shop": "bb"})
     assert [each.rule for each in find_changes(old, new)] == ["code-beside-state-changed", "sink-key-redefined"]
@@ -193,7 +205,7 @@ def test_a_function_that_deduplication_only_carries_may_compute_a_key() -> None:
 
 
 def test_code_that_cannot_be_looked_into_asks_in_another_context() -> None:
-    """Made from the same in the same, it is the same."""
+    """A key from unreadable code is opaque if its context differs, and no finding in the same context."""
     code = {"functions": {"above/0 shop": f"{UNREADABLE}x"}}
     old = keyed(UDF.format(0), run_by=("above/0 shop",), context="c1", **code)
     assert of_keys(old, old) == []
@@ -201,7 +213,9 @@ def test_code_that_cannot_be_looked_into_asks_in_another_context() -> None:
 
 
 def test_a_key_from_another_static_table_asks_for_a_person() -> None:
-    """Its meaning has a number for the table; which it is, and how it is joined, is in the output's shape."""
+    """A key looked up in a static table is opaque if the table, its rows or an unrecorded join may differ, and breaking
+    if it comes from a different table.
+    """
     looked_up = ("left: source 0", "right: LogicalRelation(a)", "join LeftOuter on equalto(source 0.k, static 0.k)")
     old = keyed("static 0.city:string", STATELESS, output_shape=looked_up)
     other = changed(old, output_shape=(looked_up[0], "right: LogicalRelation(b)", looked_up[2]), **OTHER_PLAN)
@@ -218,7 +232,9 @@ def test_a_key_from_another_static_table_asks_for_a_person() -> None:
 
 
 def test_a_source_that_came_renumbers_a_key_and_redefines_none() -> None:
-    """With the same sources another number is another source's column."""
+    """A key whose source is only renumbered by an added source gives no finding; with the same sources a different
+    number is breaking.
+    """
     more = msgspec.structs.replace(SOURCE, location="/more")
     old = keyed("source 0.k", STATELESS)
     renumbered = keyed("source 1.k", STATELESS, sources=(more, SOURCE))
@@ -229,7 +245,9 @@ def test_a_source_that_came_renumbers_a_key_and_redefines_none() -> None:
 
 @pytest.mark.parametrize("base", [STATEFUL, STATELESS], ids=["state", "no state"])
 def test_a_time_zone_that_a_key_is_spelled_in_is_a_switch(base: Manifest) -> None:
-    """The same moment has another date there; a key without times stays as it is."""
+    """A changed session time zone is breaking for a key that formats a time, and gives no finding for a key without
+    times.
+    """
     old = keyed(DATED, base)
     new = changed(old, confs={**old.confs, **IN_ZONE})
     assert [each.severity for each in of_keys(old, new)] == [Severity.BREAKING]
@@ -237,7 +255,7 @@ def test_a_time_zone_that_a_key_is_spelled_in_is_a_switch(base: Manifest) -> Non
 
 
 def test_a_setting_that_a_computed_key_may_depend_on_asks_for_a_person() -> None:
-    """A bare column is what was read."""
+    """A changed setting that a computed key may depend on is opaque; a key that is a plain column gives no finding."""
     legacy = {"spark.sql.legacy.timeParserPolicy": "LEGACY"}
     old = keyed("upper(source 0.k)", STATELESS)
     assert [each.severity for each in of_keys(old, changed(old, confs={**old.confs, **legacy}))] == [Severity.OPAQUE]
@@ -245,7 +263,7 @@ def test_a_setting_that_a_computed_key_may_depend_on_asks_for_a_person() -> None
 
 
 def test_how_a_key_is_read_from_a_file_counts() -> None:
-    """A pattern for dates reads a key of dates otherwise, and no other column."""
+    """A changed date pattern of a CSV source is opaque for a key of dates, and gives no finding for a key of strings."""
     csv = with_source(STATELESS, options={"format": "csv"}, schema="k date\nx bigint\nz string")
     by_pattern = with_source(csv, options={"format": "csv", "dateformat": "dd.MM.yyyy"})
     assert [each.severity for each in of_keys(csv, by_pattern)] == [Severity.OPAQUE]
@@ -253,7 +271,9 @@ def test_how_a_key_is_read_from_a_file_counts() -> None:
 
 
 def test_an_old_manifest_without_meanings_asks_where_the_plan_differs() -> None:
-    """Once: the release is described anew with its deploy."""
+    """With a stored manifest without recorded expressions, the key is opaque if the plan differs, and no finding if it
+    is the same.
+    """
     old = changed(STATELESS, columns=(), output_rows=None, output_shape=None)
     assert of_keys(old, STATELESS) == []
     assert [each.severity for each in of_keys(old, keyed("upper(source 0.k)", STATELESS))] == [Severity.OPAQUE]

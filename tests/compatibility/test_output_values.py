@@ -1,4 +1,4 @@
-"""What a changed column above the state does to the rows that are there."""
+"""Tests of the findings about a changed column above the state: what happens to rows already written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ABOVE = {"plan": "~Project [k#0, (s#2L * 100) AS s#3L]\n+- " + STATEFUL.plan}
 
 
 def in_cents(manifest: Manifest, meaning: str = "multiply(100:long, sum(source 0.x))") -> Manifest:
-    """The manifest with its column ``s`` in another unit."""
+    """Return the manifest with its column ``s`` in a different unit."""
     value = msgspec.structs.replace(manifest.columns[1], meaning=meaning)
     return changed(manifest, columns=(manifest.columns[0], value), **ABOVE)
 
@@ -28,7 +28,9 @@ def in_cents(manifest: Manifest, meaning: str = "multiply(100:long, sum(source 0
     ],
 )
 def test_a_value_in_another_unit_says_first_what_keeps_the_old_one(mode: str, effect: str) -> None:
-    """It is the only finding where rows and joins are the same: none about a rewritten plan."""
+    """A redefined value column is the only finding, a note whose effect states which rows keep the old value in each
+    output mode.
+    """
     old = changed(STATEFUL, output_mode=mode)
     (finding,) = find_changes(old, in_cents(old))
     assert (finding.rule, finding.effect) == ("output-column-redefined", effect)
@@ -37,7 +39,9 @@ def test_a_value_in_another_unit_says_first_what_keeps_the_old_one(mode: str, ef
 
 
 def test_a_filter_beside_it_is_told_as_well() -> None:
-    """Other rows come out; and where it is not on record which do, the plan is told."""
+    """A changed filter beside a redefined column, or filters that are not recorded, gives a second finding about the
+    plan.
+    """
     filtered = changed(in_cents(STATEFUL), output_rows=(*(STATEFUL.output_rows or ()), "lessthan(3:long, s)"))
     unknown = changed(in_cents(STATEFUL), output_rows=None)
     for new in (filtered, unknown):
@@ -45,7 +49,7 @@ def test_a_filter_beside_it_is_told_as_well() -> None:
 
 
 def test_what_follows_from_the_state_is_told_by_its_rules() -> None:
-    """Another aggregate under the same name redefines the column, and is told once."""
+    """A column that is redefined by a changed aggregate is reported only by the finding about the aggregate."""
     other = with_operator(STATEFUL, values=(StateColumn(meaning="sum(source 0.y)", type="long"),))
     new = changed(
         other, columns=(STATEFUL.columns[0], msgspec.structs.replace(STATEFUL.columns[1], meaning="sum(source 0.y)"))
@@ -54,7 +58,9 @@ def test_what_follows_from_the_state_is_told_by_its_rules() -> None:
 
 
 def test_a_changed_cast_above_a_changed_state_refers_to_the_finding_about_the_state() -> None:
-    """The note alone would say that no action is needed."""
+    """A changed cast above a changed aggregate is noted with a reference to the finding about the state, instead of
+    stating that no action is needed.
+    """
     other = with_operator(STATEFUL, values=(StateColumn(meaning="sum(source 0.y)", type="string"),))
     column = msgspec.structs.replace(STATEFUL.columns[1], meaning="cast(sum(source 0.y), dataType=long)")
     findings = find_changes(STATEFUL, changed(other, columns=(STATEFUL.columns[0], column), **ABOVE))
@@ -67,18 +73,20 @@ def test_a_changed_cast_above_a_changed_state_refers_to_the_finding_about_the_st
 
 
 def test_a_column_of_which_nothing_is_known_is_told_by_the_plan() -> None:
-    """Control: it counts as the same."""
+    """Control: a column with an unknown expression counts as unchanged, and the changed plan is reported instead."""
     assert [each.rule for each in find_changes(STATEFUL, in_cents(STATEFUL, "?s"))] == ["above-state-changed"]
 
 
 def test_without_state_every_row_is_written_once() -> None:
-    """There are no groups that could get new input."""
+    """A redefined column of a query without state is reported as a stateless change."""
     new = changed(in_cents(STATELESS, "multiply(2:long, source 0.x)"), plan=f"{STATELESS.plan} ")
     assert [each.rule for each in find_changes(STATELESS, new)] == ["stateless-change"]
 
 
 def test_a_filter_above_that_is_written_into_the_same_node_is_told() -> None:
-    """The state's text differs by names alone, and other results come out."""
+    """An added filter above the state is reported although the state's text differs only by names; renamed columns
+    alone are reported as rewritten.
+    """
     renamed = with_operator(STATEFUL, keys=("a string",))
     new = changed(renamed, output_rows=(*(STATEFUL.output_rows or ()), "lessthan(3:long, s)"))
     (finding,) = find_changes(STATEFUL, new)

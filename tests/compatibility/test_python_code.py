@@ -1,4 +1,4 @@
-"""Rules about code: what cannot be read, and what a sink's function names."""
+"""Tests of the rules about Python code: unreadable code, code beside the state, and the names in a sink function."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def rules(old: Manifest, new: Manifest) -> list[str]:
     ("manifest", "rule"), [(OPAQUE, "code-in-state-unreadable"), (HIDDEN, "sink-function-unreadable")]
 )
 def test_what_cannot_be_read_is_equal_only_where_all_around_it_is(manifest: Manifest, rule: str) -> None:
-    """The same bundle, packages, params and environment make the same objects; anything less proves nothing."""
+    """Unreadable code counts as unchanged only in the same known context and with the same settings; otherwise its
+    opaque finding is reported.
+    """
     assert rules(manifest, manifest) == []
     for other in (changed(manifest, context="other"), changed(manifest, context="")):
         assert rules(manifest, other) == rules(other, manifest) == [rule]
@@ -40,7 +42,9 @@ def test_what_cannot_be_read_is_equal_only_where_all_around_it_is(manifest: Mani
 
 
 def test_a_difference_by_value_counts_in_the_same_context_too() -> None:
-    """A param may have put another value into a closure beside what cannot be read."""
+    """Unreadable code with a different digest counts as changed even in the same context, because a param may have
+    changed a value in it.
+    """
     other = changed(OPAQUE, functions={"below/0 plus": f"{UNREADABLE}2"})
     assert rules(OPAQUE, other) == ["code-in-state-changed"]
 
@@ -61,7 +65,9 @@ CARRIED = changed(STATEFUL, functions={"below/0 plus": "a", "below/1 less": "b"}
 def test_code_that_is_carried_past_the_state_is_noted_only(
     functions: dict[str, str], carried: tuple[str, ...], rule: str
 ) -> None:
-    """It must be carried on both sides, and be the one that differs."""
+    """Changed code whose result the state only carries is resumed with a note, but only if both manifests record it as
+    carried and it is the code that differs.
+    """
     other = changed(CARRIED, functions=functions, carried=carried)
     for findings in (find_changes(CARRIED, other), find_changes(other, CARRIED)):
         assert rule in [each.rule for each in findings]
@@ -69,25 +75,29 @@ def test_code_that_is_carried_past_the_state_is_noted_only(
 
 
 def test_carried_code_that_cannot_be_looked_into_is_not_asked_about() -> None:
-    """Like code above all state; without the word that it is carried it is."""
+    """Unreadable code that the state only carries gives no finding in a different context; without the record that it
+    is carried it does.
+    """
     old = changed(OPAQUE, carried=("below/0 plus",))
     assert rules(old, changed(old, context="other")) == []
     assert rules(OPAQUE, changed(old, context="other")) == ["code-in-state-unreadable"]
 
 
 def test_a_manifest_of_before_it_was_known_what_is_carried_is_the_same_otherwise() -> None:
-    """An older release said nothing of it: the same code stays the same, and other code is asked about."""
+    """A manifest of an older release, without a record of carried code, equals today's manifest of the same code."""
     before = changed(CARRIED, carried=())
     assert rules(before, CARRIED) == rules(CARRIED, before) == []
 
 
 def test_a_context_alone_is_no_difference() -> None:
-    """Another module of the bundle or another package is no change of a query whose code can be read."""
+    """A different context alone gives no finding for a query whose code can be read."""
     assert rules(changed(STATEFUL, context="one"), changed(STATEFUL, context="other")) == []
 
 
 def test_a_function_that_names_another_table_is_asked_about() -> None:
-    """It may write elsewhere from now on, where the rows so far never arrive."""
+    """A changed sink function that contains a different table name gives BACKUP, because it may write elsewhere; the
+    evidence shows both texts.
+    """
     other = changed(WRITES, functions={"sink/function": "bb"}, sink_names=("append", "orders_v2"), sink_routing={})
     found = find_changes(WRITES, other)
     assert [each.rule for each in found] == ["sink-function-may-write-elsewhere"]
@@ -96,7 +106,7 @@ def test_a_function_that_names_another_table_is_asked_about() -> None:
 
 
 def test_a_function_that_may_choose_another_of_its_names_is_asked_about() -> None:
-    """The same names in another order, or another of them."""
+    """A changed sink function with the same names but a different routing gives a finding that it may write elsewhere."""
     other = changed(WRITES, functions={"sink/function": "bb"}, sink_routing={"sink/function": "s"})
     found = find_changes(WRITES, other)
     assert [each.rule for each in found] == ["sink-function-may-write-elsewhere"]
@@ -104,7 +114,7 @@ def test_a_function_that_may_choose_another_of_its_names_is_asked_about() -> Non
 
 
 def test_a_function_that_writes_where_it_did_is_resumed_with_a_note() -> None:
-    """Its code touches neither state nor offsets."""
+    """A changed sink function with unchanged names and routing is resumed with a note."""
     found = find_changes(WRITES, changed(WRITES, functions={"sink/function": "bb"}))
     assert [each.rule for each in found] == ["sink-function-changed"]
     assert found[0].where == "sink function"
@@ -112,7 +122,7 @@ def test_a_function_that_writes_where_it_did_is_resumed_with_a_note() -> None:
 
 
 def test_a_manifest_of_before_names_were_kept_says_nothing_of_them() -> None:
-    """It still decodes; its function is compared by its digest alone, and asked about where that has changed."""
+    """A stored manifest without recorded sink names is decoded, and equals today's manifest of the same function."""
     stored = from_json(to_json(WRITES).replace(b',"sink_names":["append","orders"]', b""), Manifest, where="stored")
     assert stored.sink_names is None
     assert stored.context == ""
@@ -135,7 +145,9 @@ RENAMED = changed(STATEFUL, functions={"below/0 f": "aa"}, essentials={"below/0 
 def test_a_function_counts_without_its_local_names_where_both_say_that_they_do_not_count(
     essentials: dict[str, str], expected: list[str]
 ) -> None:
-    """An older release, which says nothing of it, is compared with them."""
+    """A function with renamed local variables is noted as such only if both manifests record the same digest without
+    local names, made by the same definition.
+    """
     other = changed(RENAMED, functions={"below/0 f": "bb"}, essentials=essentials)
     assert rules(RENAMED, other) == expected
 
@@ -158,19 +170,23 @@ WRITTEN = changed(STATEFUL, functions={"below/0 f": "aa"}, rewritten={"below/0 f
 def test_a_function_that_does_the_same_in_other_words_is_a_note(
     after: str, rewritten: dict[str, str], expected: list[str]
 ) -> None:
-    """An older release, which has no such digest, is asked about."""
+    """A function that is proven equivalent by the same form digest in both manifests is a note; without that proof, or
+    if it is unreadable, it counts as changed.
+    """
     other = changed(WRITTEN, functions={"below/0 f": after}, rewritten=rewritten)
     assert rules(WRITTEN, other) == expected
 
 
 def test_a_function_with_other_names_alone_has_one_note() -> None:
-    """Renamed variables are the same in both ways."""
+    """A function whose local variables were renamed has only the note about the renaming, although its form digest is
+    equal too.
+    """
     old = changed(RENAMED, rewritten={"below/0 f": "form 1:e"})
     assert rules(old, changed(old, functions={"below/0 f": "bb"})) == ["local-variables-renamed"]
 
 
 def test_a_sinks_function_in_other_words_writes_where_it_did() -> None:
-    """Whatever its routing is: that is made of the same code."""
+    """An equivalent rewrite of a sink function is resumed with a note, even if its routing digest differs."""
     old = changed(WRITES, rewritten={"sink/function": "form 1:e"})
     new = changed(old, functions={"sink/function": "bb"}, sink_routing={"sink/function": "s"})
     found = find_changes(old, new)
@@ -196,13 +212,17 @@ JOINED_ROWS = changed(STATEFUL, functions={"below/0 rows": "aa"}, essentials={"b
 def test_rows_count_without_their_order_where_both_say_that_it_does_not_count(
     functions: dict[str, str], essentials: dict[str, str], expected: list[str]
 ) -> None:
-    """An older release, which says nothing of it, is compared in order."""
+    """Rows made in the job's code in a different order are noted only if both manifests record the same digest without
+    order; otherwise they count as changed.
+    """
     other = changed(JOINED_ROWS, functions=functions, essentials=essentials)
     assert rules(JOINED_ROWS, other) == rules(other, JOINED_ROWS) == expected
 
 
 def test_a_release_of_before_essentials_were_recorded_is_the_same_otherwise() -> None:
-    """The same rows in the same order stay the same."""
+    """A stored manifest without that digest equals today's manifest of the same rows, and rows in a different order
+    count as changed.
+    """
     stored = from_json(to_json(changed(JOINED_ROWS, essentials={})), Manifest, where="stored")
     assert rules(stored, JOINED_ROWS) == rules(JOINED_ROWS, stored) == []
     assert rules(stored, changed(JOINED_ROWS, functions={"below/0 rows": "bb"})) == ["rows-in-state-changed"]
@@ -223,7 +243,7 @@ PROCESSOR = {
     ],
 )
 def test_the_wrapper_of_a_stateful_class_goes_by_the_class(parts: dict[str, CodePart], told: str) -> None:
-    """PySpark's own name of it is nothing that the author has written."""
+    """A finding about code of ``transformWithState`` names the job's stateful class, not the name of PySpark's wrapper."""
     name = "below/0 transformWithStateUDF"
     old, new = (
         changed(STATEFUL, functions={name: digest}, parts=parts, reached={name: tuple(parts)}) for digest in "ab"
@@ -233,7 +253,7 @@ def test_the_wrapper_of_a_stateful_class_goes_by_the_class(parts: dict[str, Code
 
 
 def test_one_change_below_several_functions_is_one_finding() -> None:
-    """It names them; a function that Spark evaluates twice is named once."""
+    """A changed value that several functions use gives one finding that names each function once."""
     rate = {f"m.rate {digest}": CodePart(digest=digest, text=digest, place="m.py:1") for digest in "ab"}
     names = ("below/0 f", "below/1 f", "below/2 g")
     old, new = (

@@ -1,4 +1,4 @@
-"""Findings that a reader had to read twice, each with the former text as the reason for its test."""
+"""Tests that findings can be understood at first reading; each covers a text that was once misleading or unclear."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _PARSED = "fromjson(cast(source 1.value, dataType=string), in session).{}:string
 
 
 def findings_of(old: Manifest, new: Manifest, *observed: Finding) -> dict[str, Finding]:
-    """The findings by their rule, as people read them."""
+    """Return the findings by their rule, as people read them."""
     return {each.rule: each for each in assess({"q": old}, {"q": new}, {"q": observed}).queries["q"].findings}
 
 
@@ -76,13 +76,17 @@ def findings_of(old: Manifest, new: Manifest, *observed: Finding) -> dict[str, F
     ],
 )
 def test_an_expression_has_the_words_of_its_author(meaning: str, text: str, former: str) -> None:
-    """Names of Catalyst's classes and texts with two columns of one name were shown."""
+    """An expression is shown as in the job's code, with SQL's function names and operators, and with sources where two
+    columns have the same name.
+    """
     assert expression(meaning) == text
     assert former != text
 
 
 def test_another_column_type_of_a_static_table_is_shown() -> None:
-    """The text was ``csv files (…)`` on both sides, ``(defined differently)``."""
+    """If a static table is read with a changed schema, the evidence shows the field and both types, instead of the same
+    text on both sides.
+    """
     shown = expressions_change([f"right: {_TABLE % 'string'}"], [f"right: {_TABLE % 'boolean'}"])
     assert shown.endswith("which is read with another schema: field open: `string` → `boolean`")
     # The side is no part of the expression.
@@ -90,14 +94,16 @@ def test_another_column_type_of_a_static_table_is_shown() -> None:
 
 
 def test_todays_date_and_the_time_are_told_apart() -> None:
-    """The text was ``current_timestamp(), dataType=date`` → ``current_timestamp(), dataType=timestamp``."""
+    """``current_date()`` and ``current_timestamp()`` are shown as two different functions."""
     today = "currentbatchtimestamp(in session, dataType=date, timestampMs=0)"
     shown = expression_change(today, today.replace("date", "timestamp"))
     assert shown == "`current_date()` → `current_timestamp()`"
 
 
 def test_another_type_of_join_is_not_shown_as_another_table() -> None:
-    """Spark moves a check for null with the type, which was shown as `right side: `…; where k is not null``."""
+    """A changed join type is shown as such, although Spark also moves a check for null. Negative control: a filter that
+    checks more than null is shown.
+    """
     side, on = f"right: {_TABLE % 'string'}", "on equalto(source 0.k, static 0.k)"
     old = with_operator(
         STATEFUL, shape=("left: source 0", f"{side}; where isnotnull(static 0.k)", f"join LeftOuter {on}")
@@ -121,14 +127,16 @@ def test_another_type_of_join_is_not_shown_as_another_table() -> None:
     ],
 )
 def test_an_effect_names_the_entries_of_the_operators_own_state(operator: Operator, entries: str) -> None:
-    """It spoke of groups below a deduplication and a join, which have none."""
+    """The effect of a change below an operator names the entries of its own state: groups, keys or waiting rows."""
     old = with_state(operator)
     new = with_operator(old, shape=("branch 0: source 0", "branch 1: source 1"))
     assert findings_of(old, new)["upstream-changed"].effect.startswith(entries)
 
 
 def test_a_column_that_a_join_stores_has_its_side() -> None:
-    """The text was ``added: `note```, which may belong to either stream."""
+    """A column that is added to a join's state is shown with its side of the join. Negative control: without a side if
+    both inputs read the same source.
+    """
     old = with_state(JOIN)
     new = with_operator(old, values=(*JOIN.values, StateColumn(meaning="source 1.note", type="string")))
     assert findings_of(old, new)["join-column-added"].evidence == "stored column added: right side of the join: `note`"
@@ -139,7 +147,7 @@ def test_a_column_that_a_join_stores_has_its_side() -> None:
 
 
 def test_a_nullable_column_of_a_join_has_its_side() -> None:
-    """The place of a parsed column was ``join of two streams`` alone."""
+    """A finding about a parsed column of a join that became nullable names the side of the join."""
     values = [
         StateColumn(meaning=_PARSED.format("ts").replace("source 1", f"source {side}"), type="t") for side in (0, 1)
     ]
@@ -149,8 +157,9 @@ def test_a_nullable_column_of_a_join_has_its_side() -> None:
 
 
 def test_a_column_of_every_branch_of_a_union_is_shown_once() -> None:
-    """The texts were ``max(union(… - case when not so… … end, … - case when not so… … end))``, and later
-    ``max(every branch: k)``, which no author writes."""
+    """A column that is the same in every branch of a union is shown once. Negative control: branches that differ are
+    shown as a union.
+    """
     before = f"max(either({_PARSED.format('k').replace('source 1', 'source 0')}, {_PARSED.format('k')}))"
     assert expression_change(before, before.replace(".k:", ".g:")) == "`max(k)` → `max(g)`"
     # Negative control: branches that differ are shown with their sources.
@@ -158,7 +167,9 @@ def test_a_column_of_every_branch_of_a_union_is_shown_once() -> None:
 
 
 def test_an_added_part_of_a_long_line_is_shown_alone() -> None:
-    """The text was ``select […(…, customer struct<id string,tier string,age integer,ci…, …)…]`` with the part added."""
+    """A field that is added to a long parsed schema is shown alone with its path and type; a short line is shown in
+    full.
+    """
     fields = "StructField(id,StringType,true),StructField(tier,StringType,true),StructField(age,IntegerType,true){}"
     parsed = f"from_json(StructField(id,StringType,true), StructField(customer,StructType({fields}),true), value)"
     line = f"Project [id#1, {parsed} AS o]"
@@ -177,12 +188,14 @@ def test_an_added_part_of_a_long_line_is_shown_alone() -> None:
     ],
 )
 def test_a_line_of_a_plan_has_no_names_that_spark_made_up(line: str, text: str) -> None:
-    """``_groupingexpression`` and ``pythonUDF0`` are in no job."""
+    """Names that Spark generates, such as ``_groupingexpression`` and ``pythonUDF0``, are replaced by plain words in a
+    plan's lines.
+    """
     assert str(plan_line(line)) == text
 
 
 def test_a_field_is_named_with_its_column_and_its_types() -> None:
-    """The text was ``v.b``."""
+    """A changed, added or removed field of a struct is shown with its column and its types."""
     struct = "k string\nv struct<a:int,b:int,c:map<string,int>>"
     old = with_source(STATELESS, schema=struct)
     found = [
@@ -203,7 +216,7 @@ def test_a_field_is_named_with_its_column_and_its_types() -> None:
 
 
 def test_a_key_that_is_a_cast_is_shown_as_a_cast() -> None:
-    """The text was ``window(ts, 1 day)`` → ``ts``, although the new key is the date of ``ts``."""
+    """A grouping key that became a cast to a date is shown as that cast, with both types."""
     day = StateColumn(meaning="cast(source 0.ts, in session, dataType=date)", type="date")
     old = with_operator(STATEFUL, key_columns=(StateColumn(meaning="source 0.ts", type="timestamp"),))
     found = findings_of(old, with_operator(old, key_columns=(day,)))["grouping-key-type-changed"]
@@ -211,20 +224,22 @@ def test_a_key_that_is_a_cast_is_shown_as_a_cast() -> None:
 
 
 def test_a_batch_that_was_not_rehearsed_is_to_be_watched() -> None:
-    """The hint only said what the verdict is based on."""
+    """The hint for a batch that was not rehearsed recommends to watch the candidate's first batch."""
     assert not_rehearsed("state is missing", damaged=True).hint.endswith(
         "if the candidate is deployed, watch its first batch"
     )
 
 
 def test_another_kind_of_sink_is_shown_with_its_outputs() -> None:
-    """The text was ``table`` → ``foreach``, which is no word of the job."""
+    """A changed kind of sink is shown with both outputs, not only with the two kinds."""
     found = findings_of(STATEFUL, of_function(STATEFUL))["sink-kind-changed"]
     assert found.evidence == "`table sqlite:/db#totals` → `foreach job:write`"
 
 
 def test_another_column_for_stateful_code_asks_for_an_action_only_if_it_is_read() -> None:
-    """The hint was only what the rehearsal does."""
+    """The hint about changed columns for stateful code states that no action is needed if the code reads no removed
+    column.
+    """
     operator = msgspec.structs.replace(
         AGGREGATE,
         kind="pandas-with-state",
@@ -236,7 +251,9 @@ def test_another_column_for_stateful_code_asks_for_an_action_only_if_it_is_read(
 
 
 def test_a_longer_watermark_of_a_join_is_not_about_groups() -> None:
-    """The text was: a row that is no longer late would restart a group that was already evicted."""
+    """The effect of a longer watermark delay on a join is about missed matches with evicted rows, and that on an
+    aggregation is not.
+    """
     later = msgspec.structs.replace(TEN_MINUTES, delay_ms=35 * MINUTE_MS)
     found = findings_of(watermarked(JOIN, TEN_MINUTES), watermarked(JOIN, later))["watermark-delay-increased"]
     assert found.effect == "a late row would miss its matches with rows of the other stream that were already evicted"
@@ -245,7 +262,9 @@ def test_a_longer_watermark_of_a_join_is_not_about_groups() -> None:
 
 
 def test_the_number_of_partitions_is_not_the_size_of_a_batch() -> None:
-    """The effect of ``minPartitions`` was: batches would have another size."""
+    """The effect of ``minPartitions`` is a different number of tasks, and the effect of ``maxFilesPerTrigger`` is a
+    different batch size.
+    """
     new = with_source(STATELESS, limits={"maxfilespertrigger": "1", "minpartitions": "3"})
     assert findings_of(STATELESS, new)["rate-limit-changed"].effect == (
         "each batch would be read by another number of tasks; the same rows would be read"
@@ -255,7 +274,7 @@ def test_the_number_of_partitions_is_not_the_size_of_a_batch() -> None:
 
 
 def test_an_option_of_a_sink_is_named_alone() -> None:
-    """The effect of every option was: another key, format or partitioning."""
+    """The effect of a changed sink option names only that option, such as the key."""
     new = changed(STATEFUL, sink=changed(STATEFUL.sink, options={"key": "k,s"}))
     assert findings_of(STATEFUL, new)["sink-option-changed"].effect == (
         "new rows would be written with another key than existing ones"
@@ -263,27 +282,31 @@ def test_an_option_of_a_sink_is_named_alone() -> None:
 
 
 def test_an_output_that_does_not_fit_names_one_remedy() -> None:
-    """The evidence ended with ``(alter the table, or write to another table)``, and the hint said to switch."""
+    """The evidence of an output that does not fit contains no remedy, because the hint states it."""
     said = OutputUnfit("table t does not fit the query: its key is (a)", hint=OutputUnfit.REMEDY)
     found = rehearsal_failed("OutputUnfit", str(said), 3, again=True)
     assert found.evidence == "table t does not fit the query: its key is (a)"
 
 
 def test_a_rehearsal_without_rows_expects_no_deploy() -> None:
-    """The hint, ``watch the first batch … after the deploy``, stood beside a finding that refuses the deploy."""
+    """The hint for a rehearsal without rows is conditional on a deploy, and the evidence states how many batches were
+    searched at most.
+    """
     found = rehearsed_without_rows(2, searched=20)
     assert found.hint == "if this candidate is deployed, watch its first batch with rows"
     assert "at most 20 were searched" in found.evidence
 
 
 def of_function(manifest: Manifest, digest: str = "a") -> Manifest:
-    """The query with a sink function that passes on whole rows."""
+    """Return the query with a sink function that receives whole rows."""
     functions = {**manifest.functions, f"{SINK_FUNCTION}function": digest}
     return changed(manifest, sink=_FUNCTION, functions=functions)
 
 
 def test_beside_a_change_of_state_an_approval_does_not_promise_a_switch_of_a_function() -> None:
-    """The hint was: the deploy switches, and a person approves the rebuilt output. A function's has none."""
+    """Beside a changed state of a query with a sink function, the hint about changed code states that the deploy is
+    refused unless accept_state_loss is given.
+    """
     old = of_function(changed(STATEFUL, functions={f"{BELOW_STATE}0 rate": "a"}))
     new = with_operator(old, values=(StateColumn(meaning="max(source 0.x)", type="long"),))
     new = changed(new, functions={**new.functions, f"{BELOW_STATE}0 rate": "b"})
@@ -296,7 +319,7 @@ def test_beside_a_change_of_state_an_approval_does_not_promise_a_switch_of_a_fun
 
 
 def test_no_finding_recommends_a_switch_that_another_one_makes_impossible() -> None:
-    """Beside ``a function's output cannot be rebuilt``, a change of state recommended accept_state_loss."""
+    """If one finding makes a switch impossible, no other finding recommends accept_state_loss."""
     new = of_function(with_operator(STATEFUL, values=(StateColumn(meaning="max(source 0.x)", type="long"),)))
     hints = {rule: each.hint for rule, each in findings_of(STATEFUL, new).items() if each.severity is not Severity.NOTE}
     assert hints["sink-kind-changed"].startswith("no switch is possible for this change, so the deploy is refused")
@@ -304,7 +327,9 @@ def test_no_finding_recommends_a_switch_that_another_one_makes_impossible() -> N
 
 
 def test_beside_a_fatal_finding_a_switch_comes_second() -> None:
-    """The hint was ``switch``, although the verdict refuses every deploy of the candidate."""
+    """Beside a failed rehearsal the hint first recommends to revert the change as a possible cause, and then the
+    switch. Negative control: a lost checkpoint is not blamed on the change.
+    """
     fatal = Finding(
         rule="fails-on-the-last-batch", severity=Severity.FATAL, where="rehearsal", evidence="e", hint="fix"
     )
@@ -325,7 +350,9 @@ def test_beside_a_fatal_finding_a_switch_comes_second() -> None:
 
 
 def test_a_redefined_column_of_a_function_recommends_no_rebuild() -> None:
-    """The hints were ``switch to a new checkpoint version instead`` and ``deploy with --strategy rebuild``."""
+    """The hints about a redefined column recommend no rebuild if the sink is a function, and recommend it if the sink
+    is a table.
+    """
     old = changed(of_function(STATEFUL), sink_columns=("s",))
     columns = (old.columns[0], msgspec.structs.replace(old.columns[1], meaning="add(sum(source 0.x), 1:long)"))
     found = findings_of(old, changed(old, columns=columns, plan=f"{old.plan}\nother"))
@@ -336,7 +363,9 @@ def test_a_redefined_column_of_a_function_recommends_no_rebuild() -> None:
 
 
 def test_the_function_of_a_new_kind_of_sink_is_explained_by_the_kind() -> None:
-    """Beside ``sink-kind-changed`` stood ``the effect is unknown: no rule covers this difference``."""
+    """A new sink function is covered by the finding about the changed kind of sink. Negative control: without that
+    change it is an unexplained difference.
+    """
     assert {each.rule for each in find_changes(STATEFUL, of_function(STATEFUL))} == {"sink-kind-changed"}
     # Negative control: the same difference without another kind of sink is unexplained.
     function = changed(STATEFUL, functions={f"{SINK_FUNCTION}function": "a"})
@@ -344,7 +373,9 @@ def test_the_function_of_a_new_kind_of_sink_is_explained_by_the_kind() -> None:
 
 
 def test_a_function_before_another_is_not_compared_with_that_one() -> None:
-    """Both functions were reported: the first compared with the second, and the second as added."""
+    """A function that is added before an existing one is reported as added, and the existing one is not reported;
+    removing it is reported as a removal.
+    """
     old = changed(STATEFUL, functions={f"{BELOW_STATE}0 keep": "a"})
     new = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "b", f"{BELOW_STATE}1 keep": "a"})
     (added,) = find_changes(old, new)
@@ -359,7 +390,9 @@ def test_a_function_before_another_is_not_compared_with_that_one() -> None:
 
 
 def test_a_function_that_runs_elsewhere_is_not_shown_as_another_one() -> None:
-    """The texts were ``removed: `step``` and ``added: `step```."""
+    """An unchanged function that moved from below to above the state is reported as the same function in a different
+    place.
+    """
     old = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "a"})
     new = changed(STATEFUL, functions={f"{ABOVE_STATE}0 step": "a"})
     assert {each.evidence for each in find_changes(old, new)} == {
@@ -369,7 +402,9 @@ def test_a_function_that_runs_elsewhere_is_not_shown_as_another_one() -> None:
 
 
 def test_a_check_for_null_that_spark_adds_is_not_called_a_filter_of_the_author() -> None:
-    """The hint was the same as that of a filter in the job's code."""
+    """The hint about an added check for null states that it may come from Spark, and the hint about a filter in the
+    job's code does not.
+    """
     new = with_operator(STATEFUL, rows=(*AGGREGATE.rows, "left: isnotnull(source 0.k)"))
     assert "may also come from Spark" in findings_of(STATEFUL, new)["filter-below-state-changed"].hint
     other = with_operator(STATEFUL, rows=("lessthan(4:long, source 0.x)",))
@@ -377,7 +412,7 @@ def test_a_check_for_null_that_spark_adds_is_not_called_a_filter_of_the_author()
 
 
 def test_a_setting_is_named_with_its_meaning() -> None:
-    """The evidence was ``2`` → ``4``, beside a key that few people know."""
+    """The evidence of a changed setting states what the setting means, beside both values."""
     new = changed(STATEFUL, confs={**STATEFUL.confs, "spark.sql.shuffle.partitions": "4"})
     assert findings_of(STATEFUL, new)["setting-pinned"].evidence == (
         "the number of partitions of each shuffle and of the state: `2` → `4`"
@@ -385,7 +420,9 @@ def test_a_setting_is_named_with_its_meaning() -> None:
 
 
 def test_every_setting_that_a_checkpoint_fixes_has_a_meaning() -> None:
-    """As has every setting that decides whether a bad row stops the query; no meaning is of an unknown setting."""
+    """Every setting that a checkpoint fixes, that is refused or that decides about bad rows has a description, and no
+    description is of an unknown setting.
+    """
     assert [key for key in (PINNED | REFUSED | LENIENT.keys()) if not setting_words.setting_meaning(key)] == []
     assert setting_words._MEANINGS.keys() - (PINNED | REFUSED | TUNING | MEANING) == set()
 
@@ -401,7 +438,9 @@ def test_every_setting_that_a_checkpoint_fixes_has_a_meaning() -> None:
 def test_an_added_or_removed_function_names_the_calls_that_others_may_have_taken(
     before: dict[str, str], after: dict[str, str], moved: bool
 ) -> None:
-    """``removed: the candidate does not call it`` hid that the key is now computed by another function."""
+    """The evidence of an added or removed function states that another function may now be called in its place, if the
+    numbers of the other functions changed.
+    """
     old, new = (
         changed(STATEFUL, functions={f"{BELOW_STATE}{name}": digest for name, digest in each.items()})
         for each in (before, after)
@@ -421,7 +460,7 @@ def test_an_added_or_removed_function_names_the_calls_that_others_may_have_taken
 def test_a_column_that_came_or_went_is_not_called_computed_differently(
     columns: tuple[str, ...], other: tuple[str, ...], effect: str
 ) -> None:
-    """The effect of a removed column was ``f2 of new rows would be computed differently``."""
+    """The effect of an added, removed or redefined column that a sink function uses is worded for that kind of change."""
     kept = {column.name: column for column in STATEFUL.columns}
     old, new = (
         changed(
@@ -445,7 +484,9 @@ def test_a_column_that_came_or_went_is_not_called_computed_differently(
     ],
 )
 def test_an_option_that_selects_records_has_its_own_effect(value: str, effect: str) -> None:
-    """The effect of Kafka's isolation level was ``other files or rows would be selected``."""
+    """A changed isolation level of a Kafka source has an effect about records of aborted and open transactions, and the
+    hint states that no switch is possible.
+    """
     kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
     levels = [
         with_source(kafka, options={"kafka.isolation.level": level}) for level in ("read_committed", "read_uncommitted")
@@ -457,7 +498,7 @@ def test_an_option_that_selects_records_has_its_own_effect(value: str, effect: s
 
 
 def test_an_option_of_fetching_names_what_differs() -> None:
-    """``only fetching, cleanup or extra columns differ`` left open which of these applies."""
+    """The effect of Kafka's ``includeHeaders`` states that the same rows are read with an added column ``headers``."""
     kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
     new = with_source(kafka, options={"includeheaders": "true"})
     assert findings_of(kafka, new)["source-upkeep-changed"].effect == (
@@ -467,7 +508,9 @@ def test_an_option_of_fetching_names_what_differs() -> None:
 
 @pytest.mark.parametrize("shape", ["source-offset-ahead", "source-offset-back", "source-offset-before-previous"])
 def test_a_damaged_offset_has_a_remedy_that_can_be_carried_out(shape: str) -> None:
-    """The hint was ``restore the offset``, without its origin or its value."""
+    """The hint for a damaged offset recommends a restore of the checkpoint or a switch, and refers to ``streamkeeper
+    recover``.
+    """
     (finding,) = damage_findings([damage(shape, "sources/0", "seen")])
     assert finding.hint == (
         "restore the checkpoint, or switch the query to a new checkpoint version: streamkeeper recover lists what each "
@@ -476,7 +519,7 @@ def test_a_damaged_offset_has_a_remedy_that_can_be_carried_out(shape: str) -> No
 
 
 def test_another_number_of_columns_that_a_join_stores_is_shown_as_removed_and_added() -> None:
-    """The text was ``stored column: left side: `g`, right side: `g` → right side: `k```, as if two became one."""
+    """If a join stores a different number of columns, the evidence lists removed and added columns with their sides."""
     values = [StateColumn(meaning=meaning, type="string") for meaning in ("source 0.g", "source 1.g", "source 1.k")]
     kept = StateColumn(meaning="source 0.k", type="string")
     found = findings_of(with_state(JOIN, values=(kept, *values[:2])), with_state(JOIN, values=(kept, values[2])))
@@ -488,7 +531,9 @@ def test_another_number_of_columns_that_a_join_stores_is_shown_as_removed_and_ad
 
 
 def test_a_difference_below_the_state_does_not_deny_a_changed_output() -> None:
-    """Beside ``output-column-added`` for the same column it said ``this difference has no effect``."""
+    """Beside an added output column, the note about a rewritten plan claims no effect on the state only, and refers to
+    the finding about the output.
+    """
     columns = (*STATEFUL.columns, StateColumn(meaning="upper(source 0.k)", type="string", name="u", functions=()))
     new = changed(with_operator(STATEFUL), columns=columns, output_schema=f"{STATEFUL.output_schema}\nu string")
     effect = findings_of(STATEFUL, new)["rewritten-below-state"].effect
@@ -497,7 +542,7 @@ def test_a_difference_below_the_state_does_not_deny_a_changed_output() -> None:
 
 
 def of_options(manifest: Manifest, key: str) -> Manifest:
-    """The query with another key of its output, which makes a switch necessary."""
+    """Return the query with a different key of its output, which requires a switch."""
     return changed(manifest, sink=changed(manifest.sink, options={"key": key}))
 
 
@@ -529,7 +574,9 @@ def of_options(manifest: Manifest, key: str) -> Manifest:
 def test_the_first_line_says_whether_a_switch_is_possible(
     old: Manifest, new: Manifest, switch: Switch, line: str
 ) -> None:
-    """The verdict was ``SWITCH``, and only the hints said that the deploy is refused."""
+    """The report's first line states whether the switch is possible, possible only with accept_state_loss, or
+    impossible.
+    """
     found = assess({"q": old}, {"q": new})
     assert found.queries["q"].switch is switch
     text = render_text(found)
@@ -538,15 +585,18 @@ def test_the_first_line_says_whether_a_switch_is_possible(
 
 
 def test_an_output_that_cannot_be_rebuilt_says_that_the_deploy_is_refused_and_what_is_possible() -> None:
-    """The hint was: revert the change: a new checkpoint version would read the input again, and a function's output
-    cannot be rebuilt beside the current one."""
+    """The hint for an output that cannot be rebuilt states that the deploy is refused, and recommends to revert the
+    change or to run a new query.
+    """
     hint = findings_of(STATEFUL, of_function(STATEFUL))["sink-kind-changed"].hint
     assert hint.startswith("no switch is possible for this change, so the deploy is refused: a new checkpoint version")
     assert "Revert the change, or run it as a new query with its own output" in hint
 
 
 def test_a_query_that_ends_before_a_cutover_recommends_no_rebuild() -> None:
-    """The hint was ``switch: a new checkpoint version reads the input again``, which the deploy refuses."""
+    """For an availableNow query the hint recommends no rebuild, because the query terminates before a cutover, and
+    states that an interval trigger makes it possible.
+    """
     values = (StateColumn(meaning="max(source 0.x)", type="long"),)
     new = changed(with_operator(STATEFUL, values=values), trigger="availableNow")
     hint = findings_of(STATEFUL, new)["aggregate-function-changed"].hint
@@ -558,7 +608,7 @@ def test_a_query_that_ends_before_a_cutover_recommends_no_rebuild() -> None:
 
 
 def test_every_finding_of_a_query_names_the_same_switch() -> None:
-    """Beside a key of the output, which requires a rebuild, a setting recommended a switch at the same offsets."""
+    """All breaking findings of a query recommend the same switch, the strictest that any of them requires."""
     old = changed(STATELESS, confs={**STATELESS.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "a"})
     new = of_options(changed(old, confs={**old.confs, **dict.fromkeys(old.confs, "b")}), "k,s")
     hints = {each.hint for each in findings_of(old, new).values() if each.severity is Severity.BREAKING}
@@ -567,7 +617,9 @@ def test_every_finding_of_a_query_names_the_same_switch() -> None:
 
 
 def test_a_switch_without_state_does_not_promise_that_evicted_groups_return() -> None:
-    """The hint named the lost state only; a reader took the switch for a way to avoid the second result."""
+    """The hint of a switch without state for a longer watermark states that late rows have the same effect after the
+    switch.
+    """
     later = msgspec.structs.replace(TEN_MINUTES, delay_ms=35 * MINUTE_MS)
     old, new = (of_function(watermarked(AGGREGATE, delay)) for delay in (TEN_MINUTES, later))
     windowed = msgspec.structs.replace(AGGREGATE, key_columns=(StateColumn(meaning="source 0.ts", type="timestamp"),))
@@ -577,7 +629,7 @@ def test_a_switch_without_state_does_not_promise_that_evicted_groups_return() ->
 
 
 def parsed(text: str, **types: str) -> str:
-    """An expression over a JSON text that is parsed with these fields; ``text``: with ``{}`` for the parser."""
+    """Return an expression over JSON text that is parsed with these fields; ``{}`` in ``text`` stands for the parser."""
     fields = [{"metadata": {}, "name": name, "nullable": True, "type": kind} for name, kind in types.items()]
     schema = json.dumps({"fields": fields, "type": "struct"}, separators=(",", ":"))
     return text.replace("{}", f"fromjson(source 0.value, in session, schema={schema}, options=m[])")
@@ -606,7 +658,9 @@ def parsed(text: str, **types: str) -> str:
 def test_of_the_schema_of_a_parser_only_the_field_that_differs_is_shown(
     text: str, changed_to: dict[str, str], shown: str
 ) -> None:
-    """The text was ``… struct<id: string, qty: integer, …> …`` on both sides."""
+    """If only a parser's schema differs, the evidence shows the changed or added field. Negative control: a difference
+    outside the schema is shown itself.
+    """
     others = {"id": "string", "fee": "double", "placed": "timestamp", "country": "string"}
     before = parsed(text, **others, qty="integer")
     after = parsed(text.replace("integer", "long"), **others, **(changed_to or {"qty": "long"}))
@@ -616,7 +670,9 @@ def test_of_the_schema_of_a_parser_only_the_field_that_differs_is_shown(
 
 
 def test_a_column_that_may_be_null_now_has_the_cause() -> None:
-    """The text was ``type of `ts`: `timestamp not null` → `timestamp``` without the join type that causes it."""
+    """The evidence of a column that became nullable names the cause: the join type, a removed filter or the columns of
+    a source.
+    """
     strict = StateColumn(meaning="source 0.ts", type="timestamp not null")
     loose = msgspec.structs.replace(strict, type="timestamp")
     check = "left: isnotnull(source 0.ts)"
@@ -638,8 +694,9 @@ def test_a_column_that_may_be_null_now_has_the_cause() -> None:
 
 
 def test_a_setting_that_puts_rows_at_risk_is_not_called_harmless() -> None:
-    """Beside ``rows-at-risk`` stood: batches would run faster, slower or at other times; the same rows would be
-    written."""
+    """A setting or a Kafka option that puts rows at risk has the same effect and hint as the finding about rows at
+    risk; switching it back is described as tuning.
+    """
     key = "spark.sql.streaming.stateStore.stateSchemaCheck"
     old, new = (changed(STATEFUL, confs={**STATEFUL.confs, key: value}) for value in ("true", "false"))
     (risk,) = row_risks(new, {key: "false"})
@@ -653,14 +710,14 @@ def test_a_setting_that_puts_rows_at_risk_is_not_called_harmless() -> None:
 
 
 def test_every_changed_line_of_a_plan_is_shown_once() -> None:
-    """The text ended with ``and 1 more changed line``, which no command shows."""
+    """Every changed line of a plan is shown, and a line that occurs twice is shown once."""
     lines = ["Project [id, x]", "Filter (x > 3)", "Project [id, x]"]
     others = ["Project [id, x, y]", "Filter (x > 4)", "Project [id, x, y]"]
     assert lines_change(lines, others) == "`select [id, x]` → `select [id, x, y]`; `where (x > 3)` → `where (x > 4)`"
 
 
 def test_several_columns_are_named_in_the_plural() -> None:
-    """The texts were ``column f1 and c5``, ```f1 and c5` would be wrong`` and ``column added: `a`, `b```."""
+    """A finding about several columns is worded in the plural, with each column quoted separately."""
     columns = [StateColumn(meaning=AGGREGATE.values[0].meaning, type="bigint", name=name) for name in ("f1", "c5")]
     old = changed(STATEFUL, columns=tuple(columns))
     new = with_operator(old, values=(StateColumn(meaning="max(source 0.x)", type="long"),))
@@ -673,7 +730,7 @@ def test_several_columns_are_named_in_the_plural() -> None:
 
 
 def test_the_cause_of_a_failure_is_named_once() -> None:
-    """The text was ``aggregate added (aggregation): aggregate added: `count(x)```."""
+    """The evidence of a failed rehearsal names its cause once."""
     refused = rehearsal_failed("STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE", "seen", 1, again=True)
     new = with_operator(STATEFUL, values=(*AGGREGATE.values, StateColumn(meaning="count(source 0.x)", type="long")))
     evidence = findings_of(STATEFUL, new, refused)["refused-by-spark"].evidence
@@ -681,7 +738,9 @@ def test_the_cause_of_a_failure_is_named_once() -> None:
 
 
 def test_a_fixed_list_of_partitions_is_not_called_another_name() -> None:
-    """The effect was: every partition read so far would continue at its offset."""
+    """Subscribing to a fixed list of partitions has the effect that later partitions are not read; a pattern only
+    continues every partition at its offset.
+    """
     kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
     fixed = with_source(kafka, location='assign {"orders": [0]}@a:9092', catches_up=True)
     found = findings_of(kafka, fixed)["topics-named-otherwise"]
@@ -693,7 +752,7 @@ def test_a_fixed_list_of_partitions_is_not_called_another_name() -> None:
 
 
 def test_every_request_for_an_approval_says_when_to_approve() -> None:
-    """Some hints were only: the deploy takes a snapshot and waits until a person approves."""
+    """Each of these opaque findings states in its hint when to approve it."""
     unknown = with_state(msgspec.structs.replace(AGGREGATE, kind="unknown Novelty"))
     jars = "spark.jars"
     cases = [
@@ -712,8 +771,9 @@ def test_every_request_for_an_approval_says_when_to_approve() -> None:
 
 
 def test_a_longer_watermark_does_not_say_both_that_late_rows_are_accepted_and_that_they_stay_late() -> None:
-    """The effect was ``rows that were too late until now would be accepted``, the note ``rows that are late now stay
-    late``."""
+    """For a longer watermark over state without evictions, the effect states when more late rows are accepted, and the
+    hint why no action is needed.
+    """
     later = msgspec.structs.replace(TEN_MINUTES, delay_ms=35 * MINUTE_MS)
     kept = msgspec.structs.replace(
         AGGREGATE, key_columns=(StateColumn(meaning="source 0.ts", type="timestamp"),), may_have_evicted=False
@@ -732,7 +792,9 @@ def test_a_longer_watermark_does_not_say_both_that_late_rows_are_accepted_and_th
     ],
 )
 def test_a_trigger_with_which_a_query_ends_is_not_only_another_time(before: str, after: str, effect: str) -> None:
-    """The effect was: batches would start at other times."""
+    """A change to or from ``availableNow`` states that the query terminates or keeps running; a changed interval states
+    other batch times.
+    """
     old, new = (changed(STATEFUL, trigger=trigger) for trigger in (before, after))
     assert findings_of(old, new)["trigger-changed"].effect.startswith(effect)
 
@@ -747,7 +809,9 @@ def test_a_trigger_with_which_a_query_ends_is_not_only_another_time(before: str,
     ],
 )
 def test_a_redefined_column_recommends_a_rebuild_only_if_one_is_possible(trigger: str, fits: bool, hint: str) -> None:
-    """The hint was ``deploy with --strategy rebuild``, beside ``no switch is possible``."""
+    """The hint about a redefined column recommends a rebuild only if the trigger and the other findings make one
+    possible.
+    """
     columns = (STATEFUL.columns[0], msgspec.structs.replace(STATEFUL.columns[1], meaning="add(sum(source 0.x), 1)"))
     new = changed(STATEFUL, columns=columns, plan=f"{STATEFUL.plan}\nother", trigger=trigger)
     found = findings_of(STATEFUL, new if fits else changed(new, output_schema=f"{new.output_schema}\nmore int"))
@@ -755,7 +819,7 @@ def test_a_redefined_column_recommends_a_rebuild_only_if_one_is_possible(trigger
 
 
 def test_a_limit_is_shown_as_a_number() -> None:
-    """The text was ``3 int not null`` → ``6 int not null``."""
+    """A changed limit is shown as two numbers without their type."""
     limits = [
         with_state(msgspec.structs.replace(AGGREGATE, kind="limit", expressions=(f"{count} int not null",)))
         for count in (3, 6)
@@ -764,21 +828,24 @@ def test_a_limit_is_shown_as_a_number() -> None:
 
 
 def test_an_effect_has_one_condition() -> None:
-    """The text was ``if the query did not fail, if the key values differ now, results would …``."""
+    """Only sentences about renamed things begin with a condition, so that the added condition of a failed rehearsal is
+    the only one.
+    """
     sentences = [text for table in (NOTES, OPAQUE, BREAKING) for rule, text in table.items() if "renamed" not in rule]
     assert [text for text in sentences if text.startswith("if ")] == []
 
 
 @pytest.mark.parametrize("shape", ["metadata-missing", "last-commit-missing", "checksum-mismatch", "commits-behind"])
 def test_a_lost_file_of_a_checkpoint_names_the_command_that_lists_what_is_possible(shape: str) -> None:
-    """The hint was ``restore the commit``, and the report did not say from where."""
+    """The hint for a lost checkpoint file refers to ``streamkeeper recover`` for the case that there is no copy."""
     (finding,) = damage_findings([damage(shape, "commits", "seen")])
     assert finding.hint.endswith("If you have no copy, streamkeeper recover lists what each option loses or duplicates")
 
 
 def test_a_changed_sink_function_says_when_a_batch_is_repeated_and_what_to_do() -> None:
-    """The effect was ``an open batch may be written by both versions``, beside a verdict that the old one finishes its
-    batch; the note, ``if the function may be called twice``, had no otherwise."""
+    """The effect of a changed sink function states that only a driver killed during a batch leads to a repeated one,
+    and the hint what to do if the function does not tolerate that.
+    """
     old, new = (
         changed(of_function(STATEFUL, digest), sink_routing={f"{SINK_FUNCTION}function": "same"}) for digest in "ab"
     )
@@ -788,7 +855,9 @@ def test_a_changed_sink_function_says_when_a_batch_is_repeated_and_what_to_do() 
 
 
 def test_a_note_refers_to_the_finding_that_blocks_the_same_change_of_a_column() -> None:
-    """Beside ``sink-column-redefined`` the note for the same column was: no action is needed for this change alone."""
+    """A note about a changed column refers to the stricter finding about the same column. Negative control: not to a
+    finding about a different column.
+    """
     old = changed(of_function(STATEFUL), sink_columns=("s",))
     columns = (old.columns[0], msgspec.structs.replace(old.columns[1], meaning="add(sum(source 0.x), 1:long)"))
     new = changed(old, columns=columns, plan=f"{old.plan}\nother")
@@ -827,7 +896,9 @@ def test_a_note_refers_to_the_finding_that_blocks_the_same_change_of_a_column() 
     ],
 )
 def test_the_cost_of_another_operator_is_that_of_the_candidates(before: str, after: str, mode: str, lost: str) -> None:
-    """For an aggregation that becomes a deduplication the cost was: every group restarts without its earlier rows."""
+    """The cost of a switch to a different operator names what the candidate's operator starts without, or what is lost
+    if it keeps no state.
+    """
     old, new = (
         changed(
             of_function(STATEFUL),
@@ -841,8 +912,9 @@ def test_the_cost_of_another_operator_is_that_of_the_candidates(before: str, aft
 
 
 def test_a_function_that_is_no_longer_called_is_not_changed_code_that_continues() -> None:
-    """The effect of a removed call was ``the changed code would continue``, and beside a failed rehearsal it was ``no
-    check can prove that the two fit``."""
+    """The effect of an added or removed function states that state computed with it or without it is continued, also
+    beside a failed rehearsal; changed code has its own wording.
+    """
     old = changed(STATEFUL, functions={f"{BELOW_STATE}0 step": "a"})
     new = changed(STATEFUL, functions={})
     found = findings_of(old, new)["code-in-state-changed"]
@@ -859,8 +931,9 @@ def test_a_function_that_is_no_longer_called_is_not_changed_code_that_continues(
 
 
 def test_a_table_with_other_columns_says_what_is_possible_and_what_does_not_help() -> None:
-    """The hint was ``(deploy it with an interval trigger)`` beside ``no switch is possible``, and left open whether
-    adding the column to the table by hand helps."""
+    """The hint for changed columns of a table names an interval trigger if that makes the switch possible, and states
+    that changing the table by hand does not help.
+    """
     new = changed(STATEFUL, output_schema=f"{STATEFUL.output_schema}\nmore int", trigger="availableNow")
     hint = findings_of(STATEFUL, new)["output-column-added"].hint
     assert "ends before it could take over. If the candidate has an interval trigger instead, the deploy can" in hint
@@ -873,7 +946,9 @@ def test_a_table_with_other_columns_says_what_is_possible_and_what_does_not_help
 
 
 def test_a_switch_of_files_says_where_they_go_and_which_readers_follow() -> None:
-    """The effect named the existing files, and the hint did not say where those of the new version go."""
+    """The hint of a switch that changes files names the new directory and ``read_serving``, which reads both. Negative
+    control: a change of state alone does not mention a directory.
+    """
     files = SinkDescription(kind="file", output="/out", options={"format": "orc"})
     old = changed(STATEFUL, sink=files, trigger="availableNow", output_mode="append")
     new = changed(old, sink=changed(files, options={"format": "parquet"}))
@@ -889,7 +964,9 @@ def test_a_switch_of_files_says_where_they_go_and_which_readers_follow() -> None
 
 
 def test_a_changed_step_of_a_plan_has_its_place_beside_an_added_one() -> None:
-    """The text was ``added: `explode(…)`; `select [k, x]` → `select [k, x, y]```, as if the output had a new column."""
+    """A changed line of a plan beside an added one is shown as below or above it. Negative control: not in a plan with
+    branches.
+    """
     made = "Generate explode(array(x#1, y#2)), [1, 2], false, [x#5]"
     reads = "   +- StreamingRelation FileSource, [k#0]\nstructure {}"
     old = changed(STATELESS, plan=f"Project [k#0, x#1]\n{reads.format(1)}")
@@ -906,7 +983,7 @@ def test_a_changed_step_of_a_plan_has_its_place_beside_an_added_one() -> None:
 
 
 def test_a_step_that_follows_another_is_shown() -> None:
-    """The text was ``csv files (…, header="true")`` → ``csv files (…, header="true"); …``, beside another change."""
+    """A filter that is added after a long description of a table is shown, beside a changed join."""
     side = f"right: {_TABLE % 'string'}".replace("/in/", "/in/a/long/way/to/the/static/tables/of/this/job/")
     checks = "where isnotnull(static 0.fee) and isnotnull(static 0.k) and lessthan(2:integer, static 0.fee)"
     joins = [f"join {kind} on equalto(source 0.k, static 0.k)" for kind in ("Inner", "LeftOuter")]
@@ -915,7 +992,7 @@ def test_a_step_that_follows_another_is_shown() -> None:
 
 
 def test_two_columns_of_one_aggregate_are_quoted_apart() -> None:
-    """The text was ```f1 and f2`, `f3```, which reads like a condition."""
+    """Two columns of one aggregate are quoted separately in the evidence."""
     sums = [StateColumn(meaning=f"sum(source 0.{name})", type="long") for name in ("x", "y")]
     columns = tuple(
         msgspec.structs.replace(sums[number], name=name) for name, number in (("f1", 0), ("f2", 0), ("f3", 1))

@@ -1,4 +1,4 @@
-"""What a rehearsal shows, as findings."""
+"""Tests of the findings about a rehearsal."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ from tests.compatibility.manifests import STATEFUL
     ],
 )
 def test_what_a_new_version_would_mend_is_told_from_what_fails_anywhere(error_class, severity, rule) -> None:
-    """State that Spark refuses and a table of another shape ask for a switch; a query that fails asks to be mended."""
+    """State that Spark refuses and a table that does not fit are breaking; a query that fails by itself is fatal."""
     found = rehearsal_failed(error_class, "told", 3, again=True)
     assert (found.severity, found.rule) == (severity, rule)
 
 
 def test_that_a_batch_ran_is_said_only_of_the_one_that_was_run_again() -> None:
-    """A copy that could not be made, and a batch that is the next one, ran nowhere before."""
+    """Only a failed rerun of a committed batch states that the batch succeeded with the deployed release; a later batch
+    and a failed copy do not.
+    """
     again = rehearsal_failed("DIVIDE_BY_ZERO", "told", 3, again=True)
     after = rehearsal_failed("DIVIDE_BY_ZERO", "told", 3, again=False)
     none = rehearsal_failed("CHECKPOINT_NOT_CLONED", "told", None, again=False)
@@ -38,14 +40,18 @@ def test_that_a_batch_ran_is_said_only_of_the_one_that_was_run_again() -> None:
 
 
 def test_words_of_the_jobs_own_function_are_not_taken_for_sparks() -> None:
-    """A function that fails would fail on a new checkpoint version as well; negative control: Spark's own error."""
+    """An error of the job's function is fatal although its message resembles one of Spark's. Negative control: Spark's
+    own error with these words is a refusal by Spark.
+    """
     words = "ValueError: customer 5 doesn't exist"
     assert rehearsal_failed("PYTHON_EXCEPTION", words, 3, again=True).rule == "fails-on-the-last-batch"
     assert rehearsal_failed("IllegalStateException", "batch 3 doesn't exist", 3, again=True).rule == "refused-by-spark"
 
 
 def test_a_crash_inside_spark_is_a_switch_where_the_plans_show_that_the_state_does_not_fit() -> None:
-    """A null key in the state crashes the changed plan, and a new version has no such state; controls: see below."""
+    """A NullPointerException inside Spark is breaking if another breaking finding explains it; without one, or for
+    errors of the query itself, the finding stays fatal.
+    """
     crashed = rehearsal_failed("NullPointerException", "None", 2, again=True)
     assert (crashed.rule, crashed.severity) == ("fails-inside-spark", Severity.FATAL)
     other = msgspec.structs.replace(crashed, rule="grouping-key-changed", severity=Severity.BREAKING)
@@ -59,12 +65,14 @@ def test_a_crash_inside_spark_is_a_switch_where_the_plans_show_that_the_state_do
 
 
 def cause(rule: str, evidence: str, severity: Severity = Severity.BREAKING, line: str = "") -> Finding:
-    """A finding of the manifests."""
+    """Return a finding about the manifests."""
     return Finding(rule=rule, severity=severity, where="aggregation", evidence=evidence, line=line)
 
 
 def test_a_refusal_names_the_change_before_sparks_condition() -> None:
-    """Changes of the form of the state first, because Spark compares only that; at most two; the output's not."""
+    """A refusal by Spark names at most two changes as its cause, those of the state's form first, before Spark's error;
+    changes to the output and notes are not named.
+    """
     refused = rehearsal_failed("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "told", 3, again=True)
     findings = [
         cause("sink-key-redefined", "o"),
@@ -83,7 +91,7 @@ def test_a_refusal_names_the_change_before_sparks_condition() -> None:
 
 
 def test_a_failed_batch_names_the_changed_code() -> None:
-    """What is proven to do the same is no cause."""
+    """A failed batch names the changed code as its cause, not code that is proven to be equivalent."""
     failed = rehearsal_failed("PYTHON_EXCEPTION", "told", 3, again=True)
     code = cause("code-in-state-changed", "`c`", Severity.OPAQUE)
     same = cause("code-rewritten-equally", "r", Severity.NOTE)
@@ -92,7 +100,7 @@ def test_a_failed_batch_names_the_changed_code() -> None:
 
 
 def test_a_crash_and_a_changed_key_together_ask_for_a_switch() -> None:
-    """Not for a refusal that claims that a new version would fail as well."""
+    """A crash inside Spark gives REFUSE for an unchanged query, and SWITCH together with a changed output mode."""
     crashed = rehearsal_failed("NullPointerException", "None", 2, again=True)
     changed = msgspec.structs.replace(STATEFUL, output_mode="append")
     same = assess({"q": STATEFUL}, {"q": STATEFUL}, {"q": [crashed]})
@@ -101,14 +109,16 @@ def test_a_crash_and_a_changed_key_together_ask_for_a_switch() -> None:
 
 
 def test_a_rehearsal_without_rows_is_a_note() -> None:
-    """It shows neither an error nor its absence."""
+    """A rehearsal without rows is a note, and its effect mentions the functions that it did not run."""
     found = rehearsed_without_rows(7, searched=20)
     assert (found.severity, found.where) == (Severity.NOTE, "rehearsal of batch 7")
     assert "functions" in effect_of(found.rule, found.severity)
 
 
 def test_a_python_worker_that_starts_too_late_says_nothing_about_the_candidate() -> None:
-    """The machine is overloaded: a person decides. Negative control: another time-out of a socket stays a failure."""
+    """A Python worker that starts too late on an overloaded machine is opaque. Negative control: any other socket
+    timeout stays a fatal failure.
+    """
     late = "Timed out while waiting for the Python worker to connect back"
     found = rehearsal_failed("SocketTimeoutException", late, 2, again=True)
     assert (found.rule, found.severity) == ("rehearsal-timed-out", Severity.OPAQUE)

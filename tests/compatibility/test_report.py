@@ -1,4 +1,4 @@
-"""An assessment as text and as Markdown."""
+"""Tests of an assessment as text and as Markdown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.compatibility.manifests import STATEFUL, changed, with_operator
 
 
 def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> None:
-    """A person needs no other page to understand a verdict."""
+    """The text report contains the verdict, what the deploy would do, and each finding with its effect, evidence and
+    hint.
+    """
     values = (StateColumn(meaning="max(source 0.x)", type="long"),)
     new = changed(with_operator(STATEFUL, values=values), trigger="1 second")
     assert render_text(assess({"totals": STATEFUL}, {"totals": new})) == (
@@ -31,12 +33,14 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
 
 
 def test_text_says_that_nothing_changed() -> None:
-    """An unchanged query is one line."""
+    """An unchanged query is one line with RESUME."""
     assert "query totals: RESUME, nothing changed\n" in render_text(assess({"totals": STATEFUL}, {"totals": STATEFUL}))
 
 
 def test_a_deploys_report_says_what_it_does_and_a_first_one_speaks_of_no_other() -> None:
-    """A verdict alone means a resume; a first release begins, a rebuild that was asked for reads all again."""
+    """A deploy's report states its decision and path: a first release starts in a new version without mention of a
+    deployed one, and a requested rebuild is named as such.
+    """
     same = assess({"totals": STATEFUL}, {"totals": STATEFUL})
     first = "r0001 is the first release: it starts in a new checkpoint version"
     ways = {"totals": QueryTransition(way=Transition.START, version="v0001")}
@@ -56,7 +60,7 @@ def test_a_deploys_report_says_what_it_does_and_a_first_one_speaks_of_no_other()
 
 
 def test_markdown_keeps_its_table_whole() -> None:
-    """A pipe or a line break in evidence does not break the row."""
+    """Pipes and line breaks in evidence are escaped, so that they do not break the Markdown table."""
     new = changed(STATEFUL, trigger="a|b\nc")
     text = render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
     (row,) = [line for line in text.splitlines() if "trigger-changed" in line]
@@ -64,13 +68,13 @@ def test_markdown_keeps_its_table_whole() -> None:
 
 
 def test_markdown_shows_the_fields_of_a_type() -> None:
-    """They stand in angle brackets, and are no tag."""
+    """Angle brackets in evidence, as in struct types, are escaped in Markdown."""
     new = changed(STATEFUL, trigger="struct<a: int> or x < 5")
     assert r"→ \`struct\<a: int> or x \< 5\`" in render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
 
 
 def test_a_report_of_an_older_release_is_shown_without_what_it_does_not_say() -> None:
-    """Its findings have no sentence about a resume."""
+    """A stored report of an older release, whose findings have no effect, is shown without that line."""
     stored = {"rule": "old-rule", "severity": "note", "where": "w", "evidence": "a -> b"}
     older = {"verdict": 0, "queries": {"q": {"verdict": 0, "findings": [stored]}}}
     shown = from_json(msgspec.json.encode(older), Assessment, where="report")
@@ -78,5 +82,5 @@ def test_a_report_of_an_older_release_is_shown_without_what_it_does_not_say() ->
 
 
 def test_every_verdict_says_what_the_deploy_would_do() -> None:
-    """No verdict is without a sentence."""
+    """Every verdict has its own sentence."""
     assert len({sentence(verdict) for verdict in Verdict}) == len(Verdict)

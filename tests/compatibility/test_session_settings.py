@@ -1,4 +1,6 @@
-"""Settings that change what rows mean end the state's life, unless a proof says why they cannot matter."""
+"""Tests of changed settings: those that change what rows mean require a switch, unless a proof shows that they cannot
+matter.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def settings(manifest: Manifest, **values: str) -> Manifest:
 
 
 def verdict(manifest: Manifest, key: str, before: str, after: str) -> Verdict:
-    """On the change of one setting alone."""
+    """Return the verdict on a change of one setting alone."""
     old, new = (changed(manifest, confs={**manifest.confs, key: value}) for value in (before, after))
     return verdict_of(find_changes(old, new))
 
@@ -71,7 +73,7 @@ PROVEN = {
         "2",
     ),
 }
-"""A change that each proof covers on the plain stateful manifest."""
+"""For each proof, a change that it covers on the plain stateful manifest."""
 
 TIMES = with_source(STATEFUL, schema="k timestamp\nx bigint")
 BY_ZONE = msgspec.structs.replace(TEN_MINUTES, column="totimestamp(source 0.k, in session)")
@@ -98,11 +100,11 @@ PERTURBED = {
     "no named source": [with_source(STATEFUL, name="orders")],
     "no extension": [settings(STATEFUL, spark__sql__extensions="some.Extension")],
 }
-"""For each condition, manifests in which it alone does not hold."""
+"""For each condition, manifests in which only that condition does not hold."""
 
 
 def test_every_proof_has_a_change_that_it_covers() -> None:
-    """On a plain stateful query each is a note that carries the proof's name."""
+    """Every proof covers a change on a plain stateful query, which is a note whose hint states the proof."""
     assert {each.name for each in PROOFS} == set(PROVEN)
     for key, before, after in PROVEN.values():
         old = changed(STATEFUL, confs={**STATEFUL.confs, key: before})
@@ -113,7 +115,7 @@ def test_every_proof_has_a_change_that_it_covers() -> None:
 
 @pytest.mark.parametrize(("proof", "condition"), [(proof.name, name) for proof in PROOFS for name in proof.relies_on])
 def test_a_proof_falls_with_each_thing_that_it_relies_on(proof: str, condition: str) -> None:
-    """One condition taken away, and the same change asks for a switch."""
+    """If any one condition of a proof does not hold, the same change of a setting gives SWITCH instead of RESUME."""
     key, before, after = PROVEN[proof]
     if condition == "errors until now":
         before, after = after, before
@@ -124,7 +126,9 @@ def test_a_proof_falls_with_each_thing_that_it_relies_on(proof: str, condition: 
 
 @pytest.mark.parametrize("key", sorted(MEANING))
 def test_no_setting_of_meaning_changes_in_silence(key: str) -> None:
-    """On a query that no proof covers; and without state there is a finding all the same."""
+    """On a query that no proof covers, every setting that changes what rows mean gives SWITCH, unless it affects only
+    writing; without state it still has a finding.
+    """
     manifest = changed(
         with_source(PYTHON, options={"format": "parquet"}, name="orders"), plan=STATIC + " json csv xml avro orc"
     )
@@ -134,30 +138,32 @@ def test_no_setting_of_meaning_changes_in_silence(key: str) -> None:
 
 @pytest.mark.parametrize("key", sorted(TUNING | PINNED))
 def test_tuning_and_what_is_pinned_goes_on(key: str) -> None:
-    """Whatever the value."""
+    """Every setting for tuning, and every one that the checkpoint pins, is resumed."""
     assert verdict(STATEFUL, key, "1", "2") is Verdict.RESUME
 
 
 def test_what_nobody_has_judged_is_meaning() -> None:
-    """A conf of a Spark to come, or of somebody else's."""
+    """An unknown ``spark.sql`` setting gives SWITCH."""
     assert verdict(STATEFUL, "spark.sql.of.tomorrow", "1", "2") is Verdict.SWITCH
 
 
 def test_a_hadoop_setting_that_readers_take_is_meaning() -> None:
-    """Of the format that is read, and of none in particular."""
+    """A changed Hadoop setting that readers use gives SWITCH, also if its name contains no format."""
     parquet = with_source(STATEFUL, options={"format": "parquet"})
     assert verdict(parquet, "spark.hadoop.parquet.strings.signed-min-max.enabled", "a", "b") is Verdict.SWITCH
     assert verdict(STATEFUL, "spark.hadoop.textinputformat.record.delimiter", "a", "b") is Verdict.SWITCH
 
 
 def test_other_jars_below_state_are_looked_at_by_a_person() -> None:
-    """Without state they hold for new rows."""
+    """Changed jars give BACKUP for a query with state, and RESUME for one without."""
     assert verdict(STATEFUL, "spark.jars", "udf-1.jar", "udf-2.jar") is Verdict.BACKUP
     assert verdict(STATELESS, "spark.jars", "udf-1.jar", "udf-2.jar") is Verdict.RESUME
 
 
 def test_errors_switched_on_are_looked_at_by_a_person_even_without_state() -> None:
-    """The rows that fail are still to come."""
+    """Switching ANSI mode on gives BACKUP even without state, because future rows may fail; switching it off is
+    resumed.
+    """
     assert verdict(STATELESS, ANSI, "false", "true") is Verdict.BACKUP
     assert verdict(STATELESS, ANSI, "true", "false") is Verdict.RESUME
 
@@ -173,7 +179,7 @@ def test_errors_switched_on_are_looked_at_by_a_person_even_without_state() -> No
     ],
 )
 def test_another_spelling_is_no_change(before: dict[str, str], after: dict[str, str]) -> None:
-    """Of a value, and of a key that has a newer name."""
+    """A differently spelled value, or a setting under its newer name, is a note and is resumed."""
     old, new = (changed(STATEFUL, confs={**STATEFUL.confs, **values}) for values in (before, after))
     assert [each.rule for each in find_changes(old, new)] == ["settings-respelled"]
     assert verdict_of(find_changes(old, new)) is Verdict.RESUME
@@ -181,7 +187,7 @@ def test_another_spelling_is_no_change(before: dict[str, str], after: dict[str, 
 
 @pytest.mark.parametrize("version", ["4.2.1", "4.3.0", "4.1.1"])
 def test_another_spark_is_a_finding_of_its_own_beside_others(version: str) -> None:
-    """Patch and minor versions, up and down."""
+    """A changed Spark version, patch or minor, up or down, has its own finding beside those about settings."""
     changes = find_changes(STATEFUL, settings(changed(STATEFUL, spark_version=version), spark__sql__legacy__x="1"))
     rules = {each.rule for each in changes}
     assert "setting-changed" in rules
@@ -193,7 +199,9 @@ def test_another_spark_is_a_finding_of_its_own_beside_others(version: str) -> No
     [("spark.sql.files.ignoreMissingFiles", "false", "true"), ("spark.sql.mapKeyDedupPolicy", "EXCEPTION", "LAST_WIN")],
 )
 def test_state_made_without_errors_holds_when_they_are_passed_over(key: str, strict: str, lenient: str) -> None:
-    """And not the other way round; a default that nobody spelled is known."""
+    """A change from failing to ignoring errors is resumed, also from an unset default; the reverse gives SWITCH with
+    state and BACKUP without.
+    """
     assert verdict(STATEFUL, key, strict, lenient) is Verdict.RESUME
     assert verdict(STATEFUL, key, lenient, strict) is Verdict.SWITCH
     assert verdict(STATELESS, key, lenient, strict) is Verdict.BACKUP
@@ -206,9 +214,9 @@ EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
 
 @pytest.mark.parametrize(("value", "expected"), [("false", Verdict.RESUME), ("true", Verdict.SWITCH)])
 def test_a_layout_that_an_older_spark_has_no_setting_for_is_its_only_one(value: str, expected: Verdict) -> None:
-    """4.1 knows no sources with names: going to or from a Spark that has them switched off changes nothing.
+    """Spark 4.1 has no setting for named sources: a change to or from a Spark that has them switched off is resumed.
 
-    Negative control: switched on, they are another layout.
+    Negative control: switched on, they are a different layout and give SWITCH.
     """
     without = changed(STATEFUL, confs={key: each for key, each in STATEFUL.confs.items() if key != EVOLUTION})
     with_it = changed(STATEFUL, confs={**STATEFUL.confs, EVOLUTION: value})
@@ -217,6 +225,6 @@ def test_a_layout_that_an_older_spark_has_no_setting_for_is_its_only_one(value: 
 
 
 def test_no_conf_is_judged_twice() -> None:
-    """The four sets of the table share nothing."""
+    """No setting is in two of the four sets of the table."""
     judged = (MEANING, TUNING, PINNED, REFUSED)
     assert len(frozenset().union(*judged)) == sum(len(each) for each in judged)

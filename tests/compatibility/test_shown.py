@@ -1,4 +1,4 @@
-"""Evidence in the words of a job's author."""
+"""Tests that evidence is worded as the job's author would write it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNTRIES = '"AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "LU", "NL", "PL", "
 
 
 def market(countries: str) -> str:
-    """A key that tells countries apart."""
+    """Return a key that distinguishes countries."""
     inset = f"inset({ORDER}.country:string, hset=s[{countries}])"
     return f'casewhen("abroad":string, branches=[tuple2({inset}, "europe":string)])'
 
@@ -103,12 +103,12 @@ def market(countries: str) -> str:
     ],
 )
 def test_a_change_reads_as_its_author_wrote_it(before: str, after: str, told: str) -> None:
-    """Columns by their names, functions and operators as in SQL, and only the piece that differs."""
+    """A changed expression is shown with column names and SQL functions and operators, cut to the part that differs."""
     assert expression_change(before, after) == told
 
 
 def test_rows_of_the_job_are_said_to_be_others() -> None:
-    """Two digests are no evidence that a person can read."""
+    """Different rows made in the job's code are shown as other rows, without their digests."""
     rows = "right: LocalRelation(data=r {}, isStreaming=False)"
     told = expression_change(rows.format("f7" * 32), rows.format("55" * 32))
     rows = "rows made in the job's code`"
@@ -135,25 +135,27 @@ def test_rows_of_the_job_are_said_to_be_others() -> None:
     ],
 )
 def test_of_two_values_only_the_parts_that_differ_are_told(before: object, after: object, told: str) -> None:
-    """By their names, and expressions as their author wrote them: what is the same on both sides is no evidence."""
+    """Of two nested values only the differing parts are shown, with their names, and expressions in SQL."""
     assert parts_change(before, after) == told
 
 
 def test_a_list_of_expressions_is_cut_after_a_few() -> None:
-    """Ten filters are not told one by one."""
+    """Of ten added filters the first three are shown, with the number of the rest."""
     rows = [f"lessthan({number}:long, source 0.x)" for number in range(10)]
     assert expressions_change([], rows) == "added: `x > 0`, `x > 1`, `x > 2` and 7 more"
 
 
 def test_a_check_for_null_is_told_only_alone() -> None:
-    """Spark adds one beside each condition that its author has written."""
+    """A check for null is shown only if no other condition was added, because Spark adds one beside each condition."""
     check, written = "left: isnotnull(source 0.x)", "left: lessthan(source 0.x, 5:long)"
     assert expressions_change([], [check, written]) == "added: left side of the join: `x < 5`"
     assert expressions_change([], [check]) == "added: left side of the join: `x is not null`"
 
 
 def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:
-    """A parser's schema is long, and its author has written it elsewhere; of one that differs the field is shown."""
+    """A parser's schema is shown only if nothing else on the line differs, and then only its differing field; equal
+    lines are reported as such.
+    """
     line = "~Project [from_json(StructField(a,StringType,true){}, value, Some(UTC)) AS {}]"
     field = ", StructField(b,ArrayType(StructType(StructField(c,DecimalType(10,2),true)),true),true)"
     assert lines_change([line.format("", "o")], [line.format(field, "p")]).count("string") == 0
@@ -165,7 +167,7 @@ def test_a_schema_is_shown_only_where_nothing_else_differs() -> None:
 
 
 def test_a_long_line_that_only_one_plan_has_shows_what_it_computes() -> None:
-    """Columns that it hands on say nothing."""
+    """An added long line of a plan shows the computed columns and omits those that it only passes on."""
     columns = ", ".join(f"column_{number}" for number in range(12))
     line = f"~Project [{columns}, current_batch_timestamp(0, TimestampType, Some(UTC)) AS written_at]"
     assert lines_change([], [line]) == "added: `select […, current_timestamp() AS written_at]`"
@@ -173,7 +175,7 @@ def test_a_long_line_that_only_one_plan_has_shows_what_it_computes() -> None:
 
 
 def test_a_named_source_is_shown_by_its_name() -> None:
-    """Only where a column of that name comes from several."""
+    """A named source is shown by its name only if columns of that name come from several sources."""
     first, second = (f'source "name="{name}"".k' for name in ("first", "second"))
     assert expression_change(f"upper({first})", f"lower({first})") == "`upper(k)` → `lower(k)`"
     assert expression_change(first, f"either({first}, {second})") == (
@@ -182,7 +184,7 @@ def test_a_named_source_is_shown_by_its_name() -> None:
 
 
 def test_the_schema_of_stored_state_reads_as_sql() -> None:
-    """Spark writes it as JSON; what is no plain struct stays as it is."""
+    """The schema of stored state, which Spark records as JSON, is shown as an SQL type."""
     field = '{{"metadata":{{}},"name":"{}","nullable":true,"type":"long"}}'
     call = 'kept(source 0.k, stateType={{"fields":[{}],"type":"struct"}}, timeout=None)[0]'
     one, other = call.format(field.format("n")), call.format(f"{field.format('n')},{field.format('m')}")
@@ -192,7 +194,7 @@ def test_the_schema_of_stored_state_reads_as_sql() -> None:
 
 
 def test_an_argument_that_no_author_writes_is_named() -> None:
-    """The same words on both sides are no evidence."""
+    """If only a Python function's evaluation mode differs, both sides state the mode: through Arrow or row by row."""
     call = "sum(pythonudf(source 0.x, dataType=integer, evalType={}, func=0))"
     assert expression_change(call.format(101), call.format(100)) == (
         "`sum(python_function(x)) run through Arrow` → `sum(python_function(x)) run row by row`"
@@ -200,7 +202,9 @@ def test_an_argument_that_no_author_writes_is_named() -> None:
 
 
 def test_python_functions_are_called_by_their_names() -> None:
-    """Without names, as in manifests of older releases, by a general word; a changed type is that of its function."""
+    """Python functions are shown by their names, and without recorded names as ``python_function``; a changed return
+    type is shown for its function.
+    """
     inner = "pythonudf(source 0.x, dataType={}, evalType=200, func=1, udfDeterministic=True)"
     outer = f"pythonudf({inner}, dataType=string, evalType=200, func=0, udfDeterministic=True)"
     named = Named({0: "bucket", 1: "to_euro"}, {0: "bucket", 1: "to_euro"})
@@ -213,14 +217,14 @@ def test_python_functions_are_called_by_their_names() -> None:
 
 
 def test_groupings_read_as_sql() -> None:
-    """As the author's list of columns."""
+    """A grouping is shown as an SQL list of columns."""
     assert (
         expression('group by (coalesce(static 0.a:string, "b":string), source 0.c)') == 'group by coalesce(a, "b"), c'
     )
 
 
 def test_several_windows_of_a_row_read_as_one_that_slides() -> None:
-    """Spark expands a row into each window that it falls into."""
+    """The windows into which Spark expands each row are shown as one sliding window."""
     each = "each(window(source 0.ts, 300000000, 600000000; 0b), window(source 0.ts, 300000000, 600000000; fc))"
     same = each.replace("0b", "0bd8fcd3").replace("fc)", "fc00b631)")
     assert expression(same) == "window(ts, 10 minutes, 5 minutes)"
@@ -228,7 +232,7 @@ def test_several_windows_of_a_row_read_as_one_that_slides() -> None:
 
 
 def converted(time: str) -> str:
-    """A time as Spark's windows take it."""
+    """Return a time as it appears in Spark's window expressions."""
     return f"precisetimestampconversion({time}, TimestampType, LongType)"
 
 
@@ -265,18 +269,18 @@ FIXED = (
     ids=["gap", "time column", "start", "no window"],
 )
 def test_a_window_of_the_same_lengths_is_shown_as_its_plan_has_it(before: str, after: str, told: str) -> None:
-    """Gap, offset and time column are in no meaning."""
+    """A changed session gap, offset or time column of a window is read from the plan and shown."""
     assert window_change(before, after) == told
 
 
 def test_two_columns_of_one_name_keep_their_sources() -> None:
-    """A join's key reads as what it compares."""
+    """Columns of the same name from two sources are shown with their sources; columns with different names are not."""
     assert expression("equalto(source 0.k, source 1.k)") == "source 0.k = source 1.k"
     assert expression("equalto(source 0.id, source 1.paid_id)") == "id = paid_id"
 
 
 def test_lines_of_a_plan_show_the_expression_that_differs() -> None:
-    """Neither the other columns nor what Spark writes into a plan alone."""
+    """A changed line of a plan shows only the expression that differs."""
     now = "current_batch_timestamp(0, TimestampType, Some(UTC))"
     line = f"~Project [order_id, shop, qty AS pieces, {{}} AS units, paid_at, customer, {now} AS at]"
     told = lines_change([line.format("units")], [line.format("(units * 2)")])
@@ -295,7 +299,7 @@ def test_lines_of_a_plan_show_the_expression_that_differs() -> None:
     ],
 )
 def test_times_are_told_in_the_largest_units(microseconds: int, told: str) -> None:
-    """Nobody counts microseconds."""
+    """A duration in microseconds is shown in the largest units that express it exactly."""
     assert duration(microseconds) == told
 
 
@@ -317,20 +321,20 @@ PARTS = st.lists(st.sampled_from([*WORDS.split("|"), "ab" * 32]), max_size=14).m
 @example("lambda()")
 @example("pythonudf()")
 def test_any_text_can_be_told(meaning: str) -> None:
-    """A text that is no meaning is told as it is, without its digests; nothing is raised."""
+    """Any text, also one that is not an expression, is shown without digests and without an error."""
     for detail in Detail:
         assert not re.search(r"\b[0-9a-f]{32,}\b", str(term_of(meaning, detail)))
 
 
 @given(PARTS, PARTS)
 def test_any_two_meanings_that_differ_are_told_apart(before: str, after: str) -> None:
-    """No change reads as if nothing had changed."""
+    """Two different expressions never have the same text on both sides."""
     left, right = expression_change(f"f({before})", f"f({after})").rsplit(ARROW, 1)
     assert before == after or left != right
 
 
 def test_schemas_of_state_read_as_sql_types() -> None:
-    """A state that code keeps has fields of types only: their names are not stored."""
+    """Schemas of state, which consist of types without field names, are shown as SQL types."""
     before, after = '{"struct":[["long",true]]}', '{"struct":[["long",true],[{"struct":[["string",false]]},true]]}'
     assert schema_change(before, after) == "`struct<long>` → `struct<long, struct<string not null>>`"
 
@@ -349,5 +353,7 @@ def test_schemas_of_state_read_as_sql_types() -> None:
     ],
 )
 def test_plans_of_different_length_are_compared_node_by_node(before: list[str], after: list[str], told: str) -> None:
-    """Generators and sorts read as in SQL, without Spark's own arguments."""
+    """Plans of different length are compared line by line; generators and sorts are shown as in SQL without Spark's own
+    arguments.
+    """
     assert lines_change(before, after) == told

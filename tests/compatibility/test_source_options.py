@@ -1,4 +1,4 @@
-"""An option that says what holds anyway is no change; any other is."""
+"""Tests of source options: one that states a default is no change, and any other is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def verdict(old: Manifest, new: Manifest) -> Verdict:
 
 @pytest.mark.parametrize(("form", "key", "value"), SPELLED)
 def test_a_default_spelled_out_goes_on_and_another_value_does_not(form: str, key: str, value: str) -> None:
-    """Every entry of the table, with its negative control."""
+    """For every option in the table, stating its default is a note. Negative control: a different value gives SWITCH,
+    except for cleaning and the age of files.
+    """
     schema = "k string\nx double"
     plain = with_source(reading(STATEFUL, form), schema=schema)
     spelled = with_source(reading(STATEFUL, form, **{key: value}), schema=schema)
@@ -37,7 +39,7 @@ def test_a_default_spelled_out_goes_on_and_another_value_does_not(form: str, key
 
 
 def test_the_second_name_of_an_option_is_the_same_option() -> None:
-    """Where both are given the first name wins, as in Spark."""
+    """``sep`` and ``delimiter`` are the same option, and the first name wins if both are given, as in Spark."""
     assert verdict(reading(STATEFUL, "csv", sep=";"), reading(STATEFUL, "csv", delimiter=";")) is Verdict.RESUME
     assert verdict(reading(STATEFUL, "csv", sep=";"), reading(STATEFUL, "csv", delimiter="|")) is Verdict.SWITCH
     assert (
@@ -46,13 +48,15 @@ def test_the_second_name_of_an_option_is_the_same_option() -> None:
 
 
 def test_a_quote_that_is_switched_off_is_a_change() -> None:
-    """An empty value is a value."""
+    """An empty value that switches quoting off is a change and gives SWITCH."""
     assert verdict(reading(STATEFUL, "csv"), reading(STATEFUL, "csv", quote="")) is Verdict.SWITCH
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_failfast_to_dropmalformed_keeps_the_state_and_announces_dropped_rows(form: str) -> None:
-    """Every row in the state has passed FAILFAST; the note says that malformed rows are dropped from now on."""
+    """A change from FAILFAST to DROPMALFORMED is a note, whose effect states that malformed rows are dropped from now
+    on.
+    """
     strict, dropping = reading(STATEFUL, form, mode="FAILFAST"), reading(STATEFUL, form, mode="dropmalformed")
     (found,) = assess({"q": strict}, {"q": dropping}).queries["q"].findings
     assert (found.rule, found.severity) == ("malformed-rows-dropped", Severity.NOTE)
@@ -79,13 +83,13 @@ def test_failfast_to_dropmalformed_keeps_the_state_and_announces_dropped_rows(fo
     ids=["reverse", "permissive", "unset", "xml", "another-option", "schema", "plan"],
 )
 def test_no_other_change_of_mode_keeps_the_state(before: Manifest, after: Manifest) -> None:
-    """Other directions and formats, and columns that are read anew, may have called other rows malformed."""
+    """Any other change of mode, or this one with a changed format, option, schema or plan, gives SWITCH."""
     assert verdict(before, after) is Verdict.SWITCH
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_a_time_format_is_a_change_only_where_state_is_made_of_times(form: str) -> None:
-    """A time that cannot be read leaves the other columns alone."""
+    """A changed timestamp format gives SWITCH only if the state contains a time from that source."""
     plain, spelled = reading(TIMED, form), reading(TIMED, form, timestampformat=FORMAT)
     assert verdict(plain, spelled) is Verdict.RESUME
     used = [with_source(each, schema="k timestamp\nx bigint") for each in (plain, spelled)]
@@ -93,7 +97,7 @@ def test_a_time_format_is_a_change_only_where_state_is_made_of_times(form: str) 
 
 
 def test_without_a_column_of_times_no_time_format_counts() -> None:
-    """In any format."""
+    """A changed timestamp format of a source without time columns is resumed, in any format."""
     assert verdict(reading(STATEFUL, "xml"), reading(STATEFUL, "xml", timestampformat=FORMAT)) is Verdict.RESUME
 
 
@@ -108,14 +112,18 @@ PERTURBED = {
 
 @pytest.mark.parametrize("perturbed", PERTURBED)
 def test_a_broken_time_may_cost_the_whole_row(perturbed: str) -> None:
-    """Each thing that the rule relies on, taken away alone."""
+    """If any one condition of that rule does not hold, a changed timestamp format gives SWITCH, because an unreadable
+    time may drop the whole row.
+    """
     plain = PERTURBED[perturbed]
     options = {**plain.sources[0].options, "timestampformat": FORMAT}
     assert verdict(plain, with_source(plain, options=options)) is Verdict.SWITCH
 
 
 def test_kafka_rows_that_are_not_committed_are_other_rows() -> None:
-    """How Kafka is asked is upkeep, which rows it gives is not."""
+    """Kafka's isolation level ``read_committed`` gives SWITCH, because it selects rows; its default and options about
+    polling are resumed.
+    """
     kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
     committed = with_source(kafka, options={"kafka.isolation.level": "read_committed"})
     assert verdict(kafka, committed) is Verdict.SWITCH
@@ -124,5 +132,5 @@ def test_kafka_rows_that_are_not_committed_are_other_rows() -> None:
 
 
 def test_parquet_files_are_read_by_the_streams_own_schema() -> None:
-    """Whether their schemas would be merged decides nothing for a stream, and what says so is no change."""
+    """``mergeSchema`` is resumed for Parquet files, because a stream reads them with its own schema."""
     assert verdict(reading(STATEFUL, "parquet"), reading(STATEFUL, "parquet", mergeschema="false")) is Verdict.RESUME

@@ -1,4 +1,4 @@
-"""A column of a source that is read as another type: the effect depends on both types and on the format."""
+"""Tests of a source column that is read with a changed type: the effect depends on both types and on the format."""
 
 from __future__ import annotations
 
@@ -11,19 +11,23 @@ STORES = "Spark would reject or misread state that stores the column with the ol
 
 
 def effect(kind: str, before: str, after: str, **options: str) -> str:
-    """The effect for a file source of a format."""
+    """Return the effect for a file source of this format."""
     return effect_of_type(changed(SOURCE, options={"format": kind, **options}), before, after)
 
 
 @pytest.mark.parametrize("kind", ["json", "csv", "parquet", "orc"])
 @pytest.mark.parametrize(("before", "after"), [("int", "bigint"), ("smallint", "int"), ("int", "double")])
 def test_a_wider_type_reads_every_value(kind: str, before: str, after: str) -> None:
-    """Measured in each format: no value becomes null, and the batch succeeds."""
+    """A wider type reads every value in JSON, CSV, Parquet and ORC, and the effect states this with the risk for stored
+    state.
+    """
     assert effect(kind, before, after) == f"every value would be read as before, in the wider type {after}; {STORES}"
 
 
 def test_text_that_does_not_fit_becomes_null_unless_the_mode_says_otherwise() -> None:
-    """A number too large for its column, a text as a number; every value has a text."""
+    """A value that does not fit the new type becomes null, except that FAILFAST stops the query and DROPMALFORMED drops
+    the row; any value can be read as text.
+    """
     told = "a value that cannot be read as int would become null without an error"
     assert effect("json", "bigint", "int") == effect("csv", "string", "int") == told
     assert effect("json", "bigint", "int", mode="FAILFAST").startswith("the query would stop at the first value")
@@ -33,14 +37,14 @@ def test_text_that_does_not_fit_becomes_null_unless_the_mode_says_otherwise() ->
 
 
 def test_parquet_wraps_small_numbers_and_stops_at_others() -> None:
-    """Parquet stores tinyint, smallint and int alike; a bigint as an int is an error."""
+    """Parquet misreads an int as tinyint, and stops the query at other types that do not fit."""
     assert effect("parquet", "int", "tinyint").startswith("a value that does not fit tinyint would be read as another")
     assert effect("parquet", "bigint", "int").startswith("the query would stop at the first file that stores bigint")
     assert effect("parquet", "int", "string").startswith("the query would stop at the first file that stores int")
 
 
 def test_nothing_is_stated_of_a_format_that_was_not_measured() -> None:
-    """Then the rule's general sentence applies; a long type is not repeated."""
+    """A format that was not measured has no specific effect, and a long type is not repeated in the effect."""
     assert effect("avro", "int", "bigint") == ""
     long = "struct<" + ", ".join(f"field_{number}: string" for number in range(9)) + ">"
     assert effect("json", "string", long) == (

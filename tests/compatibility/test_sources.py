@@ -1,4 +1,4 @@
-"""Sources: fields inside a column, by the format that they are read from; and topics under other names."""
+"""Tests of sources: fields inside a column, depending on the format, and topics that are named in a different way."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def verdicts(old: Manifest, new: Manifest) -> set[Verdict]:
 
 @pytest.mark.parametrize("form", ["json", "parquet"])
 def test_a_field_that_no_state_is_made_of_comes_and_goes(form: str) -> None:
-    """Fields are found by their names; one that state is made of may not, nor may the struct that holds it."""
+    """Adding or removing a field is resumed in JSON and Parquet, unless the state contains that field or the struct
+    around it.
+    """
     one, two = "struct<a:int>", "struct<a:int,b:struct<c:string,d:int>>"
     assert verdicts(reading(form, one), reading(form, two)) == {Verdict.RESUME}
     for meaning in ("sum(source 0.v.b.d:integer)", "max(source 0.v)", "max(source 0.v.b)"):
@@ -45,20 +47,22 @@ def test_a_field_that_no_state_is_made_of_comes_and_goes(form: str) -> None:
     ids=["read as another type", "an array comes", "a field comes inside of an array"],
 )
 def test_parquet_tells_less_apart_than_json(form: str, expected: Verdict, before: str, after: str) -> None:
-    """There a wrong type is an error, and the fields that are asked for say whether an array is found."""
+    """A retyped field or a change inside an array is resumed for JSON, and gives SWITCH for Parquet and ORC, which read
+    fields less independently.
+    """
     assert verdicts(reading(form, before), reading(form, after)) == {expected}
 
 
 @pytest.mark.parametrize("conf", ["spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled"])
 def test_a_setting_by_which_fields_of_parquet_are_not_read_apart(conf: str) -> None:
-    """A file with a field that does not fit would be passed over, or fields be found by another mark."""
+    """An added field of a Parquet column gives SWITCH if a setting ignores corrupt files or reads fields by their ids."""
     kept = changed(SUM_OF_A, confs={**SUM_OF_A.confs, conf: "true"})
     old, new = (reading("parquet", each, kept=kept) for each in ("struct<a:int>", "struct<a:int,b:int>"))
     assert verdicts(old, new) == {Verdict.SWITCH}
 
 
 def test_an_option_that_passes_over_files_of_parquet() -> None:
-    """As the setting of that name."""
+    """An added field of a Parquet column gives SWITCH if the source option ``ignoreCorruptFiles`` is set."""
     old, new = (
         reading("parquet", each, ignorecorruptfiles="true") for each in ("struct<a:int>", "struct<a:int,b:int>")
     )
@@ -66,7 +70,9 @@ def test_an_option_that_passes_over_files_of_parquet() -> None:
 
 
 def test_which_topics_only_the_checkpoint_can_tell_about() -> None:
-    """A pattern or partitions, at the same brokers: names that hold all that was read need nobody's word."""
+    """The checkpoint is needed to compare topics only if one side is a pattern or a list of partitions at the same
+    brokers.
+    """
     subscribed = with_source(STATEFUL, kind="kafka", location="subscribe a@b:1").sources[0]
 
     def at(location: str) -> Source:

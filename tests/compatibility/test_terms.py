@@ -1,4 +1,4 @@
-"""Cutting two expressions down to what differs between them."""
+"""Tests of cutting two expressions down to what differs between them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TERMS = st.recursive(
 
 @given(TERMS, TERMS)
 def test_a_difference_is_never_cut_out(before: Term, after: Term) -> None:
-    """Two texts that differ give two pieces that differ."""
+    """Two expressions with different texts are cut to two different pieces, and equal ones to equal pieces."""
     left, right = pieces(before, after, WIDTH)
     # A text has only one term, but two drawn terms may have one text.
     if str(before) != str(after):
@@ -35,7 +35,7 @@ def test_a_difference_is_never_cut_out(before: Term, after: Term) -> None:
 
 @given(TERMS, st.data())
 def test_one_changed_part_is_found_wherever_it_is(term: Term, data: st.DataObject) -> None:
-    """However deep in the same surroundings, both names of the changed part are shown."""
+    """If one part of an expression changed, both names of it are shown, however deep it is nested."""
 
     def changed(each: Term) -> tuple[Term, Term]:
         if not each.parts:
@@ -54,34 +54,34 @@ def test_one_changed_part_is_found_wherever_it_is(term: Term, data: st.DataObjec
 
 @given(TERMS, TERMS)
 def test_a_piece_says_nothing_that_the_expression_does_not(before: Term, after: Term) -> None:
-    """What stands between the marks is the expression's own, in one piece."""
+    """Every section of a piece between the cut marks is contained in the expression."""
     for piece, whole in zip(pieces(before, after, WIDTH), (before, after), strict=True):
         assert all(part.strip() in str(whole) for part in piece.split(CUT))
 
 
 @given(TERMS, TERMS)
 def test_what_fits_is_shown_whole(before: Term, after: Term) -> None:
-    """Nothing is cut where there is room for both."""
+    """Nothing is cut if both expressions fit the width."""
     room = max(len(str(before)), len(str(after)))
     assert pieces(before, after, room) == (str(before), str(after))
 
 
 @given(TERMS)
 def test_one_expression_alone_is_bounded(term: Term) -> None:
-    """A long expression is shown in about the width."""
+    """A single long expression is shortened to at most about twice the width."""
     assert len(short(term, WIDTH)) <= 2 * WIDTH + 1
 
 
 @given(st.text(max_size=200), st.text(max_size=200))
 def test_any_two_texts_are_cut_around_their_first_difference(before: str, after: str) -> None:
-    """Text that is no expression keeps its difference too, and no more than the width around it."""
+    """Texts that are no expressions are cut to the width around their first difference, which stays visible."""
     left, right = text_pieces(before, after, WIDTH)
     assert max(len(left), len(right)) <= WIDTH + 2
     assert before == after or left != right or CUT in before + after
 
 
 def test_the_smallest_expression_around_a_difference_stays() -> None:
-    """A list says what came and went, and the expression around it what it is a list of."""
+    """Changed entries of a list are shown within the expression that contains the list."""
     old = by_brackets('when(country IN ("AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "LU", "NL"), "europe")')
     new = by_brackets('when(country IN ("AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "NL", "PL"), "europe")')
     assert pieces(old, new, WIDTH) == (
@@ -91,12 +91,12 @@ def test_the_smallest_expression_around_a_difference_stays() -> None:
 
 
 def test_a_separator_in_brackets_or_quotes_separates_nothing() -> None:
-    """Only what is outside of all of them splits a text."""
+    """A text is split only at separators outside brackets and quotes."""
     assert split('a, f(b, c), "d, e", [f, g]', ", ") == ["a", "f(b, c)", '"d, e"', "[f, g]"]
 
 
 def test_a_long_only_part_is_cut_to_the_room_inside_of_its_frame() -> None:
-    """One part without parts of its own, as of a call with one long name, is cut and its frame is kept."""
+    """A call with one long name as its argument is cut inside its brackets, which are kept, and fits the width."""
     term = Term("f(", (leaf("x" * 30),), after=")")
     assert short(term, 20) == f"f({'x' * 13}{CUT})"
     assert len(short(term, 20)) <= 20

@@ -1,4 +1,6 @@
-"""docs/reference/compatibility.md, the changes that can be read in two ways: each verdict is what is answered."""
+"""Tests that the verdicts documented for changes with two possible readings, in docs/reference/compatibility.md, are
+the ones that the check returns.
+"""
 
 from __future__ import annotations
 
@@ -59,13 +61,13 @@ UDF = "pythonudf(source 0.k, dataType=string, evalType=101, func=0, udfDetermini
 
 
 def files(form: str, partition: str = "") -> Manifest:
-    """Rows without state, into files."""
+    """Return a query without state that writes files."""
     sink = SinkDescription(kind="file", output="/out", options={"format": form, "partition_by": partition})
     return changed(STATELESS, sink=sink)
 
 
 def column(name: str, meaning: str, manifest: Manifest = STATEFUL, **fields: object) -> Manifest:
-    """The manifest with another meaning of one of its output's columns."""
+    """Return the manifest with a different expression for one of its output columns."""
     columns = [
         msgspec.structs.replace(each, meaning=meaning) if each.name == name else each for each in manifest.columns
     ]
@@ -73,24 +75,24 @@ def column(name: str, meaning: str, manifest: Manifest = STATEFUL, **fields: obj
 
 
 def conf(manifest: Manifest, key: str, value: str) -> Manifest:
-    """The manifest with one setting."""
+    """Return the manifest with one setting added or replaced."""
     return changed(manifest, confs={**manifest.confs, key: value})
 
 
 def aggregated(meaning: str) -> Manifest:
-    """The manifest with another aggregate."""
+    """Return the manifest with a different aggregate."""
     return with_operator(STATEFUL, values=(StateColumn(meaning=meaning, type="long"),))
 
 
 def two_aggregations(*between: str) -> Manifest:
-    """Groups of groups, with filters on the lower results."""
+    """Return a query with two aggregations and these filters between them."""
     rows = (*AGGREGATE.rows, *between)
     upper = msgspec.structs.replace(AGGREGATE, rows=rows, upstream=f"{AGGREGATE.upstream} {between}")
     return changed(STATEFUL, operators=(AGGREGATE, upper), plan=upper.upstream)
 
 
 def keyed_by_code(digest: str) -> Manifest:
-    """A table whose key a function computes."""
+    """Return a query that writes a table whose key a Python function computes."""
     key = StateColumn(meaning=UDF, type="string", name="k", functions=("above/0 shop",))
     return changed(STATEFUL, columns=(key, STATEFUL.columns[1]), functions={"above/0 shop": digest})
 
@@ -152,27 +154,29 @@ CASES: dict[str, tuple[Manifest, Manifest]] = {
 
 
 def judge(old: Manifest, new: Manifest) -> tuple[Verdict, list[Finding]]:
-    """The verdict on the change of one query, and its findings."""
+    """Return the verdict on the change of one query, and its findings."""
     judged = assess({old.query: old}, {new.query: new}).queries[new.query]
     return judged.verdict, list(judged.findings)
 
 
 @pytest.mark.parametrize("change", sorted(CASES))
 def test_the_verdict_in_the_docs_is_the_one_that_is_given(change: str) -> None:
-    """And by the rule that the table names."""
+    """Each change in the documented table gets the documented verdict, by the documented rule."""
     verdict, findings = judge(*CASES[change])
     assert verdict.name == ROWS[change]["verdict"]
     assert ROWS[change]["rule"] in {each.rule for each in findings}
 
 
 def test_every_row_has_a_case_and_every_case_a_row() -> None:
-    """A row that nothing holds is no promise; the table has no line that is read as none."""
+    """Every row of the documented table has a case here and every case a row, and no line of the table is skipped by
+    the parser.
+    """
     assert ROWS.keys() == CASES.keys()
     assert len(ROWS) == len([line for line in SECTION.splitlines() if line.startswith("| ")]) - 1
 
 
 def test_a_wrong_verdict_in_the_table_would_be_seen() -> None:
-    """Control: the rows do not all say the same."""
+    """Control: the documented verdicts differ between rows, and a case does not match the verdict of another row."""
     assert {row["verdict"] for row in ROWS.values()} == {"RESUME", "BACKUP", "SWITCH"}
     verdict, _ = judge(*CASES["key column of a table"])
     assert verdict.name != ROWS["value column above the state, update mode"]["verdict"]

@@ -1,4 +1,4 @@
-"""Findings for a reader: which are drawn, and how they are printed."""
+"""Tests of the findings that are drawn for a reader, and of how they are printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from conformance.matrix.data import KAFKA
 
 
 def test_a_seed_draws_the_same_findings_of_different_kinds() -> None:
-    """Another seed draws others; without Kafka none reads it."""
+    """A seed always draws the same findings, each of a different kind, and a different seed draws different ones;
+    without Kafka no case with Kafka is drawn.
+    """
     recorded = read_recorded()
     drawn = draw(recorded, 48, 30, kafka=True)
     assert drawn == draw(recorded, 48, 30, kafka=True)
@@ -21,7 +23,7 @@ def test_a_seed_draws_the_same_findings_of_different_kinds() -> None:
 
 
 def test_a_pair_that_is_not_drawn_any_more_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The grammar of the pairs changes, and recorded answers outlive it."""
+    """A recorded answer to a pair that no longer exists is skipped."""
     known = next(iter(CASES))
     recorded = [Recorded("f1-000-99-no-such-edit", "v2", "a (note)"), Recorded(known, "v2", "b (note)")]
     assert [each.recorded.kind for each in draw(recorded, 1, 30, kafka=True)] == ["b (note)"]
@@ -29,7 +31,7 @@ def test_a_pair_that_is_not_drawn_any_more_is_passed_over(monkeypatch: pytest.Mo
 
 
 def test_an_answer_reads_as_the_command_prints_it() -> None:
-    """Its report, or the error of a check without a verdict."""
+    """An answer is printed as the command's report, or as the error of a check without a verdict."""
     finding = {"rule": "r", "severity": "breaking", "where": "w", "evidence": "e", "hint": "h", "effect": "f"}
     text = render_answer({"verdict": "SWITCH", "queries": {"q": {"verdict": "SWITCH", "findings": [finding]}}})
     assert text.splitlines()[1:] == [
@@ -43,7 +45,7 @@ def test_an_answer_reads_as_the_command_prints_it() -> None:
 
 
 def test_the_heading_names_a_finding_that_the_report_has() -> None:
-    """A record may be of a rule that the check no longer gives about the pair."""
+    """The heading names the recorded finding if the report contains it, and otherwise the report's strictest finding."""
     calm, strict = {"rule": "calm", "severity": "note"}, {"rule": "strict", "severity": "breaking"}
     answer = {"queries": {"q": {"findings": [calm, strict]}}}
     kinds = [findings.kind_of(Recorded("id", "v2", kind), answer) for kind in ("calm (note)", "gone (breaking)")]

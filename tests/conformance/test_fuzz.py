@@ -1,4 +1,6 @@
-"""The fuzzer without Spark: what it draws is whole, labels are by construction, and no mistake of a check gets by."""
+"""Tests of the fuzzer that need no Spark: drawn jobs are complete, labels follow from how an edit is constructed, and
+every kind of mistake of the check is graded.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ COLUMN_EDITS = ("column-added", "column-removed", "reordered")
 
 
 def line(label: Label, outcome: Outcome, verdict: str, *, opaque: bool = False) -> Line:
-    """A pair that came out like this."""
+    """Return a pair's result line with this label, measured outcome and verdict."""
     truth = Truth(
         id="f1-000-00-e", provider="hdfs", key="k", outcome=outcome, measured=outcome, spark=version("pyspark")
     )
@@ -64,13 +66,13 @@ def line(label: Label, outcome: Outcome, verdict: str, *, opaque: bool = False) 
 
 
 def edits(pipeline: Pipeline, name: str) -> list[Edit]:
-    """The edits of one kind."""
+    """Return the edits of a pipeline that have this name."""
     return [each for each in edits_of(pipeline) if each.name == name]
 
 
 @pytest.mark.parametrize("base", range(40))
 def test_what_is_drawn_is_a_job(base: int) -> None:
-    """Every pipeline and every edit of it finds its columns, and its job file is Python."""
+    """Every drawn pipeline and every edit of it refers only to existing columns and renders to valid Python."""
     pipeline = draw_pipeline(f"test/{base}")
     assert pipeline.is_whole()
     for job in (render(pipeline), *(render(each.after) for each in edits_of(pipeline))):
@@ -80,7 +82,9 @@ def test_what_is_drawn_is_a_job(base: int) -> None:
 
 
 def test_a_seed_draws_the_same_again() -> None:
-    """A pair is found again by its id, with the same key."""
+    """A pair can be found by its id and then has the same key as when it was first drawn; an unknown id raises
+    ``LookupError``.
+    """
     pairs = [pair for base in range(3) for pair in draw_base(5, base)]
     assert len(pairs) == len({each.id for each in pairs}) == 3 * EDITS
     assert [find_pair(each.id).case.key(each.provider) for each in pairs] == [
@@ -91,7 +95,9 @@ def test_a_seed_draws_the_same_again() -> None:
 
 
 def test_many_kinds_of_edits_are_drawn() -> None:
-    """Forty pipelines meet most shapes and at least 80 kinds of edits, of every label."""
+    """120 pipelines contain every stateful stage, watermarks, filters and computed columns, and at least 80 kinds of
+    edits that cover every label.
+    """
     drawn = [draw_pipeline(f"1/{base}") for base in range(120)]
     found = {each.name for pipeline in drawn for each in edits_of(pipeline)}
     labels = {each.label for pipeline in drawn for each in edits_of(pipeline)}
@@ -101,7 +107,9 @@ def test_many_kinds_of_edits_are_drawn() -> None:
 
 
 def test_an_edit_below_state_changes_and_one_above_does_not() -> None:
-    """The label of a changed expression follows from whether state is made of its column."""
+    """A changed expression is labelled as changing when its column goes into the state, and as equivalent when the
+    state does not use it.
+    """
     labels = {each.where: each.label for each in edits(TOTALS, "column-operation")}
     assert labels == {"s1": Label.CHANGING}
     unused = TOTALS.put(Grouped("s2", ("k",), (Folded("sum", ("x",), "f1"),)))
@@ -109,7 +117,9 @@ def test_an_edit_below_state_changes_and_one_above_does_not() -> None:
 
 
 def test_a_window_in_another_output_mode_changes_what_is_written() -> None:
-    """A window that is open at the change may never be written; a deduplication keeps no row back."""
+    """Changing the output mode of a windowed aggregate is labelled as changing, because an open window may never be
+    written; for a deduplication, which holds no rows back, it only affects rows from now on.
+    """
     sums = (Folded("sum", ("x",), "f1"),)
     windowed = Pipeline("json", (Watermark("s0", 30), Grouped("s1", ("k",), sums, window=(10,))), "append")
     assert {each.label for each in edits(windowed, "output-mode")} == {Label.CHANGING}
@@ -118,7 +128,9 @@ def test_a_window_in_another_output_mode_changes_what_is_written() -> None:
 
 
 def test_a_filter_below_an_aggregate_counts_from_now_on() -> None:
-    """Which rows count from now on is no change of what the state means; below a join it is."""
+    """A changed filter below an aggregate only affects rows from now on, because the meaning of the state stays the
+    same; below a join it is labelled as changing.
+    """
     kept = Where("s0", Expr("gt", "bool", (X, Y)))
     grouped = TOTALS.insert(kept, "s1")
     assert {each.label for each in edits(grouped, "filter-operation")} == {Label.FROM_NOW_ON}
@@ -129,7 +141,9 @@ def test_a_filter_below_an_aggregate_counts_from_now_on() -> None:
 
 
 def test_a_column_that_only_filters_is_followed_to_its_filter() -> None:
-    """A column that decides which rows come to state, and is not in it, reaches it as a filter."""
+    """A column that decides which rows reach the state, without being stored in it, is recorded as reaching the state
+    through a filter and not as a value.
+    """
     pipeline = TOTALS.insert(With("s0", "c0", X), "s1").insert(
         Where("s9", Expr("gt", "bool", (Expr("col", "int", value="c0"), Y))), "s2"
     )
@@ -139,7 +153,9 @@ def test_a_column_that_only_filters_is_followed_to_its_filter() -> None:
 
 
 def test_a_join_stores_what_is_read_above_it() -> None:
-    """An equivalent edit above a join changes it where it reads a column that was not kept until now."""
+    """An edit above a join is labelled as changing if it reads a column that the join did not store before; other edits
+    of the same expression stay equivalent.
+    """
     stages = (Watermark("s1", 30), Meet("s2", "inner", 10, ("x",)), With("s3", "c3", Expr("abs", "int", (X,))))
     joined = Pipeline("json", (*stages, Select("s4", ("id", "c3"))), "append")
     assert {each.label for each in edits(joined, "column-column")} == {Label.CHANGING}
@@ -147,14 +163,16 @@ def test_a_join_stores_what_is_read_above_it() -> None:
 
 
 def test_a_rename_is_told_everywhere() -> None:
-    """A column under another name is read by that name in every later stage."""
+    """Renaming a column renames it in every later stage that reads it."""
     found = renamed(TOTALS, "c1", "c1_new")
     assert found.is_whole()
     assert "c1_new" in render(found).render()
 
 
 def test_two_dialects_of_one_expression() -> None:
-    """An expression is written in Python and in SQL."""
+    """The same expression, its equivalent spellings and its changed variants can be rendered both as Python API calls
+    and as SQL.
+    """
     expr = Expr(
         "exists",
         "bool",
@@ -171,7 +189,9 @@ def test_two_dialects_of_one_expression() -> None:
 
 
 def test_the_rows_are_rich_and_the_same_for_a_seed() -> None:
-    """There are nulls, late rows, duplicates and a row of much later, in each form of input."""
+    """The same seed draws the same input rows in each form and a different seed draws different ones, with two files
+    for each part of the input.
+    """
     for form in FORMS:
         data = draw_rows(1, form, two=True, flush=True)
         assert data == draw_rows(1, form, two=True, flush=True)
@@ -199,12 +219,16 @@ def test_the_rows_are_rich_and_the_same_for_a_seed() -> None:
     ],
 )
 def test_each_mistake_has_its_grade(label: Label, outcome: Outcome, verdict: str, opaque: bool, wanted: Grade) -> None:
-    """An unsafe answer, a false alarm and an error of the grammar are told apart."""
+    """The grade of a result distinguishes an unsafe verdict, a false alarm, a justified question and an error of the
+    grammar.
+    """
     assert grade(line(label, outcome, verdict, opaque=opaque)) is wanted
 
 
 def test_only_a_question_about_the_code_is_an_answer_to_rewritten_code() -> None:
-    """BACKUP for another reason than the code stays a false alarm, though Python was rewritten."""
+    """For an equivalent rewrite of Python code, ``BACKUP`` is accepted only if the finding is about that code;
+    ``BACKUP`` for any other reason is graded as a false alarm.
+    """
     asked = line(Label.EQUIVALENT, Outcome.CORRECT, "BACKUP", opaque=True)
     code = Answer(verdict="BACKUP", rules=("code-in-state-changed (opaque)", "tuning-changed (note)"))
     assert grade(msgspec.structs.replace(asked, answer=code)) is Grade.ASKED
@@ -213,7 +237,9 @@ def test_only_a_question_about_the_code_is_an_answer_to_rewritten_code() -> None
 
 
 def test_no_kind_of_edit_takes_a_base() -> None:
-    """A pipeline has at most two edits of a kind, and every edit changes its text or its settings."""
+    """At most two edits of the same kind are drawn for a pipeline, and every edit changes the pipeline's code or its
+    settings.
+    """
     for base in range(30):
         pipeline = draw_pipeline(f"cap/{base}")
         found = draw_edits(pipeline, Random(base))
@@ -223,7 +249,9 @@ def test_no_kind_of_edit_takes_a_base() -> None:
 
 
 def test_rows_are_written_as_parquet_with_their_types(tmp_path: Path) -> None:
-    """Nested fields are structs, lists and maps, and hold what the same rows hold as JSON."""
+    """Rows written as Parquet store nested fields as structs, lists and maps, and hold the same values as the same rows
+    in JSON.
+    """
     data, as_json = (draw_rows(1, form, two=False, flush=False) for form in ("parquet", "json"))
     data.place(tmp_path, after=False)
     found = pq.read_table(tmp_path / "a" / "a0.parquet")
@@ -239,7 +267,9 @@ def test_rows_are_written_as_parquet_with_their_types(tmp_path: Path) -> None:
 
 
 def test_a_routing_changes_with_what_moves_rows_and_not_with_its_wording() -> None:
-    """Condition, constant, column and places of a routing function are changing; its words are not."""
+    """Edits of a routing function's condition, constant or targets are labelled as changing; rewriting its code without
+    moving rows is equivalent.
+    """
     routed = replace(TOTALS, output=Route("f1", "over", 2))
     found = {each.name: each for each in edits_of(routed) if each.name.startswith("route-")}
     changing = {name for name, each in found.items() if each.label is Label.CHANGING}
@@ -253,7 +283,9 @@ def test_a_routing_changes_with_what_moves_rows_and_not_with_its_wording() -> No
 
 
 def test_an_output_that_does_not_take_other_columns_makes_their_edit_changing() -> None:
-    """A column more fits JSON, not Parquet or a table; another order fits all; fewer columns do not fit a table."""
+    """The labels of column edits depend on the output: an added column fits JSON but neither Parquet nor a table,
+    another order fits every output of a stateless pipeline, and a removed column does not fit a table.
+    """
     one, other = Label.EQUIVALENT, Label.CHANGING
     plain = replace(TOTALS, stages=TOTALS.stages[:1], mode="append")
 
@@ -266,7 +298,9 @@ def test_an_output_that_does_not_take_other_columns_makes_their_edit_changing() 
 
 
 def test_a_static_table_that_is_read_otherwise_changes_the_state_below_it() -> None:
-    """Filter and types of a static read are changing where state is made of its columns, and equivalent above it."""
+    """Editing the filter or a column type of a static lookup table is labelled as changing if the state uses the
+    table's columns, and as equivalent if it does not.
+    """
     names = ("lookup-filter-added", "lookup-column-retyped")
     fees = Grouped("s2", ("k",), (Folded("max", ("fee",), "f1"),))
     below = Pipeline("json", (Lookup("s1"), fees), "update")
@@ -278,7 +312,9 @@ def test_a_static_table_that_is_read_otherwise_changes_the_state_below_it() -> N
 
 
 def test_rows_that_two_functions_put_elsewhere_are_a_wrong_outcome() -> None:
-    """Where both jobs gave out the same rows of before, the places they put them in are compared; else they are not."""
+    """If both jobs wrote the same earlier rows, but to different places, the outcome is wrong; if their earlier rows
+    differ, the places are not compared.
+    """
     pair = next(draw_base(1, 0)).case
 
     def run(place: str, row: str = "1") -> Run:
@@ -293,7 +329,9 @@ def test_rows_that_two_functions_put_elsewhere_are_a_wrong_outcome() -> None:
 
 
 def test_lines_are_read_as_they_were_written(tmp_path: Path) -> None:
-    """The newest answer about a pair counts, its truth comes from elsewhere, and the score names what went wrong."""
+    """The newest answer about a pair counts, its truth is read from a separate file, and the score names the pair that
+    was graded unsafe.
+    """
     file = tmp_path / "fuzz.jsonl"
     written = [line(Label.CHANGING, Outcome.WRONG, verdict) for verdict in ("SWITCH", "RESUME")]
     append_lines(file, written)
@@ -307,7 +345,7 @@ def test_lines_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 
 def test_a_state_that_differs_is_no_correct_outcome() -> None:
-    """Equal rows above an unequal state are wrong; a column of chance is not compared."""
+    """Equal output rows with a different state are a wrong outcome; a column of random values is not compared."""
     pair = next(draw_base(1, 0)).case
 
     def run(state: list[str], chance: str) -> Run:
@@ -321,13 +359,13 @@ def test_a_state_that_differs_is_no_correct_outcome() -> None:
 
 
 def test_what_is_blinded_is_drawn() -> None:
-    """The control names ten arguments, each of an operation that the grammar has."""
+    """The negative control names ten arguments, and each belongs to an operation that the grammar can draw."""
     assert len(BLINDED) == 10
     assert all(place < len(OPS[name].args) for name, place in BLINDED.values())
 
 
 def test_duplicates_are_keyed() -> None:
-    """A deduplication has edits of its keys, all of them changing."""
+    """A deduplication has four kinds of edits of its keys, and all of them are labelled as changing."""
     pipeline = Pipeline("json", (Dedup("s1", ("k", "g")), Select("s2", ("id", "k"))), "append")
     found = [each for each in edits_of(pipeline) if each.name.startswith("dedup-key")]
     assert {each.label for each in found} == {Label.CHANGING}

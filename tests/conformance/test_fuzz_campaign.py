@@ -1,4 +1,6 @@
-"""Truths that outlive the check, answers at one state of it, and the share of the pairs that is rehearsed."""
+"""Tests of a fuzz campaign: measured truths are reused across versions of the check, answers hold for one version of
+it, and a share of the pairs is rehearsed.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ PAIRS = list(draw_base(1, 0))[:3]
 
 
 def truth(pair: Pair, outcome: Outcome = Outcome.CORRECT, spark: str = "4.2.0") -> Truth:
-    """What was measured of a pair."""
+    """Return a measured truth of a pair."""
     return Truth(id="another", provider=pair.provider, key=key_of(pair), outcome=outcome, measured=outcome, spark=spark)
 
 
 def line(pair: Pair, verdict: str = "RESUME", *, rehearsed: bool = False, plugins: str = "") -> Line:
-    """What was answered about a pair."""
+    """Return a line with the check's answer about a pair."""
     return Line(
         id=pair.id,
         seed=pair.seed,
@@ -47,7 +49,9 @@ def line(pair: Pair, verdict: str = "RESUME", *, rehearsed: bool = False, plugin
 
 
 def test_a_truth_is_found_by_what_was_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under whatever id the pair was measured; another version of Spark, or another pair, is measured again."""
+    """A measured truth is found by what was run, whatever id it was stored under; a truth of a different Spark version
+    or of a different pair is not reused.
+    """
     monkeypatch.setattr("conformance.fuzz.truths.version", lambda name: "4.2.0")
     file = tmp_path / "truths.jsonl"
     for each in (truth(PAIRS[0], Outcome.WRONG), truth(PAIRS[0]), truth(PAIRS[1], spark="4.1.0")):
@@ -62,7 +66,9 @@ def test_a_truth_is_found_by_what_was_run(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_state_of_plugins_is_that_of_its_files(tmp_path: Path) -> None:
-    """Another name or other code is another state; a compiled file, a docstring and a comment are not."""
+    """The digest of the plugins changes with a file's name or code, and does not change with a compiled file, a
+    docstring or a comment.
+    """
     (tmp_path / "a.py").write_text("'doc'\n1")
     first = digest_of(tmp_path)
     (tmp_path / "__pycache__").mkdir()
@@ -77,7 +83,9 @@ def test_the_state_of_plugins_is_that_of_its_files(tmp_path: Path) -> None:
 
 
 def test_an_answer_holds_at_one_state_and_of_one_kind() -> None:
-    """A pair is asked about again once the check is another, and for a rehearsal of its own."""
+    """A pair's answer counts only for the same version of the check and the same kind of run: a newer check or a
+    rehearsal needs a new answer.
+    """
     pair = PAIRS[0]
     assert is_answered(pair, {(pair.id, False): line(pair)}, rehearse=False)
     assert not is_answered(pair, {(pair.id, False): line(pair)}, rehearse=True)
@@ -86,7 +94,9 @@ def test_an_answer_holds_at_one_state_and_of_one_kind() -> None:
 
 
 def test_the_rehearsed_are_drawn_by_their_ids_and_hold_what_only_spark_refuses() -> None:
-    """The same pairs each time, and those that the rules let through and Spark does not take."""
+    """The same pairs are chosen for a rehearsal in any order of drawing, plus the pairs that the rules allow and Spark
+    refuses.
+    """
     refused = msgspec.structs.replace(line(PAIRS[2]), truth=truth(PAIRS[2], Outcome.REFUSED))
     assert grade(refused) is Grade.LEFT
     assert grade(msgspec.structs.replace(refused, rehearsed=True)) is Grade.UNSAFE
@@ -98,7 +108,9 @@ def test_the_rehearsed_are_drawn_by_their_ids_and_hold_what_only_spark_refuses()
 
 
 def test_a_job_that_spark_never_ends_is_neither_right_nor_in_error() -> None:
-    """Nothing is measured of its pairs; any other job that does not run is an error of the grammar."""
+    """A pair whose deployed job never finishes in Spark is graded as unmeasured; any other job that does not run is an
+    error of the grammar.
+    """
     broken = msgspec.structs.replace(line(PAIRS[0]), answer=None)
     assert (
         grade(msgspec.structs.replace(broken, broken="its deployed job does not run: NEVER_ENDS")) is Grade.UNMEASURED
@@ -107,7 +119,9 @@ def test_a_job_that_spark_never_ends_is_neither_right_nor_in_error() -> None:
 
 
 def test_the_rules_answer_without_the_rehearsal_that_nobody_wanted() -> None:
-    """The finding that it is missing goes, one that another look is missing stays, and the verdict follows."""
+    """The verdict by rules ignores the finding that no rehearsal was requested, but keeps a ``not-looked`` finding with
+    any other cause.
+    """
     missing = {"rule": "not-looked", "severity": "opaque", "evidence": "no rehearsal was wanted"}
     other = {"rule": "not-looked", "severity": "opaque", "evidence": "timed out"}
     note = {"rule": "tuning-changed", "severity": "note", "evidence": ""}
@@ -120,7 +134,9 @@ def test_the_rules_answer_without_the_rehearsal_that_nobody_wanted() -> None:
 
 
 def test_the_score_counts_answers_of_one_state(tmp_path: Path) -> None:
-    """Rules and rehearsals are counted apart; older answers are only numbered."""
+    """The score counts rules and rehearsals separately, and only states the number of answers that come from other
+    versions of the check.
+    """
     file = tmp_path / "fuzz.jsonl"
     append_lines(file, [line(PAIRS[0]), line(PAIRS[0], rehearsed=True), line(PAIRS[1], plugins="older")])
     known: Known = {(key_of(each), "4.2.0"): truth(each, Outcome.WRONG) for each in PAIRS}
@@ -133,7 +149,9 @@ def test_the_score_counts_answers_of_one_state(tmp_path: Path) -> None:
 def test_a_campaign_measures_what_is_unknown_and_asks_about_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing that is known is measured again, every pair is answered once, and a second run does nothing."""
+    """A campaign measures only pairs without a known truth, answers every pair once and rehearses the chosen share; a
+    second run does nothing.
+    """
     truths, results = tmp_path / "truths.jsonl", tmp_path / "fuzz.jsonl"
     keep_truth(truths, truth(PAIRS[0]))
     done: list[tuple[str, list[str]]] = []

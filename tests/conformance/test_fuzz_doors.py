@@ -1,4 +1,4 @@
-"""Which drawn pairs go through the doors, and when the doors agree."""
+"""Tests of which drawn pairs are sent through the doors (the ways to submit a change), and of when the doors agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from conformance.matrix.score import Answer
 
 
 def line_of(base: int, at: int, verdict: str, *, key: str = "") -> Line:
-    """A measured pair of seed 1 with this verdict; ``key``: of another pair than the one that is drawn."""
+    """Return the result line of a measured pair of seed 1 with this verdict; ``key`` replaces the key of the pair that
+    is drawn.
+    """
     pair = list(draw_base(1, base))[at]
     found = key or pair.case.key(pair.provider)
     truth = Truth(id=pair.id, provider=pair.provider, key=found, outcome=Outcome.CORRECT, measured=Outcome.CORRECT)
@@ -32,7 +34,9 @@ def line_of(base: int, at: int, verdict: str, *, key: str = "") -> Line:
 
 
 def test_every_verdict_is_asked_about_and_no_base_too_often() -> None:
-    """The rare verdicts come first, and of a base at most two pairs."""
+    """The choice of pairs covers every verdict, including the rare ones, with at most ``A_BASE`` pairs from one base
+    pipeline.
+    """
     lines = [line_of(base, at, "RESUME") for base in range(4) for at in range(3)]
     lines += [line_of(4, 0, "SWITCH"), line_of(5, 0, "REFUSE")]
     found = choose(lines, 6)
@@ -42,26 +46,26 @@ def test_every_verdict_is_asked_about_and_no_base_too_often() -> None:
 
 
 def test_a_pair_that_is_not_drawn_any_more_is_not_asked_about() -> None:
-    """A pair of an older grammar has no job that could be deployed."""
+    """A pair that the current grammar no longer draws is not chosen, because it has no job to deploy."""
     assert choose([line_of(0, 0, "RESUME", key="other")], 5) == []
 
 
 def test_a_pair_that_only_differs_in_confs_is_not_asked_about() -> None:
-    """A pull request has none."""
+    """A pair with a changed Spark configuration is not chosen, because a pull request cannot carry one."""
     tuned = [(base, at) for base in range(12) for at, pair in enumerate(draw_base(1, base)) if pair.case.candidate_conf]
     assert tuned
     assert choose([line_of(*each, "RESUME") for each in tuned], 5) == []
 
 
 def test_of_a_pairs_answers_that_of_the_rules_is_taken() -> None:
-    """They answer every pair; a rehearsal stands in where they have not."""
+    """The answer by rules is used for each pair, and the answer of a rehearsal only if the rules have not answered."""
     one, other = line_of(0, 0, "RESUME"), line_of(0, 1, "SWITCH")
     found = newest_of({(one.id, True): other, (one.id, False): one, (other.id, True): other})
     assert {each.id for each in found} == {one.id, other.id}
 
 
 def test_doors_agree_on_verdict_and_rules() -> None:
-    """An answer is told as the check tells it; where one door fails there is no agreement."""
+    """Two doors agree if their verdicts and rules are equal; they do not agree if the rules differ or if a door fails."""
     findings = [{"rule": "b", "severity": "note"}, {"rule": "a", "severity": "breaking"}]
     found = answer_of({"verdict": "SWITCH", "queries": {"q": {"verdict": "SWITCH", "findings": findings}}})
     assert found == {"verdict": "SWITCH", "rules": ["a (breaking)", "b (note)"]}

@@ -1,4 +1,6 @@
-"""The fuzzer's jobs on Kafka: which are drawn, how their topics hold the rows, and a pair of each kind for real."""
+"""Tests of the fuzzer's jobs on Kafka: how often they are drawn, how their topics hold the rows, and pairs that are
+measured on a real broker.
+"""
 
 from __future__ import annotations
 
@@ -39,17 +41,17 @@ TOTALS = Pipeline(
 
 
 def edits(name: str, pipeline: Pipeline = TOTALS) -> list[Edit]:
-    """The edits of one kind."""
+    """Return the edits of a pipeline that have this name."""
     return [each for each in edits_of(pipeline) if each.name == name]
 
 
 def pair(name: str) -> Pair:
-    """The first edit of a kind, as a pair."""
+    """Return the first edit with this name as a pair."""
     return as_pair(1, 0, name, TOTALS, edits(name)[0], "hdfs")
 
 
 def test_about_one_pipeline_in_six_is_on_kafka() -> None:
-    """Some of them by a pattern; the rest of the pipeline is drawn as ever."""
+    """Between 35 and 65 of 300 drawn pipelines read from Kafka, some of them with a topic pattern."""
     drawn = [draw_pipeline(f"1/{base}") for base in range(300)]
     found = [each for each in drawn if each.form == KAFKA]
     assert 35 <= len(found) <= 65
@@ -57,7 +59,9 @@ def test_about_one_pipeline_in_six_is_on_kafka() -> None:
 
 
 def test_the_readers_of_topics_are_written_as_spark_reads_them() -> None:
-    """The param with the topic's name stands in each way of naming it."""
+    """Jobs that name their topic by subscription or by assignment take the topic's name from ``params``, and no
+    placeholder is left in the code.
+    """
     assert '.option("subscribe", params["input"])' in render(TOTALS).render()
     [assigned] = edits("topic-assigned")
     assert """.option("assign", f'{{"{params["input"]}": [0]}}')""" in render(assigned.after).render()
@@ -65,21 +69,23 @@ def test_the_readers_of_topics_are_written_as_spark_reads_them() -> None:
 
 
 def test_splitting_a_partition_counts_where_order_does() -> None:
-    """Rows of a split partition come in another order, which no sum of whole numbers notices."""
+    """Splitting a Kafka partition changes the order of rows: the edit is equivalent for an integer sum and affects rows
+    from now on for an aggregate that depends on the order.
+    """
     assert {each.label for each in edits("min-partitions")} == {Label.EQUIVALENT}
     first = TOTALS.put(Grouped("s2", ("k",), (Folded("first", ("c1",), "f1"),)))
     assert {each.label for each in edits("min-partitions", first)} == {Label.FROM_NOW_ON}
 
 
 def test_a_job_that_reads_files_has_no_edits_of_topics() -> None:
-    """The reader's edits need a reader of topics."""
+    """A job that reads files has no Kafka edits."""
     assert list(kafka_edits(Pipeline("json", TOTALS.stages, "update"))) == []
 
 
 def test_pairs_on_kafka_are_skipped_aloud(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line says how many, and no broker is started; they are drawn all the same."""
+    """With ``--no-kafka``, the fuzzer skips pairs on Kafka, prints how many it skipped, and starts no broker."""
     drawn = [each for each, _ in zip(draw_pairs(1), range(12), strict=False)]
     assert all(map(on_kafka, drawn))
     places = ["--results", str(tmp_path / "r.jsonl"), "--truths", str(tmp_path / "t.jsonl")]
@@ -92,7 +98,9 @@ def test_pairs_on_kafka_are_skipped_aloud(
 
 @pytest.mark.kafka
 def test_a_topic_gets_the_rows_of_after_once(kafka: KafkaBroker, tmp_path: Path) -> None:
-    """Both streams of a unit have topics of their own, and each making has new ones."""
+    """The later rows of a unit are added to its topics only once even if adding is repeated; both inputs have their own
+    topics, and each creation uses new ones.
+    """
     data = draw_rows(1, KAFKA, two=True, flush=True)
     folder = tmp_path / "units/one/in"
     make_topics(folder, data, kafka)
@@ -115,7 +123,9 @@ def test_a_topic_gets_the_rows_of_after_once(kafka: KafkaBroker, tmp_path: Path)
 
 @pytest.mark.kafka
 def test_a_campaigns_broker_ends_with_it(kafka: KafkaBroker, tmp_path: Path) -> None:
-    """It is started when it is first asked for, once, and gone also after Ctrl-C."""
+    """The campaign's broker starts once, when it is first needed, and is stopped and deleted when the campaign
+    terminates, even by Ctrl-C.
+    """
     home, asked = tmp_path / "broker", list[str]()
 
     def ask_twice() -> None:
@@ -136,7 +146,9 @@ def test_a_campaigns_broker_ends_with_it(kafka: KafkaBroker, tmp_path: Path) -> 
 @pytest.mark.spark
 @pytest.mark.kafka
 def test_pairs_on_kafka_are_measured_and_checked(kafka: KafkaBroker, tmp_path: Path) -> None:
-    """Another way to name the topic goes on and a changed aggregate does not; no topic is left behind."""
+    """On a real broker, naming the topic by a pattern is safe and gets ``RESUME``, a changed aggregate is not and gets
+    ``SWITCH``, and no topic is left behind.
+    """
     pairs = [pair("topic-by-pattern"), pair("aggregate-function")]
     held = set(kafka.admin.list_topics(timeout=30).topics)
     lines = run_piece(pairs, tmp_path, {}, say_now, until=math.inf, servers=lambda: kafka.servers)
@@ -148,7 +160,7 @@ def test_pairs_on_kafka_are_measured_and_checked(kafka: KafkaBroker, tmp_path: P
 
 
 def graded(pairs: list[Pair], *_: object, **__: object) -> list[Line]:
-    """Lines that are all of one grade, without Spark."""
+    """Return lines that all have the same grade, without running Spark."""
     truth = Truth(id="", provider="hdfs", key="", outcome=Outcome.WRONG, measured=Outcome.WRONG)
     return [
         Line(
@@ -173,7 +185,9 @@ def graded(pairs: list[Pair], *_: object, **__: object) -> list[Line]:
     [("aggregate-function", "json"), ("committed-only", KAFKA), ("topic-assigned", KAFKA)],
 )
 def test_a_pair_on_kafka_shrinks(kind: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows come from files once the edit is not one of the reader, and what both sides share is left out."""
+    """Shrinking removes the stages, outputs and texts that both sides share, and replaces Kafka by files unless the
+    edit concerns the Kafka reader.
+    """
     monkeypatch.setattr(shrinking, "run_piece", graded)
     grown = replace(TOTALS, texts=("printed",), output=Table(key=("k",)))
     [edit, *_] = edits(kind, grown)

@@ -1,4 +1,6 @@
-"""Jobs with computed ids and code in packages: what they draw, and when what a reader finds is a wrong outcome."""
+"""Tests of drawn jobs with computed ids and with code in packages: what is drawn, how edits are labelled, and when the
+rows in the output are a wrong outcome.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,13 @@ TOTALS = Pipeline(
 
 
 def edits(pipeline: Pipeline, name: str) -> list[Edit]:
-    """The edits of one kind."""
+    """Return the edits of a pipeline that have this name."""
     return [each for each in written_edits(pipeline) if each.name == name]
 
 
 @pytest.mark.parametrize("base", range(12))
 def test_what_is_drawn_is_a_job(base: int) -> None:
-    """Every job and every edit of it is Python, and an edit's columns are there."""
+    """Every drawn job and every edit of it renders to valid Python, and the pipeline refers only to existing columns."""
     pipeline = draw_written(f"test/{base}")
     assert pipeline.is_whole()
     for job in (render(pipeline), *(render(each.after) for each in written_edits(pipeline))):
@@ -46,7 +48,9 @@ def test_what_is_drawn_is_a_job(base: int) -> None:
 
 
 def test_pairs_of_such_a_seed_are_found_again() -> None:
-    """By their ids, and a reader's ids are compared."""
+    """A pair with computed ids is found by its id with the same key, and belongs to the group ``sinks`` whose ids are
+    compared.
+    """
     pairs = list(draw_base(FIRST + 1, 0))
     assert len(pairs) == EDITS
     assert find_pair(pairs[-1].id).case.key(pairs[-1].provider) == pairs[-1].case.key(pairs[-1].provider)
@@ -55,7 +59,9 @@ def test_pairs_of_such_a_seed_are_found_again() -> None:
 
 
 def test_an_id_that_is_computed_otherwise_is_changing_and_another_spelling_is_not() -> None:
-    """Wherever it is computed; a computation that moves writes the same ids."""
+    """Changing how an id is computed is labelled as changing in every place that can compute it; another spelling, or
+    moving the computation to a different place, is equivalent.
+    """
     assert {each.label for each in edits(TOTALS, "id-in-query")} == {Label.CHANGING}
     assert {each.label for each in edits(TOTALS, "id-respelled-in-query")} == {Label.EQUIVALENT}
     [edge] = edits(TOTALS, "window-edge")
@@ -69,7 +75,9 @@ def test_an_id_that_is_computed_otherwise_is_changing_and_another_spelling_is_no
 
 
 def test_code_that_moves_rows_without_state_is_changing() -> None:
-    """A column of code that only goes out is no state; one that chooses a row's place is a route."""
+    """A code change in a stateless pipeline is equivalent while its column is only written, and changing if the column
+    decides where a row is written or goes into state.
+    """
     stateless = replace(
         TOTALS,
         stages=(CODE, Select("s2", ("id", "g", "c1"))),
@@ -88,7 +96,9 @@ def test_code_that_moves_rows_without_state_is_changing() -> None:
 def test_code_computes_the_same_in_each_layout(
     form: str, variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only those variants that change it give another value."""
+    """Each package layout of the code computes the same value; only the variants ``decorator-adds`` and
+    ``plugin-replaced`` return a different one.
+    """
     stage = replace(CODE, form=form, uid=f"{form}{len(variant)}", variant=(variant,) if variant else ())
     for name, text in layout_files(stage):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -113,14 +123,16 @@ def test_code_computes_the_same_in_each_layout(
 
 
 def test_spellings_have_a_name_each() -> None:
-    """Every expression has at least two spellings, and reads the column that it is told."""
+    """Every id expression has at least two spellings, and each spelling reads the column that it is given."""
     for kind, found in EXPRESSIONS.items():
         assert kind in COLUMNS.values()
         assert all(len(each) > 1 and all("{c}" in one for one in each) for each in found.values())
 
 
 def test_a_row_under_an_id_that_none_has_from_scratch_is_wrong() -> None:
-    """For what a function and for what files hold; rows without computed ids are not compared."""
+    """A row with an id that a run from scratch does not produce is not a correct outcome, for a function and for files;
+    rows without computed ids are not compared.
+    """
     pair = next(draw_base(FIRST + 1, 0)).case
 
     def outcome(kind: str, name: str, had: str, has: str) -> Outcome:

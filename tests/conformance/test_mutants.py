@@ -1,4 +1,6 @@
-"""The mutants that are drawn, the tests that are chosen for them, and what is told of a mutant that lives."""
+"""Tests of the mutation testing: which mutants are drawn, which tests are chosen for them, and how survivors are
+reported.
+"""
 
 from __future__ import annotations
 
@@ -98,13 +100,15 @@ def test_it_counts():
 
 
 def test_every_kind_is_found_and_nothing_that_is_text_or_type() -> None:
-    """The mutants of a small module are exactly those, and none is in a docstring, a log text or an annotation."""
+    """A small module has exactly the expected mutants, and none of them changes a docstring, a log text or an
+    annotation.
+    """
     assert {(site.kind, site.change) for site in find_sites("a.py", MODULE)} == EXPECTED
 
 
 @pytest.mark.parametrize("site", find_sites("a.py", MODULE), ids=lambda site: f"{site.kind}-{site.place}")
 def test_a_mutant_compiles_and_means_something_else(site: Site) -> None:
-    """Its text differs from the module's in one place."""
+    """Every mutant compiles and differs from the module in its syntax tree."""
     mutated = site.apply(MODULE)
     compile(mutated, "a.py", "exec")
     assert site.is_sound(MODULE)
@@ -112,7 +116,7 @@ def test_a_mutant_compiles_and_means_something_else(site: Site) -> None:
 
 
 def test_the_id_follows_the_function_and_not_the_line() -> None:
-    """A function that moves keeps the ids of its mutants; one that changes gets new ones."""
+    """Moving a function keeps the ids of its mutants, and changing the function gives them new ids."""
     ids = {site.id for site in find_sites("a.py", MODULE)}
     assert len(ids) == len(EXPECTED)
     assert {site.id for site in find_sites("a.py", f"import os\n{MODULE}")} == ids
@@ -121,7 +125,7 @@ def test_the_id_follows_the_function_and_not_the_line() -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A package of two rooms with tests, committed."""
+    """A committed Git repository with a small package of three rooms and tests for two of them."""
     root = tmp_path / "repository"
     texts = {
         "plugins/fake/room/rules.py": RULES,
@@ -143,19 +147,19 @@ def repository(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def runner(repository: Path) -> Iterator[Runner]:
-    """Closed after the test."""
+    """A mutant runner with a time limit of 2 seconds per test, which is closed after the test."""
     runner = Runner(repository, Selection(repository), test_limit_s=2)
     yield runner
     runner.close()
 
 
 def mutant(repository: Path, room: str, change: str) -> Site:
-    """The mutant of a room with this change."""
+    """Return the first mutant of a room whose change starts with this text."""
     return next(site for site in draw(repository, [f"plugins/fake/{room}"], 1) if site.change.startswith(change))
 
 
 def test_a_mutant_is_killed_by_the_test_that_notices_it(repository: Path, runner: Runner) -> None:
-    """The line names the test and the commit, and the working tree is never touched."""
+    """The result of a killed mutant names the failing test and the commit, and the working tree stays unchanged."""
     line = runner.run(mutant(repository, "room", "return False"), 1)
     assert (line.outcome, line.test) == (Outcome.KILLED, "tests/room/test_rules.py::test_the_young_stay_out")
     assert line.passed == 1
@@ -165,32 +169,34 @@ def test_a_mutant_is_killed_by_the_test_that_notices_it(repository: Path, runner
 
 
 def test_a_mutant_that_no_test_notices_survives(repository: Path, runner: Runner) -> None:
-    """No test tries the boundary; the mutant before it, which was killed, is gone."""
+    """A mutant at a boundary that no test covers survives, and the mutant that ran before it leaves nothing behind."""
     runner.run(mutant(repository, "room", "return False"), 1)
     assert runner.run(mutant(repository, "room", "age < 3 -> age <= 3"), 1).outcome is Outcome.SURVIVED
 
 
 def test_an_endless_mutant_is_a_timeout(repository: Path, runner: Runner) -> None:
-    """The test that does not end is named."""
+    """A mutant that loops forever is recorded as a timeout with the name of the test that did not finish."""
     line = runner.run(mutant(repository, "hall", "1 -> 0"), 1)
     assert (line.outcome, line.test) == (Outcome.TIMEOUT, "tests/hall/test_counting.py::test_it_counts")
 
 
 def test_a_test_that_fails_anyway_kills_nothing(repository: Path, runner: Runner) -> None:
-    """A failure without a mutant proves nothing about the mutant."""
+    """A test that fails without any mutant does not count as killing one."""
     tests = runner.tree / "tests/room/test_rules.py"
     tests.write_text(tests.read_text().replace("assert True", "assert False"))
     assert runner.run(mutant(repository, "room", "age < 3 -> age <= 3"), 1).outcome is Outcome.SURVIVED
 
 
 def test_a_module_without_fast_tests_has_no_outcome(repository: Path, runner: Runner) -> None:
-    """Else it would count as a survivor."""
+    """A mutant in a module without fast tests raises ``UnusableTests`` instead of counting as a survivor."""
     with pytest.raises(UnusableTests, match=r"no fast test ran for plugins/fake/cellar/untested\.py"):
         runner.run(mutant(repository, "cellar", "age < 3"), 1)
 
 
 def test_the_tests_of_the_room_come_first_and_slow_ones_never(repository: Path) -> None:
-    """Then those elsewhere that import the module."""
+    """The tests of the mutated room run first, then tests elsewhere that import the module; slow tests are never
+    chosen.
+    """
     selection = Selection(repository)
     assert selection.stages("plugins/fake/room/rules.py") == [["tests/room/test_rules.py"]]
     hall = [["tests/hall/test_counting.py"], ["tests/outside/test_through.py"]]
@@ -198,7 +204,9 @@ def test_the_tests_of_the_room_come_first_and_slow_ones_never(repository: Path) 
 
 
 def test_packages_and_kinds_take_turns(repository: Path) -> None:
-    """The same seed draws the same mutants, and another seed others."""
+    """Drawing alternates between packages and varies the kinds of mutants; the same seed draws the same mutants and a
+    different seed draws others.
+    """
     packages = ["plugins/fake/room", "plugins/fake/hall"]
     drawn = list(islice(draw(repository, packages, 1), 6))
     assert drawn == list(islice(draw(repository, packages, 1), 6))
@@ -208,7 +216,9 @@ def test_packages_and_kinds_take_turns(repository: Path) -> None:
 
 
 def test_the_score_counts_the_last_line_of_each_mutant(repository: Path, runner: Runner, tmp_path: Path) -> None:
-    """An explained survivor is counted apart, and a mutant of a function that has changed is not counted."""
+    """The score counts the newest line of each mutant, counts explained survivors separately, and ignores mutants of
+    functions that have changed since.
+    """
     site = mutant(repository, "room", "age < 3 -> age <= 3")
     survived = runner.run(site, 1)
     file = tmp_path / "lines.jsonl"
@@ -228,6 +238,6 @@ def _with(line: Line, outcome: Outcome, id: str = "") -> Line:
 
 
 def test_every_reason_is_about_a_mutant_that_survived() -> None:
-    """A reason for a killed or unknown mutant is outdated."""
+    """Every recorded reason belongs to a mutant that survived; a reason for a killed or unknown mutant is outdated."""
     survived = {id for id, line in read_lines(RESULTS).items() if line.outcome is Outcome.SURVIVED}
     assert set(read_reasons(REASONS)) <= survived

@@ -1,4 +1,6 @@
-"""A figure of docs that adds up runs at several commits says so, with the numbers of the raw file."""
+"""Figures in the documentation that add up runs at several commits state that they do, with the numbers of the raw
+results.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ SEEDS_OF_SWITCHES = ("1370976", "4cf6b7d", "5bed051", "3576e73", "116bf0c", "352
 
 @cache
 def lines_of(name: str) -> list[dict[str, Any]]:
-    """The lines of a raw file."""
+    """Return the lines of a file of raw results."""
     return [json.loads(line) for line in (ROOT / f"bench/results/{name}.jsonl").read_text().splitlines()]
 
 
 def runs_of(file: str, case: str, commits: tuple[str, ...] = ()) -> Counter[str]:
-    """How many cases of a kind each commit has run; ``commits``: only of these."""
+    """Return how many cases of a kind were run at each commit, limited to ``commits`` if given."""
     runs = [each["commit"] for each in lines_of(file) if re.match(case, each.get("case", ""))]
     return Counter(each for each in runs if not commits or each in commits)
 
@@ -45,7 +47,9 @@ def runs_of(file: str, case: str, commits: tuple[str, ...] = ()) -> Counter[str]
     ],
 )
 def test_a_union_of_runs_is_told_as_one(file: str, case: str, commits: tuple[str, ...], told: str) -> None:
-    """No single commit has passed all of it; a run at one more commit has to change the sentence."""
+    """A figure that adds up runs at several commits is described in the documentation as a union, with the numbers of
+    runs and commits in the raw results.
+    """
     runs = runs_of(file, case, commits)
     assert len(runs) > 1, "these are runs at one commit"
     wanted = told.format(runs=runs.total(), commits=WORDS[len(runs)])
@@ -55,7 +59,7 @@ def test_a_union_of_runs_is_told_as_one(file: str, case: str, commits: tuple[str
 
 
 def test_seeds_are_told_with_their_commits() -> None:
-    """Both parts of a union of two are named, with the number of each."""
+    """The documentation names each commit of a union of seeds with its number of seeds."""
     for file in ("deploy-crash", "airflow-crash", "switch-crash-s3"):
         parts = ", ".join(f"{count} at {commit}" for commit, count in runs_of(file, "seed:").most_common())
         for page in DOCS:

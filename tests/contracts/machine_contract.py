@@ -1,4 +1,4 @@
-"""What a runner must do that proves an end by looking at the processes of one machine, as tests."""
+"""The contract tests for runners that prove the death of an instance by reading the process table of one machine."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from tests.contracts import runner_contract
 
 
 class Place(runner_contract.Place, Protocol):
-    """A place on one machine."""
+    """A test place whose processes run on one machine."""
 
     machine: Machine
 
     def new_runner(self, *, machine: Machine | None = None) -> LocalProcessRunner:
-        """Another runner on the same store; ``machine``: where it believes to be."""
+        """Return another runner on the same store; ``machine`` is the machine that it believes to run on."""
 
     def nudged(self) -> bool:
-        """Whether the first driver of ``one`` was nudged."""
+        """Return whether the first driver of ``one`` has received a nudge."""
 
 
 class MachineContract:
-    """A subclass gives a fixture ``place``."""
+    """The contract of a runner on one machine; a subclass provides the fixture ``place``."""
 
     def test_a_nudge_reaches_the_driver_only(self, place: Place) -> None:
-        """Neither its JVM nor its supervisor, which have no handler and would die of it."""
+        """A nudge is sent to the driver only, and not to its JVM or its supervisor, which have no signal handler and
+        would be killed by it.
+        """
         place.runner.launch(place.spec(), {})
         pids = [place.supervisor(), *place.pids()]
         place.runner.notify(place.job, "one")
@@ -40,7 +42,9 @@ class MachineContract:
         assert all(place.is_running(each) for each in pids)
 
     def test_a_child_that_outlives_its_driver_keeps_the_instance_alive(self, place: Place) -> None:
-        """A JVM lives on after SIGKILL of its Python; negative control: the recorded pid alone would say dead."""
+        """An instance counts as alive while its JVM survives the SIGKILL of both Python processes. Negative control: by
+        the recorded pid alone, the instance would be dead.
+        """
         place.runner.launch(place.spec(), {})
         supervisor, (driver, child) = place.supervisor(), place.pids()
         place.kill(supervisor)
@@ -53,14 +57,16 @@ class MachineContract:
         assert f"supervisor {supervisor}" in place.wait_dead()
 
     def test_a_driver_does_not_outlive_its_supervisor(self, place: Place) -> None:
-        """The kernel ends it when the supervisor is killed: no driver runs that nobody watches."""
+        """Killing a supervisor makes the kernel kill its driver, so that no driver runs unsupervised."""
         place.runner.launch(place.spec(), {})
         supervisor, (driver, _) = place.supervisor(), place.pids()
         place.kill(supervisor)
         place.wait_for("the driver's end", lambda: not place.is_running(driver))
 
     def test_what_runs_elsewhere_is_unknown(self, place: Place) -> None:
-        """Neither dead nor absent, with the host's name; also when it was launched there and has not claimed yet."""
+        """An instance on another machine is reported as unknown, with that host's name, whether it has claimed there or
+        was only launched there.
+        """
         other = far_away(place)
         place.control().write_launch(place.spec())
         there = place.new_runner(machine=other)
@@ -75,7 +81,9 @@ class MachineContract:
         assert "far-away" in seen.why
 
     def test_what_was_launched_here_and_elsewhere_is_unknown(self, place: Place) -> None:
-        """That nothing runs here says nothing about the other machine, whichever of them began first."""
+        """An instance that was launched on two machines is unknown to both, because its absence on one machine proves
+        nothing about the other.
+        """
         place.control().write_launch(place.spec())
         there = place.new_runner(machine=far_away(place))
         place.new_runner()._write_launcher(place.job, "one")
@@ -84,14 +92,16 @@ class MachineContract:
         assert there.observe(place.job, "one").life is Life.UNKNOWN
 
     def test_another_container_of_the_same_machine_is_unknown(self, place: Place) -> None:
-        """Pids mean nothing outside their namespace."""
+        """An instance in another container of the same machine is unknown, because pids have no meaning outside their
+        namespace.
+        """
         inside = replace(place.machine, pid_namespace="4026532999", host="container")
         place.control().write_process(record(inside))
         assert place.life() is Life.UNKNOWN
 
     def test_a_process_from_before_a_reboot_is_dead(self, place: Place) -> None:
-        """The machine is the same, its boot is another: nothing of then can live. The proof says that it was rebooted;
-        a death in the same boot does not.
+        """A process that was recorded before this machine's reboot is dead, and the proof is marked as a reboot; a
+        death within the same boot is not.
         """
         here = replace(place.machine, hardware="a" * 32, pid_namespace="4026531836")
         before = replace(here, boot="the-boot-before")
@@ -108,7 +118,9 @@ class MachineContract:
 
     @pytest.mark.parametrize("difference", ["hardware", "host", "pid_namespace", "no hardware"])
     def test_a_reboot_is_believed_of_this_very_machine_only(self, place: Place, difference: str) -> None:
-        """A clone, another host and a container may still be running."""
+        """A different boot proves a death only on this very machine: an instance of a clone, a different host, another
+        container or unidentified hardware is unknown.
+        """
         here = replace(place.machine, hardware="a" * 32, pid_namespace="4026531836")
         other = {"hardware": "b" * 32, "host": "clone", "pid_namespace": "4026532999", "no hardware": ""}[difference]
         field = "hardware" if difference == "no hardware" else difference
@@ -118,14 +130,18 @@ class MachineContract:
         assert runner.observe(place.job, "one").life is Life.UNKNOWN
 
     def test_another_users_processes_are_unknown_unless_we_are_root(self, place: Place) -> None:
-        """Their environment cannot be read, so their absence cannot be proven."""
+        """An instance of another user is unknown unless the runner is root, because the environment of its processes
+        cannot be read.
+        """
         here = place.machine
         place.control().write_process(record(replace(here, user=12345)))
         assert place.new_runner(machine=replace(here, user=777)).observe(place.job, "one").life is Life.UNKNOWN
         assert place.new_runner(machine=replace(here, user=0)).observe(place.job, "one").life is Life.DEAD
 
     def test_many_are_looked_at_as_one(self, place: Place) -> None:
-        """A living, a frozen, a dead, a failed and a never launched instance: the same words as one by one."""
+        """Observing several instances in one call returns the same results as observing them one by one, for a living,
+        a frozen, a dead, a failed and a never launched instance.
+        """
         for name in ("lives", "frozen", "killed", "failed"):
             place.runner.launch(place.spec(name, restart_budget=0), {})
         pids = {name: place.pids(name) for name in ("lives", "frozen", "killed", "failed")}
@@ -142,7 +158,9 @@ class MachineContract:
         assert [found[job, name].halted for name in names] == [False, True, False, False, False]
 
     def test_a_stopped_supervisor_does_not_halt_its_driver(self, place: Place) -> None:
-        """The driver can finish its batch: it is drained, not killed. Negative control: the stopped driver."""
+        """A stopped supervisor makes an instance frozen but not halted, because its driver can still finish its batch
+        and be drained. Negative control: a stopped driver makes the instance halted.
+        """
         place.runner.launch(place.spec("one", restart_budget=0), {})
         driver, supervisor = place.pids("one")[0], place.supervisor("one")
         place.freeze(supervisor)
@@ -152,7 +170,9 @@ class MachineContract:
         place.wait_for("the driver's freezing", lambda: place.runner.observe(place.job, "one").halted)
 
     def test_a_look_from_before_the_records_would_call_a_new_driver_dead(self, place: Place) -> None:
-        """The negative control: who started after the only look is in the records, and not in it."""
+        """Negative control: a process table that is read before the records reports a driver that started in between as
+        dead; the runner reads it afterwards and reports the driver as alive.
+        """
         early = process_tree.ProcessTable()
         place.runner.launch(place.spec(), {})
         place.pids()
@@ -163,12 +183,12 @@ class MachineContract:
 
 
 def far_away(place: Place) -> Machine:
-    """Another machine."""
+    """Return a different machine with the host name ``far-away``."""
     return replace(place.machine, hardware="b" * 32, boot="another-boot", host="far-away")
 
 
 def record(machine: Machine, *, pid: int = 4_000_000, started: int = 1) -> ProcessRecord:
-    """A claim of the instance ``one``; by default of a process that does not run."""
+    """Return a claim of the instance ``one``, by default by a process that does not run."""
     return ProcessRecord(
         instance="one", generation=1, pid=pid, started=started, machine=machine.text, host=machine.host
     )

@@ -1,4 +1,4 @@
-"""A store in memory that keeps the contract: what property tests interleave thousands of times a second."""
+"""An in-memory store for property tests, which run thousands of interleavings per second on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from streamkeeper.stores.keys import check_key, check_prefix
 
 
 class MemoryStore(Store):
-    """Passes the same contract suite as the real stores; ``values``: key -> bytes, for a test to look at or damage."""
+    """A store that passes the same contract tests as the real stores; tests may read or damage its ``values`` (key ->
+    bytes).
+    """
 
     def __init__(self) -> None:
         self.url = "memory:"

@@ -1,4 +1,4 @@
-"""What every runner must do, as tests: run with a driver program that obeys a test's orders and needs no Spark.
+"""The contract tests for every runner, run with a driver program that obeys a test's orders and needs no Spark.
 
 ``RunnerContract`` holds for every runner. ``SecretsContract`` needs processes with an environment and an output.
 """
@@ -17,59 +17,63 @@ from streamkeeper.runners.contract import Life, Runner
 
 
 class Place(Protocol):
-    """A store, and a runner of drivers whose processes a test knows by their numbers."""
+    """A store and a runner of drivers whose processes a test can address by pid."""
 
     job: str
     runner: Runner
 
     def spec(self, instance: str = "one", **changes: object) -> LaunchSpec:
-        """A launch of a driver that obeys orders."""
+        """Return a launch of a driver that obeys the test's orders."""
 
     def launch_at_once(self, times: int) -> None:
-        """Let several processes launch the instance ``one`` at the same time, and wait for the end of all launches."""
+        """Launch the instance ``one`` from several processes at the same time, and wait until all launches have
+        returned.
+        """
 
     def control(self, instance: str = "one") -> Control:
-        """The records of an instance."""
+        """Return the control records of an instance."""
 
     def order(self, text: str, instance: str = "one") -> None:
-        """Let each driver of an instance carry out the lines ``print TEXT`` and ``exit CODE``."""
+        """Make each driver of an instance execute the lines ``print TEXT`` and ``exit CODE``."""
 
     def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
-        """Wait until a driver runs; its number, and that of the child that stands for its JVM."""
+        """Wait until a driver runs, and return its pid and the pid of the child that stands for its JVM."""
 
     def supervisor(self, instance: str = "one") -> int:
-        """Wait for a claim; the number of the process that made it."""
+        """Wait for a claim, and return the pid of the process that made it."""
 
     def starts(self) -> int:
-        """How many drivers of ``one`` its supervisors have started, by their log."""
+        """Return how many drivers of ``one`` its supervisors have started, according to their log."""
 
     def has_run(self) -> bool:
-        """Whether any driver has ever run in this place."""
+        """Return whether any driver has ever run in this place."""
 
     def is_running(self, pid: int) -> bool:
-        """Whether a process exists."""
+        """Return whether a process exists."""
 
     def kill(self, pid: int) -> None:
-        """End one process as SIGKILL does."""
+        """Kill one process, like SIGKILL."""
 
     def freeze(self, pid: int) -> None:
-        """Stop one process as SIGSTOP does."""
+        """Stop one process, like SIGSTOP."""
 
     def wait_for(self, what: str, look: Callable[[], Any]) -> Any:
-        """The first truthy answer."""
+        """Wait for the first truthy result of ``look`` and return it."""
 
     def life(self, instance: str = "one") -> Life:
-        """What the runner sees."""
+        """Return the state of an instance as the runner observes it."""
 
     def wait_dead(self, instance: str = "one") -> str:
-        """Wait until the runner sees an instance dead; its proof."""
+        """Wait until the runner reports an instance as dead, and return its proof."""
 
 
 class RunnerContract:
-    """A subclass gives a fixture ``place``."""
+    """The contract of every runner; a subclass provides the fixture ``place``."""
 
     def test_what_was_never_launched_is_absent(self, place: Place) -> None:
-        """And killing or nudging it is harmless, and leaves it launchable."""
+        """An instance that was never launched is absent; killing or nudging it has no effect, and it can still be
+        launched.
+        """
         assert place.life() is Life.ABSENT
         place.runner.kill(place.job, "one")
         place.runner.notify(place.job, "one")
@@ -78,7 +82,7 @@ class RunnerContract:
         place.pids()
 
     def test_a_launched_instance_is_alive_from_the_launch_on(self, place: Place) -> None:
-        """Also in the gap before its process has stored anything."""
+        """A launched instance is reported as alive at once, even before its process has stored a claim."""
         place.runner.launch(place.spec(), {})
         assert place.life() is Life.ALIVE
         place.wait_for("a claim", lambda: place.life() is not Life.ALIVE or place.control().processes())
@@ -87,7 +91,7 @@ class RunnerContract:
         assert place.life() is Life.ALIVE
 
     def test_launching_twice_starts_one_tree(self, place: Place) -> None:
-        """Launches one after another and at once leave one claim and one driver."""
+        """Launching the same instance repeatedly, concurrently or in sequence, results in one claim and one driver."""
         place.launch_at_once(4)
         driver, _ = place.pids()
         place.runner.launch(place.spec(), {})
@@ -108,7 +112,9 @@ class RunnerContract:
         ],
     )
     def test_an_end_that_was_meant_ends_the_instance(self, place: Place, code: ExitCode, state: DriverState) -> None:
-        """It is not started again, its whole tree is gone, and its last word is stored."""
+        """A driver that exits with a final code is not restarted, all its processes stop, and its last state is stored,
+        with its last output if it failed.
+        """
         place.runner.launch(place.spec(), {})
         driver, child = place.pids()
         place.order(f"print some last words\nexit {code}")
@@ -122,7 +128,7 @@ class RunnerContract:
         assert len(place.control().processes()) == 1
 
     def test_a_failed_driver_is_started_again(self, place: Place) -> None:
-        """As a new generation, and only when nothing of the old one is left."""
+        """A killed driver is restarted as a new generation, after every process of the old one has stopped."""
         place.runner.launch(place.spec(), {})
         driver, child = place.pids()
         place.kill(driver)
@@ -133,7 +139,7 @@ class RunnerContract:
         assert place.control().read_exit() is None
 
     def test_restarts_are_used_up(self, place: Place) -> None:
-        """After the budget the instance has failed, and says with what."""
+        """An instance whose restart budget is used up is recorded as failed, with the exit code and the error."""
         place.order("print no such table\nexit 5")
         place.runner.launch(place.spec(restart_budget=1), {})
         place.wait_dead()
@@ -144,7 +150,7 @@ class RunnerContract:
         assert [each.generation for each in place.control().processes()] == [1, 2]
 
     def test_a_killed_instance_is_dead_for_ever(self, place: Place) -> None:
-        """Launching it once more starts nothing: a proven death stays true."""
+        """A killed instance stays dead: all its processes stop, and launching it once more starts nothing."""
         place.runner.launch(place.spec(), {})
         pids = [place.supervisor(), *place.pids()]
         place.runner.kill(place.job, "one")
@@ -155,7 +161,7 @@ class RunnerContract:
         assert len(place.control().processes()) == 1
 
     def test_what_is_killed_before_its_claim_never_starts(self, place: Place) -> None:
-        """A launch that is still on its way finds the instance taken."""
+        """An instance that is killed before its claim never starts, even if its launch arrives later."""
         place.control().write_launch(place.spec())
         assert place.life() is Life.ABSENT
         place.runner.kill(place.job, "one")
@@ -165,7 +171,7 @@ class RunnerContract:
         assert not place.has_run()
 
     def test_the_recorded_launch_counts(self, place: Place) -> None:
-        """A later one starts the driver as the first one said: here without any restart."""
+        """A second launch uses the recorded spec of the first one, here with a restart budget of 0."""
         place.control().write_launch(place.spec(restart_budget=0))
         place.order("exit 5")
         place.runner.launch(place.spec(restart_budget=5), {})
@@ -174,7 +180,9 @@ class RunnerContract:
 
     @pytest.mark.parametrize("whom", [(0,), (1,), (2,), (0, 1, 2)], ids=["supervisor", "driver", "child", "all"])
     def test_a_frozen_process_is_alive_and_can_be_killed(self, place: Place, whom: tuple[int, ...]) -> None:
-        """SIGSTOP is no death: what is frozen may wake up and write."""
+        """An instance with a process stopped by SIGSTOP is reported as alive, because it may resume and write, and it
+        can be killed.
+        """
         place.runner.launch(place.spec(), {})
         pids = [place.supervisor(), *place.pids()]
         for each in whom:
@@ -185,7 +193,7 @@ class RunnerContract:
         assert not any(place.is_running(each) for each in pids)
 
     def test_instances_do_not_touch_each_other(self, place: Place) -> None:
-        """Killing one leaves the other, whose name begins with its name, alone."""
+        """Killing an instance does not affect a different instance whose name starts with the same text."""
         place.runner.launch(place.spec("one"), {})
         place.runner.launch(place.spec("one-b"), {})
         place.pids("one")
@@ -198,19 +206,21 @@ class RunnerContract:
 
 
 class SecretPlace(Place, Protocol):
-    """A place of real processes, whose files are below ``folder``."""
+    """A place with real processes whose files are below ``folder``."""
 
     folder: Path
 
     def log(self, instance: str = "one") -> str:
-        """What an instance's processes have printed."""
+        """Return everything that the processes of an instance have printed."""
 
 
 class SecretsContract:
-    """For runners of real processes. A subclass gives a fixture ``place``."""
+    """The contract of runners with real processes; a subclass provides the fixture ``place``."""
 
     def test_a_secret_is_stored_nowhere(self, place: SecretPlace) -> None:
-        """Neither in the store nor in the log, even if the driver prints it; the driver itself gets it."""
+        """The driver receives a secret in its environment, and the secret is written neither to the store nor to the
+        log, even if the driver prints it.
+        """
         reference = "secret://env/PASSWORD"
         place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2 & co"})
         driver, _ = place.pids()
@@ -226,7 +236,7 @@ class SecretsContract:
         assert not any(b"hunter2" in path.read_bytes() for path in written)
 
     def test_a_secret_that_a_param_holds_itself_is_in_its_launch_only(self, place: SecretPlace) -> None:
-        """A reference should stand there; neither the log nor the exit shows it all the same."""
+        """A secret that a param holds as plain text instead of a reference is masked in the log and in the exit record."""
         place.runner.launch(place.spec(params={"password": "hunter2 & co"}), {})
         place.pids()
         place.order("print password is hunter2 & co\nprint as hunter2%20%26%20co\nexit 7")

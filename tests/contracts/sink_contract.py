@@ -1,4 +1,4 @@
-"""What every kind of sink is held to: that it does what its capabilities say, and no more is said of it."""
+"""The contract tests for every kind of sink: it does exactly what its declared capabilities state."""
 
 from __future__ import annotations
 
@@ -20,45 +20,51 @@ FIRST, SECOND, LATE = ("a", 1), ("b", 2), ("z", 9)
 
 
 class HasSink(Protocol):
-    """An output of the kind."""
+    """A test output that has a sink."""
 
     sink: Sink
 
 
 class Place(Protocol):
-    """An output of the kind; ``where``: its URL or directory, as a job's param has it."""
+    """A test output of the kind; ``where`` is its URL or directory, as a job's param contains it."""
 
     sink: Sink
     where: str
 
     def batch(self, row: tuple[str, int]) -> Any:
-        """A batch of one row, as the query's frame has it."""
+        """Return a batch of one row, as a frame of the query."""
 
     def rows(self) -> list[tuple[str, int]]:
-        """What a reader of the serving output sees, in order."""
+        """Return the rows that a reader of the serving output sees, in order."""
 
 
 class SinkContract:
-    """Run against a ``place`` that holds nothing."""
+    """The contract of every kind of sink, run against an empty ``place``."""
 
     @pytest.fixture
     def can(self, place: Place) -> SinkCapabilities:
         return capabilities_of(place.sink.describe().kind)
 
     def test_its_kind_is_known(self, place: Place, can: SinkCapabilities) -> None:
-        """By its description alone; of an unknown kind nothing is promised."""
+        """The capabilities of a sink are found by the kind in its description alone, and differ from those of an
+        unknown kind, which promises nothing.
+        """
         assert place.sink.describe().kind == place.sink.kind
         assert can is not capabilities_of("nobody's")
 
     def test_a_batch_that_comes_again(self, place: Place, can: SinkCapabilities) -> None:
-        """Changes nothing where the output takes rows again, and is there twice where it does not."""
+        """A replayed batch changes nothing in an output that accepts replays, and is duplicated in an output that does
+        not.
+        """
         writer = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND, SECOND)):
             writer.write(place.batch(row), min(number, 1))
         assert place.rows() == [FIRST, SECOND, *([] if can.takes_again else [SECOND])]
 
     def test_its_last_batch(self, place: Place, can: SinkCapabilities) -> None:
-        """Is told by another writer and by the description alike, or by neither."""
+        """The newest batch is reported by a second writer and by a lookup through the sink's description; a sink that
+        does not record batches reports none.
+        """
         writer = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
             writer.write(place.batch(row), number)
@@ -74,7 +80,9 @@ class SinkContract:
         assert bool(told.unknown) is not can.knows_batches
 
     def test_whose_it_is(self, place: Place, can: SinkCapabilities) -> None:
-        """Is told by its fence alone; an output that does not fence has no such place."""
+        """The fence of an output names the installation that owns it; a sink that does not fence has no place for a
+        fence.
+        """
         opened(place, 1, installation="a1")
         assert bool(place.sink.fence_place) is can.fences
         if can.fences:
@@ -82,7 +90,9 @@ class SinkContract:
             assert (fence.output, fence.installation) == (place.sink.describe().output, "a1")
 
     def test_a_writer_that_was_superseded(self, place: Place, can: SinkCapabilities) -> None:
-        """Writes nothing where the output fences; elsewhere only its death keeps it out."""
+        """A writer that was superseded by a newer epoch cannot write to an output that fences; without a fence only the
+        death of the writer prevents it.
+        """
         old = opened(place, 1)
         old.write(place.batch(FIRST), 0)
         opened(place, 2)
@@ -95,7 +105,9 @@ class SinkContract:
         assert (LATE in place.rows()) is not can.fences
 
     def test_a_writer_that_another_version_superseded(self, place: Place, can: SinkCapabilities) -> None:
-        """Is told so where the output fences, and not that the output has lost what it had written."""
+        """A writer that was superseded by another checkpoint version gets ``Fenced`` from an output that fences,
+        instead of an error about lost output.
+        """
         old = opened(place, 1)
         old.write(place.batch(FIRST), 0)
         opened(place, 2, "v0002").write(place.batch(SECOND), 0)
@@ -104,7 +116,9 @@ class SinkContract:
         assert (LATE in place.rows()) is not can.fences
 
     def test_another_installation(self, place: Place, can: SinkCapabilities) -> None:
-        """Cannot take over an output that fences, whatever its epoch; the first one goes on."""
+        """Another installation cannot take over an output that fences, even with a higher epoch, and the first
+        installation can continue to write.
+        """
         writer = opened(place, 1, installation="a1")
         with pytest.raises(OperationRefused) if can.fences else nullcontext():
             opened(place, 2, installation="b2")
@@ -112,7 +126,9 @@ class SinkContract:
         assert place.rows() == [FIRST]
 
     def test_a_shadow(self, place: Place, can: SinkCapabilities) -> None:
-        """Is not seen by readers, and leaves nothing when it is discarded; no other sink is ever written in shadow."""
+        """Rows written to a shadow are invisible to readers and leave nothing behind when the shadow is discarded, if
+        the sink supports shadows.
+        """
         opened(place, 1).write(place.batch(FIRST), 0)
         shadow = opened(place, 2, "v0002", role=WriterRole.SHADOW)
         shadow.write(place.batch(LATE), 0)
@@ -121,7 +137,9 @@ class SinkContract:
         assert (place.rows() == [FIRST]) is can.shadows
 
     def test_a_shadow_that_replaces_the_output(self, place: Place, can: SinkCapabilities) -> None:
-        """Is what readers see from then on, and nothing else; the writer of the old version is fenced."""
+        """After a cutover, readers see only the rows of the shadow and the writer of the old version is fenced, if the
+        sink supports shadows.
+        """
         old = opened(place, 1)
         old.write(place.batch(FIRST), 0)
         opened(place, 2, "v0002", role=WriterRole.SHADOW).write(place.batch(SECOND), 0)
@@ -133,7 +151,9 @@ class SinkContract:
         assert (place.rows() == [SECOND]) is can.shadows
 
     def test_a_comparison(self, place: Place, can: SinkCapabilities) -> None:
-        """Of a shadow with the output finds whether both hold the same rows; a sink without shadows cannot compare."""
+        """Comparing a shadow with the output reports whether both hold the same rows; a sink without shadows cannot
+        compare.
+        """
         current = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
             current.write(place.batch(row), number)
@@ -148,7 +168,9 @@ class SinkContract:
             assert [each is not None and each.same_input and not each.exceeds(0, 0) for each in found] == [True, False]
 
     def test_a_comparison_of_other_input(self, place: Place, can: SinkCapabilities) -> None:
-        """Is none: both outputs hold the same row, but of batches that end elsewhere."""
+        """A shadow and an output that hold the same row are not reported as compared on the same input if their batches
+        end at different positions of the input.
+        """
         opened(place, 1).write(place.batch(FIRST), 0)
         shadow = opened(place, 2, "v0002", role=WriterRole.SHADOW)
         shadow.write(place.batch(FIRST), 0)
@@ -156,7 +178,9 @@ class SinkContract:
         assert (found is None or not found.same_input) or not can.shadows
 
     def test_a_version_that_continues_another(self, place: Place, can: SinkCapabilities) -> None:
-        """As after a handoff: readers see the rows of both, and the batches have the numbers that are declared."""
+        """After a handoff, readers see the rows of both versions, and the new version's batches are numbered as the
+        sink declares.
+        """
         old = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND)):
             old.write(place.batch(row), number)
@@ -169,7 +193,9 @@ class SinkContract:
         assert new.last_batch() == (last + 1 if can.knows_batches else None)
 
     def test_a_version_that_goes_back(self, place: Place, can: SinkCapabilities) -> None:
-        """As after a restore: the batches after it are hidden, replaced row by row, or there twice, as declared."""
+        """After a restore, later batches of the old version are hidden, replaced row by row or duplicated, as the sink
+        declares.
+        """
         old = opened(place, 1)
         for number, row in enumerate((FIRST, SECOND, LATE)):
             old.write(place.batch(row), number)
@@ -183,7 +209,7 @@ class SinkContract:
 
 
 def _versions(place: Place, *, pair: tuple[int, int] | None) -> ComparedVersions:
-    """Two versions whose batches ``pair`` end at the same input."""
+    """Return two versions to compare whose batches ``pair`` end at the same input."""
     return ComparedVersions(
         current="v0001",
         may_differ=(),
@@ -203,7 +229,9 @@ def opened(
     serving: tuple[OutputSegment, ...] = (),
     mode: str = "append",
 ) -> SinkWriter:
-    """A writer of an epoch, its fence raised. ``serving``: what readers see from then on, by default its version."""
+    """Open a writer of an epoch and raise its fence. ``serving`` is what readers see afterwards, by default the
+    writer's version.
+    """
     serving = () if role is WriterRole.SHADOW else serving or (OutputSegment(version),)
     context = SinkContext(
         job="sales",

@@ -1,4 +1,4 @@
-"""What a kind of sink is held to when its writer is killed between any two of its writes, in real processes."""
+"""The contract tests for a kind of sink whose writer, a real process, is killed between any two of its writes."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ _FILE_WRITES = frozenset({"os.link", "os.mkdir", "os.remove", "os.rename", "os.r
 
 
 class KilledPlace(Protocol):
-    """An output of the kind, which other processes can write."""
+    """A test output of the kind that other processes can write."""
 
     sink: Sink
     where: str
 
     def batch(self, row: tuple[str, int]) -> Any:
-        """A batch of one row, as the query's frame has it."""
+        """Return a batch of one row, as a frame of the query."""
 
     def rows(self) -> list[tuple[str, int]]:
-        """What a reader of the serving output sees, in order."""
+        """Return the rows that a reader of the serving output sees, in order."""
 
     def before_each_write(self, act: Callable[[], None]) -> None:
-        """Let this process call ``act`` before each of its writes to the output, for the rest of its life."""
+        """Make this process call ``act`` before each of its writes to the output, until it terminates."""
 
 
 class SinkKillContract:
-    """Run against a ``place`` that holds nothing. A kill inside of one write of Spark or a database is not among these:
-    it is they who promise that such a write is whole.
+    """The contract of a sink whose writer is killed, run against an empty ``place``. Kills inside a single write of
+    Spark or of a database are not tested: Spark and the database guarantee that such a write is atomic.
     """
 
     fewest_kills = 1
-    """So many writes a batch has at least: fewer mean that they are not seen."""
+    """The minimum number of writes of a batch: fewer mean that the test does not detect them."""
 
     @pytest.fixture
     def can(self, place: KilledPlace) -> SinkCapabilities:
         return capabilities_of(place.sink.describe().kind)
 
     def test_a_kill_between_two_writes_of_a_batch(self, place: KilledPlace, can: SinkCapabilities) -> None:
-        """Leaves the batch whole or absent; the next writer writes it again, and then it is there once, or perhaps
-        twice if the output does not take it again.
+        """A kill between two writes leaves the batch complete or absent. When the next writer replays the batch, its
+        row is there once, or possibly twice in an output that does not accept replays.
         """
         known: list[tuple[str, int]] = []
         for number in count():
@@ -77,7 +77,9 @@ class SinkKillContract:
         assert number >= self.fewest_kills
 
     def test_a_kill_between_two_writes_of_a_cutover(self, place: KilledPlace, can: SinkCapabilities) -> None:
-        """Leaves the old output or the new one, whole; the next writer of the new version completes the cutover."""
+        """A kill during a cutover leaves either the old or the new output complete, and the next writer of the new
+        version completes the cutover.
+        """
         if not can.shadows:
             return
         writer = opened(place, 1)
@@ -104,7 +106,7 @@ class SinkKillContract:
         assert number >= self.fewest_kills
 
     def test_a_kill_leaves_no_way_in_for_the_killed_writer(self, place: KilledPlace, can: SinkCapabilities) -> None:
-        """A writer of its epoch is refused after the next one has raised the fence, wherever the kill was."""
+        """A writer with the epoch of a killed writer is fenced after the next epoch has raised its fence."""
         if not can.fences:
             return
         kill_before(place, 1, lambda: opened(place, 1).write(place.batch(("a", 1)), 0))
@@ -114,7 +116,9 @@ class SinkKillContract:
 
 
 def kill_before(place: KilledPlace, number: int, act: Callable[[], None]) -> bool:
-    """Run ``act`` in a process that is killed before its write of this number; return whether it had so many."""
+    """Run ``act`` in a child process that is killed before its write number ``number``, and return whether it made that
+    many writes.
+    """
     child = os.fork()
     if child == 0:
         left = number
@@ -147,7 +151,7 @@ def kill_before(place: KilledPlace, number: int, act: Callable[[], None]) -> boo
 
 
 def before_each_file_write(root: Path, act: Callable[[], None]) -> None:
-    """Let this process call ``act`` before it writes, creates, renames or removes a file below a directory."""
+    """Make this process call ``act`` before it writes, creates, renames or removes a file below a directory."""
 
     def see(event: str, args: tuple[Any, ...]) -> None:
         writes = event in _FILE_WRITES or (event == "open" and isinstance(args[2], int) and args[2] & os.O_ACCMODE)

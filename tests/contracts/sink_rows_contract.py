@@ -1,4 +1,6 @@
-"""What a kind of sink is held to about its rows and its place: columns, keys, files. With Spark's own frames."""
+"""The contract tests for what a kind of sink declares about its rows and its place (columns, keys, files), run with
+Spark's own frames.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,14 @@ CHANGES: dict[ColumnChange, Callable[[DataFrame], DataFrame]] = {
     ColumnChange.RETYPED: lambda rows: rows.withColumn("note", f.lit(7)),
     ColumnChange.NULLABLE: lambda rows: rows.withColumn("note", f.lit(None).cast("string")),
 }
-"""What each change does to rows with the columns ``customer``, ``total`` and ``note``."""
+"""For each change of columns, a function that applies it to rows with the columns ``customer``, ``total`` and ``note``.
+"""
 
 
 class RowsPlace(Protocol):
-    """An output of the kind below ``root``, where nothing else is; ``elsewhere``: a sink that writes to another one."""
+    """A test output of the kind below ``root``, which holds nothing else; ``elsewhere`` is a sink that writes to a
+    different place.
+    """
 
     sink: Sink
     elsewhere: Sink
@@ -39,36 +44,40 @@ class RowsPlace(Protocol):
     root: Path
 
     def batch(self, row: tuple[str | None, int]) -> DataFrame:
-        """A batch of one row, as the query's frame has it."""
+        """Return a batch of one row, as a frame of the query."""
 
     def rows(self) -> list[tuple[str | None, int]]:
-        """What a reader of the serving output sees of ``customer`` and ``total``, in order."""
+        """Return the ``customer`` and ``total`` of the rows that a reader of the serving output sees, in order."""
 
 
 class SinkRowsContract:
-    """Run against a ``place`` that holds nothing."""
+    """The contract of a kind of sink about rows, run against an empty ``place``."""
 
     @pytest.fixture
     def can(self, place: RowsPlace) -> SinkCapabilities:
         return capabilities_of(place.sink.describe().kind)
 
     def test_its_identity(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Tells two places apart, or the kind does not say that its identity is the place."""
+        """The outputs of two different places have different identities exactly if the kind declares that its identity
+        is the place.
+        """
         differ = place.sink.describe().output != place.elsewhere.describe().output
         assert differ is can.names_place
 
     def test_a_place_of_one_machine(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Is an output that keeps files here: on another machine there would be others."""
+        """A sink is declared as tied to one machine exactly if it keeps its files on the local disk and its identity is
+        its place.
+        """
         _begin(place)
         kept = [path for path in place.root.rglob("*") if path.is_file()]
         assert bool(can.of_one_machine.get(scheme_of(place.sink.describe().output))) is (bool(kept) and can.names_place)
 
     def test_writes_from_elsewhere(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Are declared safe only where an executor that outlives its driver meets a fence."""
+        """A sink that permits writes from executors that outlive their driver has to fence."""
         assert can.not_from_elsewhere or can.fences
 
     def test_a_log_that_grows(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Is in the folder that is declared: one file for each batch."""
+        """A log with one file per batch is in the folder that the kind declares, and in no other one."""
         writer = _begin(place)
         writer.write(place.batch(SECOND), 1)
         version = Path(place.sink.describe().output, "v0001")
@@ -76,18 +85,22 @@ class SinkRowsContract:
         assert logs == [can.log_folder] * bool(can.log_folder)
 
     def test_a_stream_of_its_rows(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Can be read by the declared kind of source and by no other."""
+        """The output can be read as a stream by exactly the kind of source that the sink declares."""
         _begin(place)
         assert [kind for kind, read in STREAMS.items() if read(place) == [FIRST]] == [can.read_as] * bool(can.read_as)
 
     def test_the_columns_that_place_a_row(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Are in the declared option of its description, and in no other one."""
+        """The columns that decide where a row is stored are in the declared option of the sink's description, and in no
+        other option.
+        """
         columns, options = set(place.batch(FIRST).columns), place.sink.describe().options
         naming = [name for name, value in options.items() if value and set(value.split(",")) <= columns]
         assert naming == [can.placed_by] * bool(can.placed_by)
 
     def test_a_row_without_a_place(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Is refused by name if the output needs one, else it is there."""
+        """A row with a null in a placing column is refused with the column's name if the sink needs a place for each
+        row; otherwise it is written.
+        """
         writer, homeless = _begin(place), (None, 5)
         if can.needs_place:
             with pytest.raises(StreamkeeperError, match="customer"):
@@ -97,7 +110,7 @@ class SinkRowsContract:
         assert (homeless in place.rows()) is not can.needs_place
 
     def test_a_batch_in_complete_mode(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Replaces all rows if that is declared, and is not taken or added otherwise."""
+        """In complete mode, a batch replaces all rows exactly if the kind declares it."""
         if "complete" not in place.sink.output_modes:
             assert not can.complete_replaces
             return
@@ -107,7 +120,9 @@ class SinkRowsContract:
         assert (place.rows() == [SECOND]) is can.complete_replaces
 
     def test_the_next_version_with_another_column(self, place: RowsPlace, can: SinkCapabilities) -> None:
-        """Is refused where it meets the rows of the last version in one place, and accepted in one of its own."""
+        """A next version with an added column is refused if both versions share one place, and accepted if each version
+        has its own.
+        """
         _begin(place)
         new = opened(place, 2, "v0002", serving=(OutputSegment("v0001", 0), OutputSegment("v0002")))
         new.seed(0)
@@ -121,7 +136,9 @@ class SinkRowsContract:
 
     @pytest.mark.parametrize("change", ColumnChange)
     def test_a_change_of_columns(self, place: RowsPlace, can: SinkCapabilities, change: ColumnChange) -> None:
-        """Within a version takes no row away if it is declared. Others need not fail: they are only not promised."""
+        """A change of columns that the kind declares as accepted keeps all rows of the version readable; changes that
+        it does not declare are not tested.
+        """
         accepted = can.columns.get(place.sink.describe().options.get("format", ""), frozenset())
         if change not in accepted:
             return
@@ -133,14 +150,14 @@ class SinkRowsContract:
 
 
 def _begin(place: RowsPlace) -> Any:
-    """A writer whose first batch is ``FIRST``."""
+    """Return a writer that has written ``FIRST`` as its first batch."""
     writer = opened(place, 1)
     writer.write(place.batch(FIRST), 0)
     return writer
 
 
 def _read_files(place: RowsPlace) -> list[tuple[str, int]]:
-    """The rows of a stream of the first version's files; none if there are no such files."""
+    """Return the rows that a stream of the first version's files reads, or nothing without such files."""
     session, described = place.batch(FIRST).sparkSession, place.sink.describe()
     form, folder = described.options.get("format", "parquet"), f"{described.output}/v0001"
     if not Path(folder).is_dir():
@@ -152,4 +169,4 @@ def _read_files(place: RowsPlace) -> list[tuple[str, int]]:
 
 
 STREAMS = {"file": _read_files}
-"""Kind of source -> reads the output with it."""
+"""Kind of source -> the function that reads the output with it."""

@@ -1,7 +1,8 @@
-"""What every kind of source with a promise is held to: the check, handover, rebuild, restore and the watch rest on it.
+"""The contract tests for every kind of source with a replay promise; the check, handover, rebuild, restore and the
+watch rely on it.
 
-``SourceKindContract`` is about the declaration alone, ``SourceContract`` about a source that is read, also a simulated
-one, and ``ObservedSourceContract`` about a real source.
+``SourceKindContract`` tests the declaration alone, ``SourceContract`` a source that is read, which may be simulated,
+and ``ObservedSourceContract`` a real source.
 """
 
 from __future__ import annotations
@@ -46,41 +47,41 @@ Batches = dict[int, list[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One source of a kind, in words of its reader."""
+    """An example of a source of one kind, described by the options of its reader."""
 
     kind: str
-    """As a manifest names it."""
+    """The kind's name in a manifest."""
     format: str
-    """As a job names it."""
+    """The format's name in a job."""
     options: Mapping[str, str]
-    """The options of its reader, with the place."""
+    """The options of the reader, with the place."""
     elsewhere: Mapping[str, str]
-    """Options that name another place."""
+    """Options that name a different place."""
     limit: str
-    """An option that limits how fast it is read."""
+    """An option that limits how fast the source is read."""
     of_rows: Mapping[str, str]
     """An option that changes which rows are read, with a value that is not the default."""
     default: Mapping[str, str]
-    """An option with its default."""
+    """An option with its default value."""
     upkeep: Mapping[str, str]
-    """An option that changes no row."""
+    """An option that does not change any row."""
     risky: Mapping[str, str]
     """An option with a value that can lose rows."""
     offset: str
     """An offset as Spark writes it into a checkpoint."""
 
     def source(self, **options: str) -> Source:
-        """As a manifest describes it, with further options."""
+        """Return the source as a manifest describes it, with further options."""
         return describe_source(self.format, {**self.options, **options}, "row string", None)
 
 
 class SourceKindContract:
-    """Run against an ``example``."""
+    """The contract of a kind's declaration, run against an ``example``."""
 
     example: ClassVar[Example]
 
     def test_a_source_is_described_by_its_kind_and_place(self) -> None:
-        """The manifest names the kind and the place, and no option repeats the place."""
+        """A source in a manifest has its kind and its place, and its options do not repeat the place."""
         found = self.example.source()
         assert found.kind == self.example.kind
         assert found.location
@@ -88,19 +89,23 @@ class SourceKindContract:
         assert place_of(found) in found.location
 
     def test_a_limit_is_no_option(self) -> None:
-        """Another limit is another number of rows a batch, not another query."""
+        """A rate limit is recorded as a limit and not as an option, because it changes the size of a batch and not the
+        query.
+        """
         limited = self.example.source(**{self.example.limit: "7"})
         assert limited.limits == {self.example.limit.lower(): "7"}
         assert limited.options == self.example.source().options
 
     def test_the_same_place_is_the_same_place(self) -> None:
-        """Nothing is found, and nothing is asked of the checkpoint."""
+        """Two sources with the same place show no change of place and need no look at the checkpoint."""
         one, other = self.example.source(), self.example.source()
         assert source_of(one.kind).place_change(one, other) is PlaceChange.NONE
         assert not asks_the_checkpoint(one, other)
 
     def test_another_place_is_no_resume_until_the_checkpoint_says_so(self) -> None:
-        """It breaks, unless it was verified that all is read there that was not read yet."""
+        """A changed place is a breaking finding, and only a note if the checkpoint proves that the new place holds
+        everything that is still unread.
+        """
         old, new = self.example.source(), self.example.source(**self.example.elsewhere)
         assert asks_the_checkpoint(old, new)
         found = list(source_location_changed(*(manifest_of(each) for each in (old, new))))
@@ -110,25 +115,27 @@ class SourceKindContract:
         assert [each.severity for each in found] == [Severity.NOTE]
 
     def test_an_option_that_changes_rows_is_no_resume(self) -> None:
-        """A state that was computed from other rows is of no use."""
+        """A changed option that affects which rows are read is a breaking finding for a stateful query."""
         ((option, _),) = self.example.of_rows.items()
         assert effect_of_option(self.example.kind, option.lower()) is OptionEffect.ROWS
         assert [each.severity for each in self.found_for(self.example.of_rows)] == [Severity.BREAKING]
 
     def test_an_option_of_which_nothing_is_known_is_no_resume(self) -> None:
-        """It may change how values are read."""
+        """An unknown option is a breaking finding, because it may change how values are read."""
         assert [each.severity for each in self.found_for({"notanoption": "x"})] == [Severity.BREAKING]
 
     def test_a_default_spelled_out_is_no_change(self) -> None:
-        """Spark reads it as it read nothing."""
+        """Adding an option with its default value is reported as ``source-option-spelled-out`` only."""
         assert {each.rule for each in self.found_for(self.example.default)} == {"source-option-spelled-out"}
 
     def test_an_option_of_upkeep_is_a_note(self) -> None:
-        """The same rows are read."""
+        """A changed option that leaves the rows unchanged is a note."""
         assert [each.severity for each in self.found_for(self.example.upkeep)] == [Severity.NOTE]
 
     def test_an_option_that_can_lose_rows_is_a_risk(self) -> None:
-        """With its effect; the safe value, and another kind's option, are none."""
+        """An option value that can lose rows is reported with its effect; the safe value and the same option of an
+        unknown kind are not.
+        """
         ((option, value),) = self.example.risky.items()
         safe, effect = source_of(self.example.kind).option_risks[option.lower()]
         assert risk_of_option(self.example.kind, option, value) == effect != ""
@@ -136,19 +143,21 @@ class SourceKindContract:
         assert risk_of_option("another-kind", option, value) == ""
 
     def test_a_clone_reads_the_same_rows(self) -> None:
-        """No option of a clone changes which rows are read."""
+        """The options that a clone adds to a source do not change which rows are read."""
         own = source_of(self.example.kind).clone_options
         assert own
         assert own.items() <= clone_options().items()
         assert {effect_of_option(self.example.kind, key.lower()) for key in own} == {OptionEffect.UPKEEP}
 
     def test_an_offset_belongs_to_its_kind_alone(self) -> None:
-        """By its form; a missing offset, and the one of an unknown kind, to none."""
+        """An offset is assigned to its kind by its form; a missing or unrecognized offset belongs to no kind."""
         assert kind_of_offset(self.example.offset) is source_of(self.example.kind)
         assert [kind_of_offset(each) for each in (NO_OFFSET, "{}", "{", "7", '{"a":"b"}')] == [None] * 5
 
     def test_a_start_that_was_written_is_read_again(self) -> None:
-        """If the source can be started at an offset; a source that cannot has no line for it."""
+        """A written start offset can be read back at the same position; a source that cannot start at an offset has no
+        offset line.
+        """
         line = offset_line(self.example.offset)
         content = start_content(self.example.offset)
         assert (line is None) == (content is None)
@@ -158,56 +167,59 @@ class SourceKindContract:
             assert position_of(self.example.offset, line).is_same(position_of(self.example.offset))
 
     def found_for(self, options: Mapping[str, str]) -> list[Finding]:
-        """What the check says of options that are new, of a query that keeps state."""
+        """Return the check's findings about options that are added to a stateful query."""
         old, new = manifest_of(self.example.source()), manifest_of(self.example.source(**options))
         assert is_stateful(old, new)
         return list(source_options_changed(old, new))
 
 
 def manifest_of(source: Source) -> Manifest:
-    """A query that keeps state and reads the source."""
+    """Return the manifest of a stateful query that reads the source."""
     return changed(STATEFUL, sources=(source,))
 
 
 class Place(Protocol):
-    """An input of the kind; ``kind``: as a manifest names it."""
+    """A test input of the kind; ``kind`` is its name in a manifest."""
 
     kind: str
 
     def put(self, rows: list[str]) -> None:
-        """Add rows, in this order."""
+        """Add rows in this order."""
 
     def run(self, checkpoint: Path, *, fail_after: int | None = None) -> Batches:
-        """Read all that is there, from the beginning or from where the checkpoint stands, ``ROWS_A_BATCH`` a batch.
+        """Read all available rows from the beginning or from the checkpoint's position, ``ROWS_A_BATCH`` rows per
+        batch.
 
-        Returns batch -> its rows. ``fail_after``: the batch that fails when its rows have been read, before its commit.
+        Returns batch -> its rows. ``fail_after``: the batch that fails after its rows were read and before its commit.
         """
 
     def tree(self, checkpoint: Path) -> Tree:
-        """The files of a checkpoint."""
+        """Return the files of a checkpoint."""
 
     def take_away(self, checkpoint: Path) -> None:
-        """Let a checkpoint be missing from now on."""
+        """Make a checkpoint unavailable from now on."""
 
 
 class ObservedPlace(Place, Protocol):
-    """An input whose servers or folders answer between two batches."""
+    """A test input whose servers or folders can be queried between two batches."""
 
     def lose(self, rows: int) -> None:
-        """Let the first rows be missing from now on."""
+        """Remove the first rows from the input."""
 
     def look(self, checkpoint: Path) -> SourceLook:
-        """Look at what the query of a checkpoint has not read, as a driver does between two batches."""
+        """Return what the query of a checkpoint has not read yet, as a driver observes it between two batches."""
 
     def missing(self, checkpoint: Path) -> str:
-        """What a query that begins anew would miss of what the checkpoint has read; empty for nothing."""
+        """Return what a query that starts from the beginning would miss of the rows that the checkpoint has read, or an
+        empty text.
+        """
 
 
 class SourceContract:
-    """Run against a ``place`` that holds nothing."""
+    """The contract of a source that is read, run against an empty ``place``."""
 
     def test_the_same_offsets_give_the_same_rows(self, place: Place, tmp_path: Path) -> None:
-        """A batch that was read, and not committed, has the same rows again, whatever has come meanwhile."""
+        """A batch that was read but not committed is replayed with the same rows, even if new rows have arrived since."""
         assert promise_of(place.kind).replays
         place.put(["a", "b", "c", "d"])
         first = place.run(tmp_path, fail_after=1)
@@ -216,7 +228,9 @@ class SourceContract:
         assert place.run(tmp_path) == {1: ["c", "d"], 2: ["e", "f"]}
 
     def test_how_far_it_has_read_is_told(self, place: Place, tmp_path: Path) -> None:
-        """Two checkpoints that have read the same are equal; of one that has read less, it is told what it lacks."""
+        """Two checkpoints that have read the same rows compare as equal; for one that has read less, the comparison
+        reports the number of missing rows.
+        """
         place.put(["a", "b", "c", "d"])
         place.run(tmp_path / "old")
         place.run(tmp_path / "new")
@@ -229,7 +243,9 @@ class SourceContract:
         assert (lacking.missing, lacking.total) == (2, 6)
 
     def test_positions_are_in_the_order_of_the_batches(self, place: Place, tmp_path: Path) -> None:
-        """Each holds all earlier ones and no later one, and all of them more than nothing; the offsets are its own."""
+        """The positions of successive batches are distinct and ordered: each contains all earlier ones and no later
+        one, and every offset has the source's kind.
+        """
         place.put(["a", "b", "c", "d", "e", "f"])
         place.run(tmp_path)
         tree = place.tree(tmp_path)
@@ -248,7 +264,9 @@ class SourceContract:
             assert nothing.missing == nothing.total == ROWS_A_BATCH * (number + 1)
 
     def test_a_version_goes_on_where_another_has_ended(self, place: Place, tmp_path: Path) -> None:
-        """Seeded at its offsets, it reads what came after, nothing twice, and no more of the old version."""
+        """A version that is seeded at the offsets of an old one reads every later row once, without needing the old
+        checkpoint.
+        """
         place.put(["a", "b", "c", "d"])
         place.run(tmp_path / "old")
         seed(place.tree(tmp_path / "old"), place.tree(tmp_path / "new"), 0, number=0, query_id=_NEW_ID)
@@ -257,7 +275,7 @@ class SourceContract:
         assert place.run(tmp_path / "new") == {1: ["c", "d"], 2: ["e", "f"]}
 
     def test_a_rebuilt_version_begins_where_the_other_began(self, place: Place, tmp_path: Path) -> None:
-        """Where that is recorded; else it begins with all that is there, which is the same."""
+        """A rebuilt version reads the same batches from the beginning as the old version did."""
         place.put(["a", "b", "c", "d"])
         place.run(tmp_path / "old")
         seed_beginning(place.tree(tmp_path / "old"), place.tree(tmp_path / "new"), query_id=_NEW_ID)
@@ -265,12 +283,14 @@ class SourceContract:
 
 
 class ObservedSourceContract(SourceContract):
-    """Run against a ``place`` of a real source, which records where it starts and answers between two batches."""
+    """The contract of a real source that records where it starts and can be queried between two batches, run against an
+    empty ``place``.
+    """
 
     def test_a_version_without_a_batch_starts_where_another_has_ended(
         self, place: ObservedPlace, tmp_path: Path
     ) -> None:
-        """Its first batch is batch 0, with what came after."""
+        """A version without batches that is seeded with a start position reads later rows only, beginning with batch 0."""
         place.put(["a", "b", "c", "d"])
         place.run(tmp_path / "old")
         seed_start(place.tree(tmp_path / "old"), place.tree(tmp_path / "new"), 0, query_id=_NEW_ID)
@@ -279,7 +299,7 @@ class ObservedSourceContract(SourceContract):
         assert place.run(tmp_path / "new") == {0: ["c", "d"], 1: ["e", "f"]}
 
     def test_what_waits_is_counted(self, place: ObservedPlace, tmp_path: Path) -> None:
-        """Nothing after a run, and then what has come since."""
+        """The number of waiting records or files is 0 after a run, and counts new input afterwards."""
         place.put(["a", "b"])
         place.run(tmp_path)
         assert _waiting(place.look(tmp_path)) == 0
@@ -287,7 +307,9 @@ class ObservedSourceContract(SourceContract):
         assert _waiting(place.look(tmp_path)) == 3
 
     def test_input_that_is_gone_is_found(self, place: ObservedPlace, tmp_path: Path) -> None:
-        """A rebuild would miss it, and so is told; nothing is told while all is there."""
+        """Input that a rebuild would miss is reported once it was deleted, and nothing is reported while all input
+        exists.
+        """
         place.put(["a", "b", "c", "d"])
         place.run(tmp_path)
         assert place.missing(tmp_path) == ""

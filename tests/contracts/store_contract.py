@@ -1,4 +1,6 @@
-"""The store contract, as a suite: whoever implements Store inherits these tests and provides the fixture ``store``."""
+"""The contract tests for every store: a test class of an implementation inherits them and provides the fixture
+``store``.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ from streamkeeper.stores.contract import Store
 
 
 class StoreContract:
-    """What every store promises."""
+    """The contract that every store fulfils."""
 
     def test_created_value_reads_back(self, store: Store) -> None:
-        """A created key holds exactly the bytes it was given, empty and binary ones too."""
+        """A created key holds exactly the bytes that were written, including empty and binary values."""
         for key, value in {"a/empty": b"", "a/binary": bytes(range(256)) * 100, "top": b"x"}.items():
             store.create(key, value)
             assert store.read(key) == value
@@ -23,7 +25,9 @@ class StoreContract:
     def test_a_value_larger_than_any_of_ours_is_neither_read_nor_written(
         self, store: Store, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One line names the key and both sizes; the largest that is allowed passes, and parts of a larger one."""
+        """Reading or writing a value above the size limit fails with the key and both sizes; a value of the maximum
+        size and a range of a larger value are accepted.
+        """
         store.create("a/large", b"x" * 2000)
         monkeypatch.setattr(Store, "most_bytes", 1000)
         with pytest.raises(RegistryDamaged, match=r"a/large in store .* is 2,000 bytes, above the limit of 1,000"):
@@ -40,7 +44,9 @@ class StoreContract:
         assert store.read("a/new") == b"x" * 1000
 
     def test_second_create_loses_and_changes_nothing(self, store: Store) -> None:
-        """A create on a taken key is KeyExists, whether it brings other bytes or the same."""
+        """Creating an existing key raises ``KeyExists`` and leaves its value unchanged, whether the new bytes differ or
+        not.
+        """
         store.create("a/b", b"first")
         for value in (b"second", b"first"):
             with pytest.raises(KeyExists) as caught:
@@ -49,13 +55,15 @@ class StoreContract:
         assert store.read("a/b") == b"first"
 
     def test_one_of_many_writers_wins(self, store: Store) -> None:
-        """Of eight writers that create one key at the same time exactly one wins, and its value is what is there."""
+        """If eight writers create the same key at the same time, exactly one succeeds and its value is stored."""
         for key in ("race/1", "race/2", "race/3"):
             winners = race(8, lambda writer, key=key: store.create(key, b"%d" % writer))
             assert [b"%d" % writer for writer in winners] == [store.read(key)]
 
     def test_folders_are_told_by_name(self, store: Store) -> None:
-        """Each folder once and in order, also with names that continue each other's; keys beside them are none."""
+        """Listing folders returns each folder once, even if names are prefixes of each other, and does not return keys
+        beside the folders.
+        """
         for key in ("jobs/a/1", "jobs/a/b/2", "jobs/a-b/1", "jobs/a0/1", "jobs/b/1", "jobs/top", "other/c/1"):
             store.create(key, b"")
         assert sorted(store.folders("jobs/")) == ["a", "a-b", "a0", "b"]
@@ -63,7 +71,7 @@ class StoreContract:
         assert list(store.folders("nothing/")) == []
 
     def test_missing_key_is_told(self, store: Store) -> None:
-        """Reading what is not there is KeyMissing, also below a key and for a folder."""
+        """Reading a missing key raises ``KeyMissing`` with that key, also for a folder and inside a missing folder."""
         store.create("a/b", b"")
         for key in ("a/c", "b/c/d", "a"):
             with pytest.raises(KeyMissing) as caught:
@@ -71,13 +79,15 @@ class StoreContract:
             assert caught.value.key == key
 
     def test_replace_writes_over_and_anew(self, store: Store) -> None:
-        """Replace writes a key that is there, and one that is not."""
+        """Replacing writes an existing key and creates a missing one."""
         store.replace("status/new.json", b"1")
         store.replace("status/new.json", b"22")
         assert store.read("status/new.json") == b"22"
 
     def test_readers_of_a_replaced_key_see_whole_values(self, store: Store) -> None:
-        """A reader beside a writer sees one whole value after another, never a mixture and never nothing."""
+        """A concurrent reader of a replaced key always sees one complete value, never a mixture and never a missing
+        key.
+        """
         values = [bytes([65 + number]) * (1000 + 7000 * number) for number in range(4)]
         store.replace("s", values[0])
         done = threading.Event()
@@ -97,7 +107,7 @@ class StoreContract:
         assert set(seen) <= set(values)
 
     def test_list_is_in_key_order_and_below_the_folder(self, store: Store) -> None:
-        """Listing gives full keys below the folder, nested ones too, in the order of their bytes."""
+        """Listing a folder returns the full keys below it, including nested ones, in byte order."""
         keys = ["j/0001", "j/0002", "j/0010", "j/a.b", "j/a0", "j/c/x", "j/c/y/z", "j/c0", "jj/0001", "k"]
         for key in reversed(keys):
             store.create(key, b"")
@@ -107,7 +117,9 @@ class StoreContract:
         assert list(store.list("nothing/")) == []
 
     def test_list_after_gives_greater_keys_only(self, store: Store) -> None:
-        """``after`` cuts off what is not greater, whether or not that key is there, inside a folder and between."""
+        """With ``after``, a listing returns only greater keys, whether or not that key exists and whether it lies
+        inside a folder or between folders.
+        """
         keys = ["j/0001", "j/0002", "j/0010", "j/a_b/x", "j/c/x", "j/c/y/z", "j/d"]
         for key in keys:
             store.create(key, b"")
@@ -115,21 +127,25 @@ class StoreContract:
             assert list(store.list("j/", after=after)) == [key for key in keys if key > after], after
 
     def test_list_has_every_key_once_whatever_its_order(self, store: Store) -> None:
-        """Folders whose names continue one another are listed whole, also where servers differ in their order."""
+        """A listing returns every key once even if folder names are prefixes of each other, which servers sort
+        differently.
+        """
         keys = ["j/a-b/x", "j/a.b/x", "j/a/x", "j/a/y", "j/a0/x"]
         for key in keys:
             store.create(key, b"")
         assert sorted(store.list("j/")) == keys
 
     def test_list_goes_past_one_page(self, store: Store) -> None:
-        """More keys than an object store puts on one page are all listed."""
+        """A listing returns all of 1,050 keys, which is more than one page of an object store."""
         keys = [f"many/{number:05d}" for number in range(1050)]
         race(8, lambda writer: [store.replace(key, b"") for key in keys[writer::8]])
         assert list(store.list("many/")) == keys
         assert list(store.list("many/", after=keys[1020])) == keys[1021:]
 
     def test_range_is_part_of_the_value(self, store: Store) -> None:
-        """A range reads as a slice does: shorter at the end, empty past it."""
+        """Reading a range returns the same bytes as slicing the value, and a missing key raises ``KeyMissing`` even for
+        a length of 0.
+        """
         store.create("r", b"0123456789")
         for start, length in [(0, 4), (3, 3), (4, 1), (8, 5), (10, 2), (50, 1), (2, 0)]:
             assert store.read_range("r", start, length) == b"0123456789"[start : start + length]
@@ -138,7 +154,7 @@ class StoreContract:
                 store.read_range("none", 0, length)
 
     def test_deleted_key_is_gone_and_free(self, store: Store) -> None:
-        """A deleted key is neither read nor listed, can be created again, and deleting nothing is fine."""
+        """A deleted key is not listed and can be created anew; deleting a missing key is not an error."""
         store.create("d/1", b"old")
         store.delete("d/1")
         store.delete("d/1")
@@ -152,7 +168,9 @@ class StoreContract:
         ["", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/./b", ".a", "a b", "a\\b", "ä", "a\n", "x" * 201],
     )
     def test_what_is_no_key_is_refused(self, store: Store, key: str) -> None:
-        """No call takes a key that could leave the store, hide in it, or mean something else elsewhere."""
+        """Every call refuses a key that could leave the store, be hidden in it or mean something else on a different
+        system.
+        """
         calls: list[Callable[[], object]] = [
             lambda: store.read(key),
             lambda: store.read_range(key, 0, 1),
@@ -165,14 +183,16 @@ class StoreContract:
                 call()
 
     def test_what_is_no_folder_is_refused(self, store: Store) -> None:
-        """A listing needs a folder inside the store."""
+        """Listing refuses a prefix that is not a folder inside the store."""
         for prefix in ("a", "../", "/", "a//"):
             with pytest.raises(InvalidInput):
                 list(store.list(prefix))
 
 
 def race(writers: int, attempt: Callable[[int], object]) -> list[int]:
-    """Run ``attempt(0…writers-1)`` in threads that start together; the numbers of those that met no KeyExists."""
+    """Run ``attempt(0…writers-1)`` in threads that start together, and return the numbers of those that did not raise
+    ``KeyExists``.
+    """
     barrier = threading.Barrier(writers)
     winners: list[int] = []
     errors: list[BaseException] = []

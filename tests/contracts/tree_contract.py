@@ -1,4 +1,4 @@
-"""What every tree of a checkpoint's files does, wherever it lies."""
+"""The contract tests for every tree of a checkpoint's files, independent of its storage."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ OUTSIDE = ("../x", "/x", "a//x", "a/../x", "a/./x", "", "a/")
 
 
 class TreeContract:
-    """Run against a ``tree`` that holds nothing, and ``other``, of the same kind."""
+    """The contract of every tree, run against an empty ``tree`` and an ``other`` one of the same kind."""
 
     def test_what_is_created_is_read(self, tree: Tree) -> None:
-        """Whole, in parts and in the listings of every folder above it; an empty file is a file."""
+        """A created file can be read completely and in parts, and is listed in every folder above it; an empty file is
+        a file.
+        """
         tree.create("state/0/1.delta", [b"one", b"", b"two"])
         tree.create("metadata", [])
         found = tree.fresh()
@@ -37,7 +39,7 @@ class TreeContract:
         assert list(found.parts("metadata", 4, found.stamp("metadata"))) == []
 
     def test_a_change_is_seen_at_once_by_who_made_it(self, tree: Tree) -> None:
-        """A listing from before does not hide it."""
+        """A tree sees its own creations and deletions at once, even if it has listed the folder before."""
         assert tree.names("") == []
         assert tree.absence()
         tree.create("metadata", [b"{}"])
@@ -46,7 +48,7 @@ class TreeContract:
         assert (tree.names(""), tree.has("metadata")) == ([], False)
 
     def test_a_second_create_changes_nothing(self, tree: Tree) -> None:
-        """Whatever it brings, also the same."""
+        """Creating an existing file raises ``FileExistsError`` and leaves it unchanged, even with the same content."""
         tree.create("offsets/0", [b"first"])
         for content in (b"second", b"first", b""):
             with pytest.raises(FileExistsError):
@@ -54,7 +56,9 @@ class TreeContract:
         assert tree.fresh().read("offsets/0") == b"first"
 
     def test_one_of_many_writers_wins(self, tree: Tree) -> None:
-        """What is there is what the winner brought, all of it."""
+        """If several writers create the same file at the same time, exactly one succeeds and the file has its complete
+        content.
+        """
 
         def write(number: int) -> bool:
             try:
@@ -69,7 +73,7 @@ class TreeContract:
         assert tree.fresh().read("metadata") == bytes([won.index(True)]) * 1000
 
     def test_a_content_that_breaks_off_leaves_nothing(self, tree: Tree) -> None:
-        """No file but, perhaps, a folder; another writer can still make it."""
+        """Content that fails while it is written leaves no file behind, and another writer can still create the file."""
 
         def broken() -> Iterator[bytes]:
             yield b"x" * 1000
@@ -83,7 +87,9 @@ class TreeContract:
         assert tree.fresh().read("offsets/0") == b"whole"
 
     def test_a_large_content_is_created_whole_and_once(self, tree: Tree) -> None:
-        """Of more than one part, where a tree sends it in parts."""
+        """A file that is uploaded in several parts is stored completely, and a second creation raises
+        ``FileExistsError``.
+        """
         part = bytes(range(256)) * 4096 * 5
         tree.create("state/0/large.sst", iter([part] * 3))
         with pytest.raises(FileExistsError):
@@ -96,7 +102,7 @@ class TreeContract:
         assert (stamp.size, found.digest()) == (3 * len(part), expected.digest())
 
     def test_what_is_deleted_is_gone(self, tree: Tree) -> None:
-        """What is not there counts as gone, and the rest stays; folders that hold nothing go when that is asked for."""
+        """Deleting removes exactly the given files, accepts missing ones, and empty folders are removed on request."""
         for path in ("metadata", "state/0/1.delta", "state/0/2.delta", "state/1/1.delta", "offsets/0"):
             tree.create(path, [b"x"])
         assert tree.delete(["state/0/1.delta", "state/0/2.delta", "offsets/0", "none", "no/ne"]) == {}
@@ -111,7 +117,7 @@ class TreeContract:
         assert tree.fresh().absence() == NOT_THERE
 
     def test_one_look_tells_everything(self, tree: Tree) -> None:
-        """Every file with its stamp, whatever its name; no folder."""
+        """One look returns every file with its stamp, whatever its name, and no folders."""
         assert tree.look().files == {}
         for path in ("metadata", ".removing", "state/0/3/left/SSTs/000001-a.sst"):
             tree.create(path, [path.encode()])
@@ -121,7 +127,9 @@ class TreeContract:
         assert all(tree.stamp(path) == found for path, found in seen.files.items())
 
     def test_what_is_asked_while_files_go_is_true_afterwards(self, tree: Tree) -> None:
-        """A removal looks at each file just before it goes: no listing from between hides what became of it."""
+        """After a deletion that reads each file's stamp just before removing it, no cached listing hides that the files
+        were deleted.
+        """
         for path in ("commits/0", "commits/1"):
             tree.create(path, [b"x"])
 
@@ -134,7 +142,7 @@ class TreeContract:
         assert [tree.has("commits/0"), tree.has("commits/1"), tree.look().files] == [False, False, {}]
 
     def test_more_files_go_than_one_request_takes(self, tree: Tree) -> None:
-        """All of them."""
+        """Deleting 1,100 files, more than one request accepts, removes all of them."""
         paths = [f"state/{number}" for number in range(1100)]
         with ThreadPoolExecutor(max_workers=8) as writers:
             list(writers.map(lambda path: tree.create(path, [b"x"]), paths))
@@ -144,7 +152,7 @@ class TreeContract:
 
     @pytest.mark.parametrize("content", [b"", b"x" * 250])
     def test_a_copy_is_the_same_file(self, tree: Tree, other: Tree, content: bytes) -> None:
-        """Of its own: what becomes of the one is nothing to the other. It is made once."""
+        """A copy has the same content, is independent of the original, and can be created only once."""
         other.create("sources/0/9.compact", [content])
         stamp = other.stamp("sources/0/9.compact")
         tree.copy_within(other, "sources/0/9.compact", stamp)
@@ -154,7 +162,7 @@ class TreeContract:
         assert tree.fresh().read("sources/0/9.compact") == content
 
     def test_a_copy_of_another_file_than_expected_is_not_made(self, tree: Tree, other: Tree) -> None:
-        """One that was replaced since its stamp, or is gone."""
+        """A file that was deleted or replaced since its stamp was read is not copied."""
         other.create("state/0/3.zip", [b"first"])
         stamp = other.stamp("state/0/3.zip")
         other.delete(["state/0/3.zip"])
@@ -167,7 +175,7 @@ class TreeContract:
 
     @pytest.mark.parametrize("path", OUTSIDE)
     def test_nothing_outside_is_touched(self, tree: Tree, path: str) -> None:
-        """Neither read, nor written, nor deleted."""
+        """A path outside the tree is refused for reading, stamping, creating and deleting."""
         for act in (tree.read, tree.stamp, lambda name: tree.create(name, [b"x"]), lambda name: tree.delete([name])):
             with pytest.raises(InvalidInput):
                 act(path)

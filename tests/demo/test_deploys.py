@@ -1,4 +1,4 @@
-"""An act says what is to become of an operation, and is held to it."""
+"""Tests of how the demo compares a finished operation with the outcome, verdict and transition that its step expects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def _done(**changes: Any) -> OperationState:
 
 
 def test_what_was_asked_for_is_right() -> None:
-    """Outcome, verdict and way; where one is left open, any will do."""
+    """An operation with the expected outcome, verdict and transition is accepted; an expectation that is left open
+    accepts any value.
+    """
     assert find_wrong(ASKED, _done()) == ""
     first = Asked(name="first", form={"job": "a_job"})
     assert find_wrong(first, _done(verdict=None, transitions={})) == ""
@@ -48,5 +50,7 @@ def test_what_was_asked_for_is_right() -> None:
     ids=["another outcome", "no outcome", "another verdict", "another way", "no way"],
 )
 def test_anything_else_is_told(done: OperationState, told: str) -> None:
-    """A success that came about otherwise is none: a resume where a rebuild was to be seen."""
+    """An operation that differs from the expected outcome, verdict or transition is reported with both values, even if
+    it succeeded.
+    """
     assert find_wrong(ASKED, done) == told

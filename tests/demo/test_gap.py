@@ -1,4 +1,4 @@
-"""The handover's gap is measured between commits, not between messages."""
+"""Tests of the measurement of a handover's gap, which counts the time between commits and not between messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JOB, QUERY = "a_job", "q"
 
 
 class History:
-    """A job's journal and commits; a second passes before each record. The first release serves, in v0001."""
+    """A job's journal and commits, with one second before each record; the first release serves in v0001."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.now = root, 100.0
@@ -46,13 +46,13 @@ class History:
         return pendulum.from_timestamp(self.now)
 
     def records(self, *records: Record) -> None:
-        """Append each."""
+        """Append each record to the journal."""
         for record in records:
             before = self.journal.state().number
             self.journal.append(lambda state, record=record, before=before: record if state.number == before else None)
 
     def commits(self, version: str, *moments: float, first: int = 0) -> None:
-        """Batches of a version, with when each was committed."""
+        """Create the batches of a version with the times of their commits."""
         folder = self.root / JOB / QUERY / version / "commits"
         folder.mkdir(parents=True, exist_ok=True)
         for number, moment in enumerate(moments, start=first):
@@ -61,7 +61,7 @@ class History:
                 os.utime(folder / name, (moment, moment))
 
     def gap_s(self, operation: str) -> float | None:
-        """What is measured."""
+        """Return the measured gap of an operation."""
         return handover_gap_s(self.journal, operation, self.root, JOB)
 
 
@@ -70,7 +70,7 @@ def created(version: str) -> Record:
 
 
 def _served(operation: str, instance: str, version: str, way: QueryTransition | None = None) -> list[Record]:
-    """An operation up to the claim of its instance."""
+    """Return the records of an operation up to the claim of its instance."""
     ways = {QUERY: way or QueryTransition(way=Transition.START, version=version)}
     assessed = Assessed(
         operation=operation, verdict=Verdict.RESUME, reverse=Verdict.RESUME, sentence="", report="", transitions=ways
@@ -99,7 +99,9 @@ def history(tmp_path: Path) -> History:
 
 
 def test_commits_around_a_moment(history: History) -> None:
-    """Other files do not count, and neither do batches that were there before."""
+    """The last commit before and the first commit after a moment are found, without counting other files or batches
+    below the given number.
+    """
     history.commits("v0001", 100.0, 101.0, 103.5, 104.0)
     folder = history.root / JOB / QUERY / "v0001" / "commits"
     assert (last_before(folder, 102.0), first_after(folder, 102.0)) == (101.0, 103.5)
@@ -109,13 +111,15 @@ def test_commits_around_a_moment(history: History) -> None:
 
 
 def test_a_first_release_has_no_gap(history: History) -> None:
-    """It relieved nobody: unknown is not zero."""
+    """The gap of a first release, which replaces no driver, is unknown and not zero."""
     history.commits("v0001", 110.0)
     assert history.gap_s("op1") is None
 
 
 def test_a_resumed_query_goes_on_in_the_same_version(history: History) -> None:
-    """From the last commit before the old driver's end to the first after the new one's claim."""
+    """The gap of a resume is measured from the last commit before the old driver stopped to the first commit after the
+    new driver's claim.
+    """
     way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001")
     history.records(*_served("op2", "new", "v0001", way))
     history.commits("v0001", 105.0, history.now + 1.5, history.now + 2)
@@ -123,7 +127,7 @@ def test_a_resumed_query_goes_on_in_the_same_version(history: History) -> None:
 
 
 def test_the_batch_that_is_handed_over_is_no_commit_of_the_new_version(history: History) -> None:
-    """It is written by the handoff, before anything new is."""
+    """The batch that a handoff writes does not end the gap; the first batch after it does."""
     way = QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002")
     history.records(created("v0002"), *_served("op2", "new", "v0002", way))
     history.records(HandedOff(query=QUERY, version="v0002", parent_batch=0, batch=0))
@@ -133,7 +137,7 @@ def test_the_batch_that_is_handed_over_is_no_commit_of_the_new_version(history: 
 
 
 def test_what_a_shadow_commits_is_not_seen_until_it_serves(history: History) -> None:
-    """Its commits before the claim end no gap."""
+    """Commits of a shadow before its claim do not end the gap of a rebuild."""
     way = QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002")
     history.records(created("v0002"), *_served("op2", "new", "v0002", way))
     history.commits("v0001", 105.0)
@@ -142,7 +146,7 @@ def test_what_a_shadow_commits_is_not_seen_until_it_serves(history: History) -> 
 
 
 def test_a_fall_back_is_measured_from_the_candidates_last_commit(history: History) -> None:
-    """The old release goes on where the candidate has stopped."""
+    """The gap of a fall-back is measured from the candidate's last commit to the next commit of the old release."""
     way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001")
     history.records(*_served("op2", "new", "v0001", way), FallBackDecided(operation="op2", reason="broken"))
     served_until = history.now + 0.5

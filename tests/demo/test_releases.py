@@ -1,4 +1,4 @@
-"""The demo's edits fit the jobs as they are, and make of them what they say."""
+"""Tests of the demo's edits: they fit the current job files and produce the releases that they describe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def places(tmp_path: Path) -> Places:
 
 
 def test_every_edit_applies_in_its_order(places: Places) -> None:
-    """Each release's file is Python, and no two are the same."""
+    """Applied in their order, the demo's edits each produce a valid and different Python file."""
     seen = set()
     for change in (PARTITIONED, WITH_LARGEST, COUNTED_OTHERWISE, NO_REFUNDS):
         assert edit(places, change).startswith(f"{change.job}.py: ")
@@ -32,7 +32,7 @@ def test_every_edit_applies_in_its_order(places: Places) -> None:
 
 
 def test_an_edit_can_be_taken_back(places: Places) -> None:
-    """To the byte."""
+    """Reverting an edit restores the job's file byte for byte."""
     file = places.jobs / "sales_totals.py"
     before = file.read_text()
     edit(places, WITH_LARGEST)
@@ -42,13 +42,15 @@ def test_an_edit_can_be_taken_back(places: Places) -> None:
 
 
 def test_the_edit_fits_the_job_that_reads_the_topic(places: Places) -> None:
-    """Its text stands there once, and the largest amount is kept afterwards."""
+    """The edit of the job that reads a topic applies to its current file and adds the column ``largest``."""
     edit(places, WITH_LARGEST_OF_A_MINUTE)
     assert 'alias("largest")' in (places.jobs / "event_counts.py").read_text()
 
 
 @pytest.mark.parametrize("text", ["a = 1\n", "b = 1\nb = 1\n"], ids=["not there", "there twice"])
 def test_an_edit_that_does_not_fit_is_refused(text: str) -> None:
-    """Rather than to deploy the same release again and call it another."""
+    """An edit whose text is missing or occurs twice is refused, so that the demo never deploys an unchanged file as a
+    new release.
+    """
     with pytest.raises(InvalidInput, match="went apart"):
         edited(text, Edit(job="j", description="", replaces=(("b = 1", "b = 2"),)))

@@ -1,4 +1,4 @@
-"""The reader of the serving table sees what must not be seen."""
+"""Tests of the demo's sampler, which reads the serving table and reports totals that decrease or disappear."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _seen(*readings: dict[str, Totals]) -> Samples:
 
 
 def test_growing_totals_are_fine() -> None:
-    """More sales, a new customer, a new column: nothing to tell."""
+    """Growing totals, a new customer and a new column are not reported as errors."""
     after = {"c1": Totals(3, 35, 525, 20), "c2": Totals(1, 7, 49, 7), "c3": Totals(1, 1, 1, 1)}
     samples = _seen(BEFORE, after, after)
     assert samples.wrong == []
@@ -33,14 +33,14 @@ def test_growing_totals_are_fine() -> None:
     ids=["the table is missing", "a customer is missing", "a count goes back", "a sum goes back"],
 )
 def test_a_step_back_is_seen(after: dict[str, Totals]) -> None:
-    """Also when it is made good by the next reading."""
+    """A missing table, a missing customer or a decreased total is reported, even if the next reading is correct."""
     samples = _seen(BEFORE, after, BEFORE)
     assert len(samples.wrong) == 1
     assert "wrong" in samples.sentence
 
 
 def test_pauses_between_readings_are_told() -> None:
-    """A reader that did not look could not have seen."""
+    """The longest pause between two readings is measured, because an error during a pause would not be seen."""
     samples = Samples()
     for at in (0.0, 0.1, 2.1):
         samples.note(at, BEFORE)
@@ -49,7 +49,7 @@ def test_pauses_between_readings_are_told() -> None:
 
 
 def test_the_thread_reads_and_tells_what_fails() -> None:
-    """An error of the database is something a reader saw."""
+    """An exception while reading is recorded as an error of the table."""
     readings = iter([BEFORE, BEFORE])
     with Sampler(lambda: next(readings), every_s=0.001) as sampler:
         while not sampler.samples.wrong:

@@ -1,4 +1,4 @@
-"""``make up`` over a system of which something has died, with a real Airflow."""
+"""Tests of ``make up`` on a system with parts that have died, with a real Airflow."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ def started(places: Places, name: str) -> StartedProcess:
 
 
 def test_what_has_died_is_started_again(tmp_path: Path) -> None:
-    """A scheduler that was killed: ``make up`` said that it was up already. What nobody has to do with lives on, and
-    a second call finds nothing to do."""
+    """``make up`` restarts a killed scheduler and a killed producer instead of reporting that the system is up.
+    Unrelated processes stay alive, and a second call changes nothing.
+    """
     places, told = Places(tmp_path), []
     system = System(places, told.append)
     screen = Screen()

@@ -1,4 +1,4 @@
-"""The names that metrics have, and those that an expression asks for."""
+"""The names of the exported metrics, and those that an expression refers to."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from streamkeeper.system.metrics import Fleet, metric_families
 
 
 def metric_names() -> set[str]:
-    """As Prometheus stores them."""
+    """Return the names of all metrics as Prometheus stores them."""
     families = metric_families(Fleet(watch_pass=0.0, store_up=True))
     return {f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name for each in families}
 
 
 def named_in(expression: str) -> set[str]:
-    """All that begin with our prefix."""
+    """Return all names in an expression that start with ``streamkeeper_``."""
     return set(re.findall(r"\bstreamkeeper_\w+", expression))

@@ -1,4 +1,4 @@
-"""Prometheus' own tool, for the tests that ask it."""
+"""Access to ``promtool``, the command-line tool of Prometheus, for tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def promtool(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run it; skips, with the reason, where there is none."""
+    """Run ``promtool``, or skip the test with a reason if it is not installed."""
     program = shutil.which("promtool")
     if program is None:
         pytest.skip("no promtool (Debian: the package prometheus)")

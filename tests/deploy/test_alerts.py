@@ -1,4 +1,6 @@
-"""deploy/prometheus-alerts.yml: read, checked and played by Prometheus' own tool."""
+"""Tests of ``deploy/prometheus-alerts.yml``: its contents, its syntax, and when the alerts fire according to
+``promtool``.
+"""
 
 from __future__ import annotations
 
@@ -25,27 +27,29 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def anchors() -> set[str]:
-    """Of the runbook's headings, as repositories' pages make them."""
+    """Return the anchors of the runbook's headings as repository pages generate them."""
     headings = re.findall(r"^#+ (.+)$", (ROOT / "docs" / "operations" / "runbook.md").read_text(), re.MULTILINE)
     return {re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings}
 
 
 def test_promtool_takes_the_file() -> None:
-    """Every expression parses; negative control: one that is cut short does not."""
+    """``promtool`` accepts the file of alerts and finds every rule in it."""
     found = promtool("check", "rules", FILE)
     assert found.returncode == 0, found.stdout + found.stderr
     assert f"{len(alerts())} rules found" in found.stdout
 
 
 def test_promtool_refuses_a_broken_file(tmp_path: Path) -> None:
-    """Negative control: an expression that is cut short is told."""
+    """Negative control: ``promtool`` refuses a file with a truncated expression."""
     broken = tmp_path / "alerts.yml"
     broken.write_text(FILE.read_text().replace(") == 1", " == 1", 1))
     assert promtool("check", "rules", broken).returncode != 0
 
 
 def test_every_alert_says_who_should_know_and_where_to_read_on() -> None:
-    """Severity, a wait of two passes at least, a summary, and a link to a heading that is there."""
+    """Every alert has a unique name, a severity, a wait of at least two minutes, a summary and a link to an existing
+    heading of the runbook.
+    """
     names = [each["alert"] for each in alerts()]
     assert len(names) == len(set(names))
     for each in alerts():
@@ -58,7 +62,7 @@ def test_every_alert_says_who_should_know_and_where_to_read_on() -> None:
 
 
 def test_every_rule_that_somebody_should_know_of_has_its_alert() -> None:
-    """With the rule's own severity and heading; a rule that is for whoever looks has none."""
+    """Every rule of the watch except informational ones has an alert with the rule's severity and runbook heading."""
     told = {}
     for each in alerts():
         if found := re.search(r'rule="([a-z-]+)"', each["expr"]):
@@ -72,14 +76,16 @@ def test_every_rule_that_somebody_should_know_of_has_its_alert() -> None:
 
 
 def test_alerts_ask_for_metrics_that_there_are() -> None:
-    """A renamed metric would silence its alert for ever."""
+    """Every alert refers only to exported metrics, because a renamed metric would silence its alert."""
     for each in alerts():
         assert named_in(each["expr"])
         assert named_in(each["expr"]) <= metric_names(), each["alert"]
 
 
 def play(tmp_path: Path, series: dict[str, str], expected: dict[int, dict[str, dict[str, str]]]) -> None:
-    """Let promtool evaluate the alerts over series of one value a minute: minute -> alert -> labels, all that fire."""
+    """Evaluate the alerts with ``promtool`` over series of one value per minute, and compare all firing alerts with
+    ``expected`` (minute -> alert -> labels).
+    """
     checked = sorted({name for each in expected.values() for name in each} | {"StreamkeeperStalled"})
     names = {each["alert"]: each for each in alerts()}
     given = {
@@ -108,7 +114,7 @@ def play(tmp_path: Path, series: dict[str, str], expected: dict[int, dict[str, d
 
 
 def fired(alert: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
-    """What it is to look like: its own labels and annotations, filled in for a query of a job."""
+    """Return the expected form of a firing alert: its labels and annotations, filled in for a query of a job."""
     who = f"{labels.get('job', '')}/{labels.get('query', '')}"
     filled = {
         key: text.replace("{{ $labels.job }}{{ with $labels.query }}/{{ . }}{{ end }}", who)
@@ -124,7 +130,7 @@ ALIVE = {"streamkeeper_watch_pass_timestamp_seconds": "0+60x30", "streamkeeper_s
 
 
 def test_a_symptom_is_told_after_two_passes_and_ends_with_it(tmp_path: Path) -> None:
-    """Seen once is not yet an alert; once it is gone the alert is."""
+    """A symptom raises an alert only after it has lasted two passes, and the alert ends when the symptom does."""
     labels = {"job": "sales", "query": "totals"}
     series = {SYMPTOM: "_x4 1x5 stale", **ALIVE}
     play(
@@ -140,7 +146,9 @@ def test_a_symptom_is_told_after_two_passes_and_ends_with_it(tmp_path: Path) -> 
 
 
 def test_a_silent_watch_is_told_and_a_living_one_is_not(tmp_path: Path) -> None:
-    """The switch: no pass at all, or none for five minutes. Control: one that goes on raises nothing."""
+    """An alert fires if the watch has made no pass at all or has stopped making passes. Control: no alert fires for a
+    running watch.
+    """
     silent = {"StreamkeeperWatchSilent": {}}
     play(tmp_path, {"streamkeeper_store_up": "1x30"}, {1: {}, 4: silent})
     stopped = {"streamkeeper_watch_pass_timestamp_seconds": "0+60x3 180x20", "streamkeeper_store_up": "1x30"}
@@ -151,7 +159,9 @@ def test_a_silent_watch_is_told_and_a_living_one_is_not(tmp_path: Path) -> None:
 
 
 def test_a_store_that_does_not_answer_and_an_endpoint_that_is_gone_are_told(tmp_path: Path) -> None:
-    """Without either of them no symptom would be told."""
+    """An unavailable store and a missing metrics endpoint each raise an alert, because without them no symptom is
+    reported.
+    """
     down = {**ALIVE, "streamkeeper_store_up": "1x3 0x20"}
     play(tmp_path, down, {3: {}, 8: {"StreamkeeperStoreDown": {}}})
     gone = {"streamkeeper_watch_pass_timestamp_seconds": "0+60x30"}
@@ -159,5 +169,7 @@ def test_a_store_that_does_not_answer_and_an_endpoint_that_is_gone_are_told(tmp_
 
 
 def test_the_wait_is_a_multiple_of_the_watchs_pass() -> None:
-    """The watch passes every minute: an alert that waits less could be raised by one pass."""
+    """Every alert waits at least two passes of the watch, which runs every minute, so that a single pass cannot raise
+    it.
+    """
     assert all(int(each["for"].removesuffix("m")) * 60 >= 2 * MINUTE_S for each in alerts())

@@ -1,4 +1,6 @@
-"""The scripts of docker-compose.yml's example: a deploy that happens once, and events that its job reads."""
+"""Tests of the scripts in the example of ``docker-compose.yml``: one deploys the job once, the other feeds the events
+that the job reads.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ PASSWORD = "open sesame"
 
 
 class FakeAirflow:
-    """``answers``: to each path one after the other, the last one for good; ``posted``: what it was told."""
+    """A fake Airflow server. ``answers``: the responses to each path in order, of which the last one is repeated;
+    ``posted``: the requests that it received.
+    """
 
     def __init__(self, answers: dict[str, list[tuple[int, dict[str, Any]]]]) -> None:
         self.answers = answers
@@ -69,7 +73,7 @@ def serving(fake: FakeAirflow) -> Iterator[FakeAirflow]:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """deploy_example.py, which waits for nobody."""
+    """The script ``deploy_example.py`` without its pauses."""
     monkeypatch.setenv("STREAMKEEPER_ADMIN_PASSWORD", PASSWORD)
     found = runpy.run_path(str(DOCKER / "deploy_example.py"))
     found["_wait"].__globals__["_POLL_S"] = 0.0
@@ -77,7 +81,9 @@ def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 
 def test_it_triggers_once_the_dag_is_known_and_waits_for_the_end(script, capsys) -> None:
-    """The conf is the form's, the run has the id by which it is known again; a busy server is asked again."""
+    """The script triggers one run with the form's conf and a fixed id once the DAG exists, retries while the server is
+    busy, and waits until the run has succeeded.
+    """
     runs = [(404, {}), (200, {"state": "queued"}), (200, {"state": "running"}), (200, {"state": "success"})]
     with serving(FakeAirflow({DAG: [(404, {}), (503, {}), (200, {})], RUN: runs})) as airflow:
         assert script["main"]([airflow.url, "kafka:9092", "events"]) == 0
@@ -89,14 +95,14 @@ def test_it_triggers_once_the_dag_is_known_and_waits_for_the_end(script, capsys)
 
 
 def test_started_again_it_triggers_nothing(script) -> None:
-    """Every `docker compose up` starts it: a second deploy would hand the job over for nothing."""
+    """A second ``docker compose up`` does not trigger another deploy if the run exists."""
     with serving(FakeAirflow({DAG: [(200, {})], RUN: [(200, {"state": "success"})]})) as airflow:
         assert script["main"]([airflow.url, "kafka:9092", "events"]) == 0
     assert airflow.posted == []
 
 
 def test_a_run_that_failed_is_an_error_that_says_what_to_do(script) -> None:
-    """It is not tried anew: what failed may have to be put right by a person."""
+    """A failed run makes the script exit with an error that states how to continue, and is not triggered anew."""
     airflow = FakeAirflow({DAG: [(200, {})], RUN: [(200, {"state": "failed"})]})
     with serving(airflow), pytest.raises(SystemExit, match=r"the run example .* failed.*clear that task"):
         script["main"]([airflow.url, "kafka:9092", "events"])
@@ -104,14 +110,14 @@ def test_a_run_that_failed_is_an_error_that_says_what_to_do(script) -> None:
 
 
 def test_a_wrong_password_is_told_as_airflow_tells_it(script, monkeypatch) -> None:
-    """The one in .env was changed after the first start, say."""
+    """A wrong password is reported with Airflow's own message, for example after the one in ``.env`` was changed."""
     monkeypatch.setenv("STREAMKEEPER_ADMIN_PASSWORD", "another")
     with serving(FakeAirflow({})) as airflow, pytest.raises(OSError, match="401.*Invalid credentials"):
         script["main"]([airflow.url, "kafka:9092", "events"])
 
 
 def test_events_are_what_the_job_reads() -> None:
-    """Its columns, and a moment in UTC that a watermark can go by."""
+    """The generated events have the columns of the job and a UTC timestamp that a watermark can use."""
     feed = runpy.run_path(str(DOCKER / "feed_events.py"))
     now = datetime(2026, 3, 1, 12, 30, 5, tzinfo=UTC)
     event = feed["make_event"](random.Random(3), now)

@@ -1,6 +1,8 @@
-"""What docker-compose.yml starts, started here by its own commands and configuration files, on ports of this machine.
+"""Tests of the servers of ``docker-compose.yml``, started on this machine with the file's own commands and
+configuration files.
 
-PostgreSQL and Airflow run as the file says in other tests and in the demo; Grafana's program is in no package.
+PostgreSQL and Airflow run with the file's settings in other tests and in the demo; Grafana is not available as a
+package.
 """
 
 from __future__ import annotations
@@ -34,17 +36,19 @@ _READY_S = 60.0
 
 
 def rendered(value: str) -> str:
-    """A value of the file, its variables filled in."""
+    """Return a value of the file with its variables filled in."""
     return re.sub(r"\$\{(\w+)[^}]*\}", lambda found: KEYS[found[1]], value)
 
 
 def words(command: Sequence[str], places: Mapping[str, str]) -> list[str]:
-    """A command, its places replaced."""
+    """Return a command with its places replaced."""
     return moved("\n".join(command), places).splitlines()
 
 
 def moved(text: str, places: Mapping[str, str]) -> str:
-    """Hosts, ports and folders of containers, replaced by this machine's; each has to be there."""
+    """Replace the hosts, ports and folders of containers by those of this machine; each of them has to occur in the
+    text.
+    """
     for theirs, ours in places.items():
         assert theirs in text, theirs
         text = text.replace(theirs, ours)
@@ -53,7 +57,7 @@ def moved(text: str, places: Mapping[str, str]) -> str:
 
 @contextmanager
 def started(command: Sequence[str], environ: Mapping[str, str], home: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """It runs in ``home`` until the body ends; its output is in ``home/log``."""
+    """Run a command in ``home`` until the body ends, with its output in ``home/log``."""
     with (home / "log").open("ab") as log:
         process = subprocess.Popen(
             list(command), env=dict(environ), cwd=home, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -66,14 +70,16 @@ def started(command: Sequence[str], environ: Mapping[str, str], home: Path) -> I
 
 
 def passes(test: Sequence[str], process: subprocess.Popen[bytes], log: Path) -> bool:
-    """Whether a health check's own command says so; its program is this machine's."""
+    """Return whether a health check's command succeeds with this machine's program."""
     assert process.poll() is None, log.read_text()[-2000:]
     program = {"python": sys.executable}.get(test[1], test[1])
     return subprocess.run([program, *test[2:]], capture_output=True, timeout=30, check=False).returncode == 0
 
 
 def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
-    """With the rules that it is to read."""
+    """``promtool`` accepts the Prometheus configuration with its file of rules; negative control: it refuses a
+    misspelled option.
+    """
     file = tmp_path / "prometheus.yml"
     alerts = {"/etc/prometheus/alerts.yml": str(ROOT / "deploy" / "prometheus-alerts.yml")}
     file.write_text(moved((ROOT / "docker" / "prometheus.yml").read_text(), alerts))
@@ -86,7 +92,9 @@ def test_prometheus_takes_its_configuration(tmp_path: Path) -> None:
 
 @pytest.mark.s3
 def test_s3_serves_whoever_has_the_keys_and_nobody_else(tmp_path: Path) -> None:
-    """By the service's own flags and keys; the bucket's maker may run again."""
+    """The S3 service with the file's flags and keys accepts requests with the right secret key and refuses a different
+    one; creating the bucket twice succeeds.
+    """
     try:
         program = s3_server.find_program()
     except SystemExit as missing:
@@ -134,7 +142,9 @@ def _listed(environ: Mapping[str, str], bucket: str) -> int:
 
 @pytest.mark.kafka
 def test_kafka_takes_its_configuration_and_the_example_feeds_it(tmp_path: Path) -> None:
-    """The broker makes no topic by itself; the feed makes its own, and ends when asked, with all delivered."""
+    """The broker starts with the file's configuration, and the event feed creates its topic, passes its health check,
+    and stops on request with every event delivered.
+    """
     if not kafka_broker.has_jars():
         pytest.skip("no Kafka jars (make connectors)")
     port, controller = map(str, free_ports(2))
@@ -170,7 +180,7 @@ def test_kafka_takes_its_configuration_and_the_example_feeds_it(tmp_path: Path) 
 
 @pytest.mark.spark
 def test_a_worker_finds_its_master(tmp_path: Path) -> None:
-    """By the services' own commands and health checks."""
+    """A Spark worker registers with its master by the services' own commands, and both pass their health checks."""
     master, worker = SERVICES["spark-master"], SERVICES["spark-worker-1"]
     port, master_page, worker_page = map(str, free_ports(3))
     given = {name: str(value) for name, value in {**worker["environment"], **master["environment"]}.items()}

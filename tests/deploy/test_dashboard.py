@@ -1,4 +1,4 @@
-"""deploy/grafana-dashboard.json: as Grafana loads it, over metrics that there are."""
+"""Tests of ``deploy/grafana-dashboard.json``: it can be loaded by Grafana and uses only exported metrics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def expressions(dashboard: dict[str, Any]) -> list[str]:
 
 
 def test_every_metric_of_it_exists_and_every_metric_is_shown(dashboard: dict[str, Any]) -> None:
-    """A panel over a renamed metric would be empty for ever; a metric that nobody sees is found nowhere."""
+    """The dashboard uses only exported metrics, and shows every one of them."""
     shown = set().union(*map(named_in, expressions(dashboard)))
     asked = [each["query"]["query"] for each in dashboard["templating"]["list"] if each["type"] == "query"]
     assert shown <= metric_names()
@@ -37,7 +37,9 @@ def test_every_metric_of_it_exists_and_every_metric_is_shown(dashboard: dict[str
 
 
 def test_it_has_what_grafana_needs(dashboard: dict[str, Any]) -> None:
-    """Title, schema version, panels of known kinds with an id, a place and targets, and a data source to choose."""
+    """The dashboard has a title, a schema version, a selectable data source, and panels of known kinds with a unique
+    id, a title, a description, a unit and targets.
+    """
     assert dashboard["title"]
     assert dashboard["schemaVersion"] >= 36
     assert isinstance(dashboard["uid"], str)
@@ -57,7 +59,7 @@ def test_it_has_what_grafana_needs(dashboard: dict[str, Any]) -> None:
 
 
 def test_no_panel_lies_upon_another(dashboard: dict[str, Any]) -> None:
-    """All within the grid's 24 columns."""
+    """No two panels of the dashboard overlap, and all are within the grid's 24 columns."""
     places = [each["gridPos"] for each in dashboard["panels"]]
     assert all(each["x"] >= 0 and each["x"] + each["w"] <= COLUMNS for each in places)
     for one, other in combinations(places, 2):
@@ -67,7 +69,9 @@ def test_no_panel_lies_upon_another(dashboard: dict[str, Any]) -> None:
 
 
 def test_promtool_parses_every_expression(dashboard: dict[str, Any], tmp_path: Path) -> None:
-    """With its variables filled in as Grafana does; control: a broken one is refused."""
+    """``promtool`` parses every expression of the dashboard with its variables filled in; negative control: it refuses
+    a truncated one.
+    """
     texts = [each.replace("$job", "sales").replace("$query", ".*") for each in expressions(dashboard)]
 
     def check(texts: list[str]) -> int:

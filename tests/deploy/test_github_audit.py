@@ -1,4 +1,4 @@
-"""deploy/github/streamkeeper-audit.yml: what it may do, and that it audits every lock there is."""
+"""Tests of ``deploy/github/streamkeeper-audit.yml``: its permissions, and that it audits every lock file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS: list[dict[str, Any]] = WORKFLOW["jobs"]["audit"]["steps"]
 
 
 def test_every_step_is_a_script_that_a_shell_takes() -> None:
-    """Nobody else's action runs in it, and no text from outside becomes part of a script."""
+    """Every step is a valid shell script that uses no third-party action and has no external text inserted into it."""
     for each in STEPS:
         assert "uses" not in each
         assert "${{" not in each["run"]
@@ -23,7 +23,9 @@ def test_every_step_is_a_script_that_a_shell_takes() -> None:
 
 
 def test_it_reads_and_no_more_and_runs_by_itself() -> None:
-    """Each week, and where a lock changes; the auditor has no token, and one version."""
+    """The audit has read permission only, runs on a schedule and for pull requests, passes no environment to the
+    auditor, and pins its version.
+    """
     assert WORKFLOW["permissions"] == {"contents": "read"}
     # YAML reads the key ``on`` as true.
     assert set(WORKFLOW[True]) == {"schedule", "pull_request", "workflow_dispatch"}
@@ -33,7 +35,7 @@ def test_it_reads_and_no_more_and_runs_by_itself() -> None:
 
 
 def test_every_lock_is_audited_as_it_is() -> None:
-    """By its hashes, nothing resolved anew; a third lock would have to be named."""
+    """Every lock file is audited by its hashes without resolving dependencies anew."""
     locks = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("requirements/*.in")}
     run = STEPS[-1]["run"]
     assert set(re.findall(r"requirements/\w+\.txt", run)) == {each.replace(".in", ".txt") for each in locks}

@@ -1,4 +1,4 @@
-"""deploy/github/streamkeeper-check.yml: its steps, run by a real shell against a real repository."""
+"""Tests of ``deploy/github/streamkeeper-check.yml``, whose steps are run by a real shell against a real repository."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def step(name: str) -> str:
 
 
 def run(script: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    """As GitHub's runner does for ``shell: bash``."""
+    """Run a script as GitHub's runner does for ``shell: bash``."""
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
     return subprocess.run(
         command, cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True, timeout=120, check=False
@@ -44,7 +44,9 @@ def run(script: str, folder: Path, **environ: str) -> subprocess.CompletedProces
 
 
 def test_every_step_is_a_script_that_a_shell_takes(tmp_path: Path) -> None:
-    """Nobody else's action runs in it, and no text of a pull request's becomes part of a script."""
+    """Every step is a valid shell script that uses no third-party action and has no text of a pull request inserted
+    into it.
+    """
     assert not [each for each in steps() if "uses" in each]
     for each in steps():
         assert subprocess.run(["bash", "-n", "-c", each["run"]], check=False).returncode == 0, each["name"]
@@ -52,7 +54,9 @@ def test_every_step_is_a_script_that_a_shell_takes(tmp_path: Path) -> None:
 
 
 def test_what_runs_a_changes_code_has_no_token() -> None:
-    """It runs for branches of the repository alone, and may write nothing but comments."""
+    """The step that runs a pull request's code has no token; the workflow runs only for branches of the repository and
+    may write only comments.
+    """
     workflow = yaml.safe_load(FILE.read_text())
     assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
     # YAML reads the key ``on`` as true.
@@ -64,12 +68,14 @@ def test_what_runs_a_changes_code_has_no_token() -> None:
 
 
 def test_a_comment_is_found_again_by_the_line_that_the_command_writes() -> None:
-    """The workflow and the command agree on the marker."""
+    """The workflow finds its comment by the same marker line that the command writes."""
     assert re.findall(r"marker='(.*)'", step("Comment")) == [MARKER]
 
 
 def test_the_merge_is_checked_out_and_its_jobs_are_checked(tmp_path: Path) -> None:
-    """From a repository to a comment and an exit code; what was left by the last run is gone."""
+    """The workflow checks out the merge, removes files left by an earlier run, checks the changed jobs, and produces a
+    comment and an exit code.
+    """
     repository = tmp_path / "ann" / "jobs"
     (repository / "jobs").mkdir(parents=True)
     (repository / "jobs" / "orders.py").write_text(JOB)
@@ -106,5 +112,7 @@ def test_the_merge_is_checked_out_and_its_jobs_are_checked(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(("code", "fails"), [("0", 0), ("10", 0), ("11", 0), ("12", 1), ("2", 1), ("", 1)])
 def test_what_was_refused_or_not_checked_fails_the_run(tmp_path: Path, code: str, fails: int) -> None:
-    """Where there is a way, a person reads the comment."""
+    """The workflow fails for a refused or unchecked change (exit codes 12, 2 or none), and passes for the codes 0, 10
+    and 11.
+    """
     assert run(step("Fail for what was refused or not checked"), tmp_path, CODE=code).returncode == fails

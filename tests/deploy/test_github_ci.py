@@ -1,4 +1,4 @@
-""".github/workflows/ci.yml: it runs what any machine runs, with no more rights than reading."""
+"""Tests of ``.github/workflows/ci.yml``: it runs the same script as any machine, with read permission only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ STEPS: list[dict[str, Any]] = WORKFLOW["jobs"]["run"]["steps"]
 
 
 def test_it_runs_the_one_script_and_reads_only() -> None:
-    """Its last step is `.ci/run` and nothing else; nobody else's action runs, and its token can only read."""
+    """The last step of the workflow is ``.ci/run``; no step uses a third-party action, and the token has read
+    permission only.
+    """
     assert STEPS[-1]["run"] == ".ci/run"
     assert WORKFLOW["permissions"] == {"contents": "read"}
     for each in STEPS:

@@ -1,4 +1,6 @@
-"""A driver that looks for no files of its batches, neither before a start nor at the gate: for the negative control."""
+"""A driver for a negative control: it does not check whether the files of its batches exist, neither before a start nor
+at the gate.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver that knows no cause: whatever ends a query counts as a failure, as it did before causes were told."""
+"""A driver for a negative control: it classifies no causes, so that every error that stops a query counts as a failure."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A driver that looks at no claim but the journal's: only the negative control of an older store starts it."""
+"""A driver for the negative control of an older store: it ignores every claim outside the journal."""
 
 from __future__ import annotations
 

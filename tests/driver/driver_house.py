@@ -1,4 +1,4 @@
-"""A home for real driver processes in tests: store, bundle, journal, input files, and the processes themselves."""
+"""A test environment for real driver processes: store, bundle, journal, input files, and the processes themselves."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ START_S = 300.0
 
 
 def standby_spec(instance: str, release: str) -> LaunchSpec:
-    """What a standby of the job ``sales`` is started with, where no process is."""
+    """Return the launch spec of a standby of the job ``sales`` for tests without a process."""
     return LaunchSpec(
         instance=instance,
         job="sales",
@@ -57,7 +57,7 @@ def standby_spec(instance: str, release: str) -> LaunchSpec:
 
 
 class DriverHouse:
-    """One job and its drivers; ``input`` is where ``add`` puts sales files."""
+    """One job with its drivers; ``add`` writes sales files into ``input``."""
 
     def __init__(self, root: Path, job: str = "sales_totals", jobs_root: Path = ROOT / "jobs") -> None:
         self.operation = "op"
@@ -77,13 +77,13 @@ class DriverHouse:
         self.expected: dict[str, list[int]] = {}
 
     def params(self) -> dict[str, ParamValue]:
-        """Those of the two bundled jobs."""
+        """Return the params of the two bundled jobs."""
         if self.job == "event_copy":
             return {"input": str(self.input), "output": str(self.output), "trigger": "500 milliseconds"}
         return {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "500 milliseconds"}
 
     def add(self, rows: list[tuple[str, int]]) -> None:
-        """One input file of (customer, amount), moved whole into its place."""
+        """Write one input file of (customer, amount) rows and move it into place atomically."""
         self.files += 1
         draft = self.root / f"draft-{self.files}"
         kind = ",sale" if self.job == "event_copy" else ""
@@ -94,7 +94,7 @@ class DriverHouse:
         os.rename(draft, self.input / f"f{self.files:06d}.csv")
 
     def totals(self, table: str = "sales_totals") -> dict[str, tuple[int, int, int]]:
-        """What the table holds: customer -> count, sum, sum of squares."""
+        """Return the contents of the table: customer -> count, sum, sum of squares."""
         if table not in self.tables():
             return {}
         with sqlite3.connect(self.warehouse, timeout=30) as connection:
@@ -102,14 +102,14 @@ class DriverHouse:
         return {row[0]: row[1:] for row in rows}
 
     def tables(self) -> set[str]:
-        """The names of the warehouse's tables."""
+        """Return the names of the warehouse's tables."""
         if not self.warehouse.exists():
             return set()
         with sqlite3.connect(self.warehouse, timeout=30) as connection:
             return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def oracle(self) -> dict[str, tuple[int, int, int]]:
-        """What it must hold, from the input alone."""
+        """Return the totals that the table must hold, computed from the input alone."""
         return {name: (len(each), sum(each), sum(one * one for one in each)) for name, each in self.expected.items()}
 
     def control(self, instance: str) -> Control:
@@ -131,7 +131,7 @@ class DriverHouse:
         restarts: RestartPolicy | None = None,
         installation: str = "",
     ) -> subprocess.Popen[bytes]:
-        """Store the bundle and the launch, and start generation 1."""
+        """Store the bundle and the launch of an instance, and start its generation 1."""
         bundle = build_bundle(self.jobs_root, self.job)
         put_object(self.store, self.job, "bundles", bundle.data, ".zip")
         spec = LaunchSpec(
@@ -189,12 +189,12 @@ class DriverHouse:
         return process
 
     def appoint(self, instance: str, versions: Mapping[str, str] | None = None) -> None:
-        """Appoint it in the journal. As an operation does, except that nobody has proven the one before dead."""
+        """Appoint an instance in the journal, as an operation does, but without a proof that its predecessor is dead."""
         given = dict(versions or {})
         self.journal.append(lambda _: InstanceAppointed(operation=self.operation, instance=instance, versions=given))
 
     def create(self, query: str, version: str, *, parent: str = "", serves: bool = True, operation: str = "") -> None:
-        """Record a checkpoint version that is to be."""
+        """Record the creation of a checkpoint version."""
         created = CheckpointVersionCreated(
             query=query,
             version=version,
@@ -208,12 +208,12 @@ class DriverHouse:
         self.journal.append(lambda _: created)
 
     def switch(self, instance: str, process: subprocess.Popen[bytes], versions: Mapping[str, str]) -> None:
-        """Appoint it in these versions, and send ``go``."""
+        """Appoint an instance in these versions, and send it ``go``."""
         self.appoint(instance, versions)
         self.send(instance, process, CommandKind.GO, versions=versions)
 
     def shadow(self, instance: str, process: subprocess.Popen[bytes], query: str, version: str) -> None:
-        """Let it fill a new version, unseen."""
+        """Make an instance fill a new version as a shadow."""
         self.create(query, version, serves=False)
         self.journal.append(lambda _: ShadowAppointed(operation=self.operation, instance=instance))
         self.send(instance, process, CommandKind.SHADOW, versions={query: version})
@@ -228,7 +228,7 @@ class DriverHouse:
         *queries: str,
         other_topics: dict[str, dict[str, str]] | None = None,
     ) -> None:
-        """Appoint, send ``go`` for v0001, and nudge."""
+        """Appoint an instance, send it ``go`` for v0001, and nudge it."""
         for query in queries:
             first = CheckpointVersionCreated(
                 query=query, version="v0001", release="r0001", origin="new", state_format="rocksdb"
@@ -257,7 +257,7 @@ class DriverHouse:
         return self.control(instance).read_status()
 
     def wait_state(self, instance: str, state: DriverState, timeout_s: float = START_S) -> DriverStatus:
-        """Wait for a state; fails at once when the driver has told an error."""
+        """Wait until an instance has reached a state; fails at once if the driver reports an error."""
 
         def there() -> bool:
             status = self.status(instance)
@@ -274,7 +274,7 @@ class DriverHouse:
         return process.wait(timeout=timeout_s)
 
     def close(self) -> None:
-        """End every process that was started here, with its tree."""
+        """Kill every process that was started here, with its children."""
         for process in self.processes:
             if process.poll() is None:
                 tree = psutil.Process(process.pid).children(recursive=True)

@@ -1,4 +1,4 @@
-"""A driver that does not look whether its checkpoint is the one that it was: for the negative control only."""
+"""A driver for a negative control: it does not check whether its checkpoint is still the same one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an error means for a restart, told from real errors where they can be had without a server."""
+"""Tests of how an error is classified for a restart, with real errors where they can be raised without a server."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from streamkeeper.sinks.table_record import create_file
 
 
 def closed_port() -> int:
-    """A port at which nobody listens."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def raised_by(url: str, *statements: str) -> BaseException:
-    """What SQLAlchemy raises for one of the statements."""
+    """Return the error that SQLAlchemy raises for one of the statements."""
     from sqlalchemy import text
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -65,7 +65,9 @@ def raised_by(url: str, *statements: str) -> BaseException:
     "error", ['TimeoutError("shop 7 did not confirm")', 'ConnectionError("shop 7 is closed")', 'MemoryError("basket")']
 )
 def test_a_builtin_error_that_the_jobs_own_line_raises_is_the_jobs(tmp_path: Path, error: str) -> None:
-    """Its class alone says nothing; negative control: the same error from outside of the job's code."""
+    """A built-in error that the job's own code raises is a failure of the job; negative control: the same error from
+    outside of the job's code is not.
+    """
     file = tmp_path / "own_job.py"
     file.write_text(f"def fail():\n    raise {error}\n")
     code: dict[str, Callable[[], None]] = {}
@@ -77,7 +79,9 @@ def test_a_builtin_error_that_the_jobs_own_line_raises_is_the_jobs(tmp_path: Pat
 
 
 def test_a_number_of_the_operating_system_counts_wherever_it_is_raised(tmp_path: Path) -> None:
-    """A refused connection that surfaces in the job's own line is a service that is down."""
+    """A refused connection with an errno is classified as an unavailable dependency, even if it surfaces in the job's
+    own code.
+    """
     file = tmp_path / "own_job.py"
     file.write_text(f"import socket\ndef fail():\n    socket.create_connection(('127.0.0.1', {closed_port()}))\n")
     code: dict[str, Callable[[], None]] = {}
@@ -88,14 +92,18 @@ def test_a_number_of_the_operating_system_counts_wherever_it_is_raised(tmp_path:
 
 
 def test_a_file_that_is_gone_is_not_taken_for_lost_input() -> None:
-    """It may be a static table's; whether the batch's own files are there is looked at before the next run."""
+    """A missing file is not classified as lost input, because it may belong to a static table; the batch's own files
+    are checked before the next run.
+    """
     found = judge_text("[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error", "FAILED_READ_FILE.FILE_NOT_EXIST")
     assert found.fault is not Fault.SOURCE_LOST
 
 
 @pytest.mark.parametrize("error", [Fenced("f"), SinkAhead("s"), CheckpointLost("c"), JobUnusable("j")], ids=repr)
 def test_typed_errors_that_nobody_can_wait_out_are_permanent(error: Exception) -> None:
-    """The exit code says so, and the supervisor starts nothing."""
+    """Errors that waiting cannot resolve are permanent, and their exit code keeps the supervisor from restarting the
+    driver.
+    """
     assert judge(error).cause is Cause.PERMANENT
     assert ending_for(error, "x").code in (ExitCode.FENCED, ExitCode.REFUSED)
 
@@ -119,12 +127,16 @@ def test_typed_errors_that_nobody_can_wait_out_are_permanent(error: Exception) -
     ids=repr,
 )
 def test_errors_are_told_by_their_type(error: Exception, cause: Cause) -> None:
-    """And what is not known is a failure."""
+    """An error is classified by its type and error number as dependency, capacity or failure; an unknown error is a
+    failure.
+    """
     assert judge(error).cause is cause
 
 
 def test_a_database_that_nobody_serves_is_a_dependency_that_is_down() -> None:
-    """As the client and SQLAlchemy tell it."""
+    """A database that refuses connections is classified as an unavailable dependency, with the exit code
+    ``DEPENDENCY_DOWN``.
+    """
     error = raised_by(f"postgresql+psycopg://nobody@127.0.0.1:{closed_port()}/x")
     assert judge(error).cause is Cause.DEPENDENCY
     ending = ending_for(error, "x")
@@ -132,7 +144,9 @@ def test_a_database_that_nobody_serves_is_a_dependency_that_is_down() -> None:
 
 
 def test_a_database_that_answers_with_an_error_is_a_failure(tmp_path: Path) -> None:
-    """Negative control: the same classes, and the database is there; one that cannot be opened is not."""
+    """Negative control: an error that a reachable database returns is a failure, although its classes are the same; a
+    database that cannot be opened is an unavailable dependency.
+    """
     wrong = raised_by(f"sqlite:///{tmp_path}/w.db", "SELECT * FROM nothing")
     assert judge(wrong).cause is Cause.FAILURE
     away = raised_by(f"sqlite:///{tmp_path}/unmounted/w.db")
@@ -140,7 +154,7 @@ def test_a_database_that_answers_with_an_error_is_a_failure(tmp_path: Path) -> N
 
 
 def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
-    """Another process holds it for longer than the writer waits."""
+    """A database that another process keeps locked is classified as an unavailable dependency."""
     path = tmp_path / "w.db"
     with sqlite3.connect(path) as owner:
         owner.execute("CREATE TABLE t (x)")
@@ -152,21 +166,21 @@ def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_database_file_on_a_full_disk_is_a_lack_of_room(tmp_path: Path) -> None:
-    """SQLite reports it by its own code, also to a file that may not grow, and behind SQLAlchemy's error."""
+    """A full SQLite database is classified as a full disk, also if SQLAlchemy wraps the error."""
     full = raised_by(f"sqlite:///{tmp_path}/w.db", "PRAGMA max_page_count = 1", "CREATE TABLE t (x)")
     assert judge(full) == Judged(Cause.CAPACITY, Fault.DISK_FULL)
 
 
 def test_a_kind_of_sink_judges_the_errors_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its declaration alone, also for the error that an attribute of the client's error keeps; but not a class of
-    that name in the job's own code.
+    """A kind of sink classifies the errors of its client by its declaration, including an error in an attribute of
+    another one, but not a class with the same name in the job's own code.
     """
 
     class LogBusy(Exception):
-        """The client's own."""
+        """An error of the client."""
 
     class Wrapped(Exception):
-        """Raised by the client, with the cause in an attribute of its own."""
+        """An error of the client that keeps its cause in an attribute."""
 
     LogBusy.__module__ = "delta.client"
     wrapped = Wrapped()
@@ -188,7 +202,9 @@ def test_a_kind_of_sink_judges_the_errors_of_its_client(monkeypatch: pytest.Monk
 
 
 def test_a_cause_behind_an_error_counts() -> None:
-    """A job whose code asks a server that is down is not wrong; one whose code is wrong is."""
+    """A job that cannot be built because a server is down waits for the dependency; one with an error in its code, or
+    with a lost checkpoint, fails permanently.
+    """
     error = JobUnusable("job sales cannot be built")
     error.__cause__ = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
     assert judge(error).cause is Cause.DEPENDENCY
@@ -200,7 +216,7 @@ def test_a_cause_behind_an_error_counts() -> None:
 
 
 def test_an_error_whose_jvm_is_gone_is_judged_by_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the JVM has ended, py4j's exception still has the text with the chain of errors."""
+    """After the JVM has terminated, the chain of errors is read from the text of the py4j exception."""
 
     class Gone:
         def __getattr__(self, name: str) -> NoReturn:
@@ -262,12 +278,14 @@ Suppressed: java.net.SocketTimeoutException: Read timed out
     ],
 )
 def test_what_spark_tells_as_text_is_told_by_condition_and_classes(condition: str, text: str, cause: Cause) -> None:
-    """What does not answer comes before the condition that it led to; prose names no class."""
+    """An error that Spark reports as text is classified by its condition and its exception classes: an unreachable
+    server takes precedence over the condition that it caused, and prose is ignored.
+    """
     assert judge_text(text, condition).cause is cause
 
 
 def raised_in(source: str, file: str) -> BaseException:
-    """What code of this file raises."""
+    """Return the error that source code of this file raises."""
     try:
         exec(compile(source, file, "exec"), {})
     except Exception as error:
@@ -276,7 +294,9 @@ def raised_in(source: str, file: str) -> BaseException:
 
 
 def test_the_frame_that_raised_it_tells_a_systems_words_from_a_jobs(tmp_path: Path) -> None:
-    """The same class and message, from Python's own module and from the job's file."""
+    """The same error message is out of memory if Python's own module raises it, and an unclassified failure if the
+    job's file does.
+    """
     source = """raise RuntimeError("can't start new thread")"""
     found = judge(raised_in(source, threading.__file__))
     assert (found.cause, found.fault) == (Cause.CAPACITY, Fault.OUT_OF_MEMORY)
@@ -284,7 +304,9 @@ def test_the_frame_that_raised_it_tells_a_systems_words_from_a_jobs(tmp_path: Pa
 
 
 def test_a_class_that_the_job_defines_means_nothing_by_its_name(tmp_path: Path) -> None:
-    """Live and in a worker's traceback; negative controls: a client's class of that name, and one with a base."""
+    """An error class that the job defines is not classified by its name, neither live nor in a worker's traceback.
+    Negative controls: a client's class of that name and a class derived from a known one are classified.
+    """
     (tmp_path / "orders.py").write_text("")
     own = type("ReadTimeout", (Exception,), {"__module__": "orders"})
     theirs = type("ReadTimeout", (Exception,), {"__module__": "requests.exceptions"})
@@ -307,12 +329,16 @@ def test_a_class_that_the_job_defines_means_nothing_by_its_name(tmp_path: Path) 
     ],
 )
 def test_the_words_of_a_workers_message_decide_nothing(message: str) -> None:
-    """Also where they look like another traceback, or name a class."""
+    """The message of a worker's error is ignored in its classification, even if it looks like another traceback or
+    contains the name of an exception class.
+    """
     assert judge_text(PYTHON.format(f"ValueError: {message}")) == Judged(Cause.FAILURE, Fault.UNCLASSIFIED)
 
 
 def test_a_lost_executor_is_named_and_one_without_memory_is_known_by_its_code() -> None:
-    """No error of it reaches the driver: the reason that Spark's scheduler gives is all there is."""
+    """A lost executor is described by the reason that Spark's scheduler reports, and exit code 52 is classified as out
+    of memory.
+    """
     told = (
         "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most"
         " recent failure: Lost task 0.3 in stage 3.0 (TID 7) (10.0.0.5 executor 1): ExecutorLostFailure (executor 1"

@@ -1,4 +1,4 @@
-"""Requests to the compatibility check that are refused before anything is built."""
+"""Tests of requests to the compatibility check that are refused before anything is built."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from streamkeeper.model.protocol.check_messages import CheckRequest, JobFile
 
 
 def test_a_request_that_names_no_deployed_job_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither a file nor stored manifests describe it: the answer says so, and has no assessment."""
+    """A check request without a deployed job, neither as a file nor as stored manifests, is answered with an error and
+    no assessment.
+    """
     monkeypatch.setattr(check_session, "end_python_workers", lambda _: None)
     unused: Any = None
     checker = check_session.Checker(unused, tmp_path, {})

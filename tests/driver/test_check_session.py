@@ -1,4 +1,6 @@
-"""The check in one session: real checkpoints, real candidates, and bad input that ends in a clear line."""
+"""Tests of the check in one session, with real checkpoints, real candidates, and invalid input that is answered with a
+clear error line.
+"""
 
 from __future__ import annotations
 
@@ -62,13 +64,13 @@ class House:
             os.utime(file, (1_700_000_000 + number,) * 2)
 
     def write(self, folder: str, text: str, file: str = "job.py") -> JobFile:
-        """A job file in a folder of its own."""
+        """Write a job file into a folder of its own."""
         (self.root / folder).mkdir(exist_ok=True)
         (self.root / folder / file).write_text(text)
         return JobFile(root=str(self.root / folder), entry=file, name="totals", params={"input": str(self.input)})
 
     def candidate(self, *changes: tuple[str, str]) -> JobFile:
-        """The deployed job with parts of its text replaced."""
+        """Return the deployed job with parts of its text replaced."""
         text = JOB
         for old, new in changes:
             assert old in text
@@ -76,12 +78,12 @@ class House:
         return self.write("candidate", text)
 
     def ask(self, candidate: JobFile, **fields: object) -> CheckAnswer:
-        """The answer about a candidate."""
+        """Return the check's answer about a candidate."""
         plain = CheckRequest(candidate=candidate, deployed=self.deployed, checkpoints={"": str(self.checkpoint)})
         return self.checker.answer(msgspec.structs.replace(plain, **fields))
 
     def rules(self, *changes: tuple[str, str]) -> tuple[Verdict, list[str]]:
-        """Verdict and rules of a changed job."""
+        """Return the verdict and the rules found for a changed job."""
         answer = self.ask(self.candidate(*changes))
         assert answer.assessment is not None, answer.error
         return answer.assessment.verdict, [each.rule for each in answer.assessment.queries["totals"].findings]
@@ -89,7 +91,7 @@ class House:
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> House:
-    """Made once; tests that damage it take a copy."""
+    """The house that is created once per module; tests that damage it use a copy."""
     from pyspark.sql import functions as F
 
     house = House(tmp_path_factory.mktemp("house"), spark)
@@ -103,7 +105,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> House
 
 @pytest.fixture
 def house(made: House, spark: SparkSession, tmp_path: Path) -> House:
-    """A copy whose checkpoint and files may be changed."""
+    """A copy of the house whose checkpoint and files may be changed."""
     copy = House(tmp_path, spark)
     copy.input = made.input
     copy.deployed = copy.write("deployed", JOB)
@@ -116,7 +118,9 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def test_the_same_job_is_resumed_and_nothing_is_touched(house: House) -> None:
-    """No finding, no write of the sink, and every byte of the checkpoint as it was, the rehearsal included."""
+    """An unchanged job gets ``RESUME`` without findings, and the check, including its rehearsal, leaves every byte of
+    the checkpoint unchanged.
+    """
     before = snapshot(house.checkpoint)
     assert house.rules() == (Verdict.RESUME, [])
     assert snapshot(house.checkpoint) == before
@@ -132,7 +136,9 @@ UNREADABLE_CODE = (
 
 
 def test_code_that_cannot_be_read_is_the_same_in_the_same_bundle_only(house: House) -> None:
-    """A file more in the job's folder, and nothing shows that what the code holds is what it was."""
+    """Code that cannot be analysed counts as unchanged only in an identical bundle: an added file in the job's folder
+    changes the verdict from ``RESUME`` to ``BACKUP``.
+    """
     text = JOB
     for old, new in UNREADABLE_CODE:
         text = text.replace(old, new)
@@ -143,7 +149,9 @@ def test_code_that_cannot_be_read_is_the_same_in_the_same_bundle_only(house: Hou
 
 
 def test_a_sinks_function_is_compared_by_its_code_and_by_what_it_names(house: House) -> None:
-    """Another table is asked about and shown; the same table in other words is resumed."""
+    """A sink function that writes to a different table gets ``BACKUP`` with both lines as evidence; the same write in
+    other words gets ``RESUME``.
+    """
     writes = ('raise AssertionError("a check never writes")', 'batch.write.insertInto("orders")')
     house.deployed = house.write("deployed", JOB.replace(*writes))
     assert house.rules(writes) == (Verdict.RESUME, [])
@@ -195,7 +203,9 @@ KEYED = (
 def test_a_key_of_a_function_is_asked_about_wherever_it_is_computed(
     house: House, change: tuple[str, str], verdict: Verdict, rules: list[str]
 ) -> None:
-    """In the query or in the function; a value that the function does not name, a guard and tuning are resumed."""
+    """A changed column that a sink function writes gets ``BACKUP``, whether the query or the function computes it, and
+    a missing one gets ``REFUSE``; other columns, a guard and tuning get ``RESUME``.
+    """
     text = JOB
     for old, new in KEYED:
         text = text.replace(old, new)
@@ -206,7 +216,9 @@ def test_a_key_of_a_function_is_asked_about_wherever_it_is_computed(
 
 
 def test_a_column_that_a_function_reads_and_its_query_lacks_is_named_with_its_line(house: House) -> None:
-    """The first batch would fail: the sink is not run by a rehearsal, so that nothing else shows it."""
+    """A column that the sink function reads and the query no longer has is refused with its name and line; a rehearsal
+    would not find it, because it does not run the sink.
+    """
     house.deployed = house.write("deployed", JOB.replace(KEYED[0][0], "batch.select(batch.s).toPandas()"))
     renamed = (KEYED[0][0], "batch.select(batch.s).toPandas()"), ('alias("s")', 'alias("total")')
     answer = house.ask(house.candidate(*renamed))
@@ -253,21 +265,25 @@ def test_a_column_that_a_function_reads_and_its_query_lacks_is_named_with_its_li
 def test_a_change_gets_its_verdict_and_its_reason(
     made: House, changes: list[tuple[str, str]], verdict: Verdict, rule: str
 ) -> None:
-    """The rules, the rehearsal and the determinism check, each on a change that only it explains."""
+    """Each change gets its verdict and the rule that explains it, from the comparison of plans, the rehearsal or the
+    determinism check.
+    """
     found, rules = made.rules(*changes)
     assert rule in rules
     assert found is verdict
 
 
 def test_a_null_key_decides_whether_filling_nulls_is_safe(house: House) -> None:
-    """``coalesce`` on a key moves the group of null alone: the state itself is asked whether there is one."""
+    """Replacing nulls in a grouping key by ``coalesce`` gets ``RESUME`` if the state contains no null key."""
     filled = ('groupBy("k")', 'groupBy(F.coalesce("k", F.lit("?")).alias("k"))')
     verdict, rules = house.rules(filled)
     assert (verdict, "grouping-key-null-replaced" in rules) == (Verdict.RESUME, True)
 
 
 def test_what_the_state_holds_under_a_driver_that_goes_on_is_no_proof(house: House) -> None:
-    """The batch after the look may bring the null key that was not there."""
+    """While a driver is still writing, a state without a null key proves nothing: the change gets ``SWITCH`` with a
+    ``not-looked`` finding, because the next batch may add such a key.
+    """
     filled = ('groupBy("k")', 'groupBy(F.coalesce("k", F.lit("?")).alias("k"))')
     assessment = house.ask(house.candidate(filled), served=True).assessment
     assert assessment is not None
@@ -277,7 +293,7 @@ def test_what_the_state_holds_under_a_driver_that_goes_on_is_no_proof(house: Hou
 
 
 def test_a_state_with_a_null_key_is_not_resumed(house: House, spark: SparkSession) -> None:
-    """The negative control: with one row without a key the same change asks for a switch."""
+    """Negative control: with one null key in the state, the same change of the grouping key gets ``SWITCH``."""
     from pyspark.sql import functions as F
 
     shutil.rmtree(house.checkpoint)
@@ -294,7 +310,9 @@ def test_a_state_with_a_null_key_is_not_resumed(house: House, spark: SparkSessio
 
 
 def test_without_a_rehearsal_the_plan_alone_decides(made: House) -> None:
-    """What Spark would refuse is still found where the plan shows it; no rehearsal is run."""
+    """Without a rehearsal, a breaking change is still found from the plan and gets ``SWITCH``, without findings of
+    Spark.
+    """
     answer = made.ask(made.candidate(('groupBy("k")', 'groupBy("k", "k2")')), rehearse=False)
     assert answer.assessment is not None
     assert [each.rule for each in answer.assessment.queries["totals"].findings if "spark" in each.rule] == []
@@ -303,7 +321,7 @@ def test_without_a_rehearsal_the_plan_alone_decides(made: House) -> None:
 
 
 def test_without_a_rehearsal_an_unchanged_job_is_not_resumed(made: House) -> None:
-    """Spark might refuse what nobody let it try."""
+    """Without a rehearsal, an unchanged job gets ``BACKUP``, because it is unknown whether Spark would refuse it."""
     answer = made.ask(made.candidate(), rehearse=False)
     assert answer.assessment is not None
     assert [(each.rule, each.where) for each in answer.assessment.queries["totals"].findings] == [
@@ -313,7 +331,9 @@ def test_without_a_rehearsal_an_unchanged_job_is_not_resumed(made: House) -> Non
 
 
 def test_a_job_that_is_as_the_deployed_one_is_built_once(made: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is itself the second build; where it differs there is another, which tells chance from change."""
+    """A candidate that equals the deployed job is built once; one that differs is built a second time to distinguish
+    randomness from a change.
+    """
     built: list[str] = []
     build = check_session.build_job
     monkeypatch.setattr(check_session, "build_job", lambda *given: built.append(given[1].root) or build(*given))
@@ -344,7 +364,7 @@ def newer_format(checkpoint: Path) -> None:
 
 @pytest.mark.parametrize("damage", [remove_offsets, cut_metadata, remove_state, newer_format])
 def test_a_damaged_checkpoint_is_refused_by_name(house: House, damage: Callable[[Path], None]) -> None:
-    """Also where Spark would have taken it."""
+    """A damaged checkpoint gets ``REFUSE`` with a ``checkpoint-`` rule, even if Spark would accept it."""
     damage(house.checkpoint)
     verdict, rules = house.rules()
     assert verdict is Verdict.REFUSE
@@ -352,7 +372,9 @@ def test_a_damaged_checkpoint_is_refused_by_name(house: House, damage: Callable[
 
 
 def test_input_that_an_open_batch_needs_is_missed(house: House) -> None:
-    """Spark would run the open batch without it and say nothing."""
+    """A missing input file of an uncommitted batch gets ``REFUSE``, because Spark would silently run the batch without
+    it.
+    """
     remove("commits/2")(house.checkpoint)
     assert "input-of-open-batch-gone" not in house.rules()[1]
     (house.input / "2.json").rename(house.root / "away.json")
@@ -364,7 +386,9 @@ def test_input_that_an_open_batch_needs_is_missed(house: House) -> None:
 
 
 def test_the_batch_that_a_driver_has_under_way_is_its_own(house: House) -> None:
-    """Where none serves it is told: a start runs it again."""
+    """An uncommitted batch is reported as ``checkpoint-open-batch`` only without a serving driver, because a start
+    would replay it.
+    """
     remove("commits/2")(house.checkpoint)
     assert house.rules() == (Verdict.RESUME, ["checkpoint-open-batch"])
     served = house.ask(house.candidate(), served=True).assessment
@@ -373,7 +397,9 @@ def test_the_batch_that_a_driver_has_under_way_is_its_own(house: House) -> None:
 
 
 def test_files_that_a_driver_has_listed_and_not_planned_are_its_own(house: House) -> None:
-    """Slow, it stands there in every look; where none serves somebody is asked, for a removed batch leaves the same."""
+    """Source files that are listed but not planned get ``BACKUP`` without a serving driver, because a removed batch
+    leaves the same traces, and no finding while a driver serves.
+    """
     Tree.list_files(house.checkpoint, 3)
     assert house.rules() == (Verdict.BACKUP, ["checkpoint-unplanned-source-entry"])
     served = house.ask(house.candidate(), served=True).assessment
@@ -403,7 +429,7 @@ def test_files_that_a_driver_has_listed_and_not_planned_are_its_own(house: House
 def test_bad_input_is_one_clear_line(
     made: House, changes: list[tuple[str, str]], fields: dict[str, object], told: str
 ) -> None:
-    """No verdict, no traceback."""
+    """Invalid input is answered with a single error line, without a verdict or a traceback."""
     answer = made.ask(made.candidate(*changes), **fields)
     assert answer.assessment is None
     assert told in answer.error
@@ -411,7 +437,7 @@ def test_bad_input_is_one_clear_line(
 
 
 def test_the_checkpoint_of_another_query_is_never_resumed(house: House, spark: SparkSession) -> None:
-    """Nothing tells whose a checkpoint is but what is in it: the rehearsal finds the state of another."""
+    """The checkpoint of a different query gets ``SWITCH``, because the rehearsal finds the state of that query in it."""
     shutil.rmtree(house.checkpoint)
     rows = spark.readStream.schema("k string, k2 string, x long").json(str(house.input))
     writer = rows.dropDuplicates(["k", "x"]).writeStream.option("checkpointLocation", str(house.checkpoint))
@@ -422,7 +448,9 @@ def test_the_checkpoint_of_another_query_is_never_resumed(house: House, spark: S
 
 
 def test_two_jobs_of_one_file_name_do_not_share_their_modules(house: House) -> None:
-    """Each is built with the helper that lies beside it, also the second time."""
+    """Two jobs with the same file name are each built with the helper module in their own folder, also in a second
+    request.
+    """
     for folder, key in (("deployed", "k"), ("candidate", "k2")):
         (house.root / folder).mkdir(exist_ok=True)
         (house.root / folder / "helper.py").write_text(f'KEY = "{key}"\n')
@@ -447,7 +475,9 @@ TWO = JOB.replace(
 
 @pytest.mark.parametrize("below", ["", "v0003"])
 def test_the_parent_of_a_jobs_checkpoints_is_enough(house: House, below: str) -> None:
-    """Each query finds its own below it, by name, in the newest version where there are versions."""
+    """The check accepts the parent folder of a job's checkpoints: it finds each query's own checkpoint below it by
+    name, in the newest version that holds one.
+    """
     parent = house.root / "parent"
     for query in ("totals", "maxima"):
         shutil.copytree(house.checkpoint, parent / query / below)
@@ -466,7 +496,9 @@ def test_the_parent_of_a_jobs_checkpoints_is_enough(house: House, below: str) ->
 
 
 def test_a_stateless_query_says_nothing_of_where_others_keep_their_state(house: House, spark: SparkSession) -> None:
-    """Its commits look like those of the format without ids in the names of state files, whatever that is."""
+    """A stateless query, whose commits look like those of the state format without ids, does not lead to findings about
+    the state format of a stateful query.
+    """
     text = JOB.replace(
         "    yield Query",
         "    yield Query('copies', rows, sink=ForeachBatch(write), trigger='availableNow')\n    yield Query",
@@ -482,7 +514,9 @@ def test_a_stateless_query_says_nothing_of_where_others_keep_their_state(house: 
 
 
 def test_candidates_leave_no_python_processes_behind(house: House, spark: SparkSession) -> None:
-    """Each runs its function in workers of its own environment, which end with its answer."""
+    """Each candidate's Python workers stop with its answer, so that no candidate runs in the environment of another
+    one.
+    """
     seen = []
     for number in (1, 2, 1):
         text = JOB.replace('F.sum("x")', f'F.sum(F.udf(lambda x: x + {number}, "long")("x"))')
@@ -496,7 +530,7 @@ def test_candidates_leave_no_python_processes_behind(house: House, spark: SparkS
 
 
 def test_a_function_that_runs_has_a_process(house: House, spark: SparkSession) -> None:
-    """The negative control: what the test above counts is there while nobody has ended it."""
+    """Negative control: after a Python function has run, its worker process is found until it is stopped."""
     from pyspark.sql import functions as F
 
     assert spark.range(1).select(F.udf(lambda x: x + 1, "long")("id")).collect()[0][0] == 1
@@ -504,7 +538,9 @@ def test_a_function_that_runs_has_a_process(house: House, spark: SparkSession) -
 
 
 def python_processes(spark: SparkSession) -> list[str]:
-    """Command lines of the Python processes below the JVM, once those that were told to end have had a moment."""
+    """Return the command lines of the Python processes below the JVM, after those that are being stopped have had a
+    moment to exit.
+    """
     jvm: Any = spark.sparkContext._gateway
     deadline = time.monotonic() + 5.0
     while True:
@@ -523,7 +559,9 @@ def _command(process: psutil.Process) -> list[str]:
 
 
 def test_what_only_one_look_shows_is_a_batch_under_way(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A driver that goes on while its files are read leaves what looks like damage, and another look does not."""
+    """Apparent damage that a second look does not confirm is ignored, because a driver was writing while the files were
+    read.
+    """
     (house.checkpoint / "offsets" / "2").rename(house.root / "away")
     (house.checkpoint / "commits" / "2").rename(house.root / "away too")
     torn = lasting.examine(LocalTree(house.checkpoint))
@@ -536,7 +574,7 @@ def test_what_only_one_look_shows_is_a_batch_under_way(house: House, monkeypatch
 
 
 def test_a_checkpoint_that_never_holds_still_is_not_resumed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could not be looked at once is told, and is no reason to go on."""
+    """A checkpoint that changes during every look gets ``BACKUP`` with a ``not-looked`` finding."""
 
     def changes(*given: object, **named: object) -> None:
         raise CheckpointChanged("offsets/2 was removed meanwhile")

@@ -1,4 +1,4 @@
-"""When a further request of a session may go by what was described of the deployed job before."""
+"""Tests of when a further request of a check session may reuse the description of the deployed job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPARK: Any = None
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A bundle of code, data and what is no part of it."""
+    """A bundle of code and data, beside files that are not part of it."""
     for name in ("job.py", "rates.json", "sql/totals.sql", "conf/job.yaml", *ELSEWHERE):
         path = tmp_path / "bundle" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ ELSEWHERE = (
 
 @pytest.fixture
 def builds(root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """Asks once more; how often the deployed job has been built since the beginning."""
+    """A function that requests the deployed job once more, and returns how often it has been built so far."""
     built: list[JobFile] = []
 
     def build(spark: object, job: JobFile, *more: object) -> dict[str, object]:
@@ -62,7 +62,9 @@ def builds(root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 def test_any_changed_file_of_the_bundle_has_the_job_built_anew(
     root: Path, builds: Callable[[], int], name: str
 ) -> None:
-    """Data as well as code: a job may read it; and by content, whatever its time says."""
+    """The deployed job is rebuilt after any file of its bundle has changed, code or data; only the content counts and
+    not the file's time.
+    """
     assert [builds(), builds()] == [1, 1]
     (root / name).write_text("after!")
     os.utime(root / "job.py", (1, 1))
@@ -71,7 +73,7 @@ def test_any_changed_file_of_the_bundle_has_the_job_built_anew(
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_what_is_no_part_of_the_bundle_does_not_count(root: Path, builds: Callable[[], int], name: str) -> None:
-    """Environments, caches and hidden folders."""
+    """Changed files in virtual environments, caches and hidden folders do not make the job be rebuilt."""
     assert builds() == 1
     (root / name).write_text("after!")
     assert builds() == 1
@@ -80,7 +82,7 @@ def test_what_is_no_part_of_the_bundle_does_not_count(root: Path, builds: Callab
 def test_environments_and_hidden_folders_are_not_walked(
     root: Path, builds: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An environment may hold a hundred thousand files."""
+    """Virtual environments and hidden folders, which may hold 100,000 files, are not walked."""
     entered: list[str] = []
     walk = os.walk
 
@@ -97,6 +99,6 @@ def test_environments_and_hidden_folders_are_not_walked(
 def test_a_bundle_too_large_to_tell_is_described_with_every_request(
     builds: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What cannot be told counts as changed."""
+    """A bundle with too many files to compare counts as changed, and its job is built for every request."""
     monkeypatch.setattr(job_code, "_MOST_FILES", 1)
     assert [builds(), builds()] == [1, 2]

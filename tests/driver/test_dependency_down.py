@@ -1,4 +1,6 @@
-"""A real driver whose sink is down for longer than any budget: a real PostgreSQL behind a wire that is cut."""
+"""Tests of a real driver whose sink, a PostgreSQL behind a cuttable connection, is down for longer than any restart
+budget.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,12 @@ from tests.wire import Wire
 pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(900)]
 
 SHORT = RestartPolicy(dependency_pause_s=0.2, dependency_longest_s=0.5)
-"""Seconds stand for minutes: a dozen tries are more than three minutes of the usual pauses."""
+"""Short pauses for the tests: a dozen attempts would take more than three minutes with the usual pauses."""
 TRIES = 12
 
 
 class Wired(DriverHouse):
-    """A house whose totals are in a PostgreSQL behind a wire."""
+    """A driver house with its totals in a PostgreSQL behind a connection that can be cut."""
 
     def __init__(self, root: Path, server: str) -> None:
         super().__init__(root)
@@ -33,12 +35,12 @@ class Wired(DriverHouse):
         self.wire = Wire(int(server.rpartition("/")[0].rpartition(":")[2]))
 
     def params(self) -> dict[str, object]:  # type: ignore[override]
-        """The job's, with the wire's end as the warehouse."""
+        """Return the job's params with the near end of the connection as the warehouse."""
         url = f"postgresql+psycopg://streamkeeper@127.0.0.1:{self.wire.port}/postgres"
         return {"input": str(self.input), "warehouse": url, "trigger": "500 milliseconds"}
 
     def totals(self, table: str = "sales_totals") -> dict[str, tuple[int, int, int]]:
-        """What the table holds, asked of the server itself."""
+        """Return the contents of the table, read from the server directly."""
         with psycopg.connect(self.server) as connection:
             if connection.execute("SELECT to_regclass(%s)", (table,)).fetchone() == (None,):
                 return {}
@@ -57,7 +59,7 @@ def house(tmp_path: Path, postgres_server: str) -> Iterator[Wired]:
 
 
 def serve(house: Wired) -> None:
-    """A driver that has written something."""
+    """Start a driver and wait until it has written its first totals."""
     house.add([("a", 1), ("b", 2)])
     process = house.launch("first", restarts=SHORT)
     house.wait_state("first", DriverState.STANDBY)
@@ -66,15 +68,14 @@ def serve(house: Wired) -> None:
 
 
 def failures(house: Wired) -> int:
-    """How often the query has failed in a row, as the status tells."""
+    """Return the query's number of consecutive failures according to the status."""
     status = house.status("first")
     return status.queries["totals"].failures if status is not None and status.queries else 0
 
 
 def test_a_sink_that_is_down_is_waited_for_and_nothing_is_lost(house: Wired) -> None:
-    """Far more tries than there are restarts; the same process goes on, and the status says what it waits for.
-
-    A stop need not wait for what is down.
+    """A driver waits for an unavailable sink with far more attempts than its restart budget, states in its status what
+    it waits for, and continues in the same process without loss. It can be drained during the outage.
     """
     serve(house)
     house.wire.cut()
@@ -99,7 +100,9 @@ def test_a_sink_that_is_down_is_waited_for_and_nothing_is_lost(house: Wired) -> 
 
 
 def test_a_driver_that_cannot_take_over_says_that_its_sink_is_down(house: Wired) -> None:
-    """Its supervisor waits; the next generation that reaches the sink goes on."""
+    """A driver that cannot take over because its sink is down exits with ``DEPENDENCY_DOWN``, and its next generation
+    continues when the sink is reachable.
+    """
     house.add([("a", 1)])
     house.wire.cut()
     process = house.launch("first", restarts=SHORT)
@@ -113,7 +116,9 @@ def test_a_driver_that_cannot_take_over_says_that_its_sink_is_down(house: Wired)
 
 
 def test_without_its_cause_the_outage_ends_the_driver(house: Wired) -> None:
-    """Negative control: told as a failure, three restarts are used up while the sink is down."""
+    """Negative control: if the outage is classified as a failure, three restarts are used up and the driver fails while
+    the sink is down.
+    """
     house.program = [str(Path(__file__).with_name("causeless_driver.py"))]
     serve(house)
     house.wire.cut()

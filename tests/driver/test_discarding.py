@@ -1,4 +1,6 @@
-"""What a dual run leaves, without Spark: a restarted driver that is told to end removes what its predecessor wrote."""
+"""Tests without Spark of what remains of a dual run: a restarted driver that is ordered to stop removes what its
+predecessor wrote.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ ORDERS = [
 
 
 class Remains:
-    """A database in which a shadow of v0002 has raised its fence beside the table that serves."""
+    """A database in which a shadow of v0002 has raised its fence beside the serving table."""
 
     def __init__(self, root: Path) -> None:
         self.database = root / "warehouse.db"
@@ -64,14 +66,16 @@ def remains(tmp_path: Path) -> Remains:
 
 
 def test_what_was_written_in_shadow_is_removed(remains: Remains) -> None:
-    """Only the shadow's table goes, and a second time is fine."""
+    """Discarding removes only the shadow's table, and can be repeated."""
     remains.discard()
     remains.discard()
     assert remains.tables() == {"totals"}
 
 
 def test_a_version_that_was_claimed_to_serve_is_left(remains: Remains) -> None:
-    """Once the cutover has begun its table may be the one that serves, or the way forward: it stays."""
+    """Discarding keeps the table of a version that was claimed to serve, because after the start of the cutover it may
+    be the serving one.
+    """
     remains.add(InstanceAppointed(operation="op", instance="new", versions={"totals": "v0002"}))
     remains.add(EpochClaimed(query="totals", output="o", epoch=2, instance="new", generation=1, version="v0002"))
     remains.discard()

@@ -1,4 +1,6 @@
-"""Every door to a verdict: a check, a dry run, a warm and a cold deploy, a rollback, each with processes of its own."""
+"""Tests of every way to get a verdict, each with its own processes: a check, a dry run, a warm and a cold deploy, and a
+rollback.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ CHANGES = (
 
 
 def test_every_door_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One deployed job of as many queries as there are changes, and one candidate that makes them all."""
+    """A check, a dry run, a cold and a warm deploy and a rollback report the same findings for one candidate that makes
+    a different change in each query, and leave no process behind.
+    """
     monkeypatch.setattr(deploy, "POLL_S", 0.5)  # each look goes through all processes of the machine
     with fresh_bed(tmp_path / "bed", []) as bed:
         doors = ask_every_door(bed, {f"q{number}": CASES[each] for number, each in enumerate(CHANGES)})

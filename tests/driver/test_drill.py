@@ -1,4 +1,6 @@
-"""Drills and exports as they are asked: real processes, real jobs, and bad requests that answer and do no harm."""
+"""Tests of drills and state exports with real processes and real jobs, including invalid requests that get an answer
+and do no harm.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ T = TypeVar("T")
 
 
 class House:
-    """A job, its input of four files, and its checkpoint: HDFS-backed, which no session has by itself."""
+    """A job with its input of four files and a checkpoint in HDFS-backed state format, which is not the session's
+    default.
+    """
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self.root = root
@@ -67,7 +71,7 @@ class House:
     def request(
         self, checkpoint: Path, batch: int, *, query: str = "totals", source: Path | str = "", password: str = ""
     ) -> DrillRequest:
-        """A drill of a restored directory."""
+        """Return the request for a drill of a restored directory."""
         params = {"input": str(source or self.input), "password": password}
         job = JobFile(root=str(self.root / "jobs"), entry="job.py", name="totals", params=params)
         return DrillRequest(job=job, query=query, checkpoint=str(checkpoint), batch=batch, timeout_s=120)
@@ -86,13 +90,13 @@ def ask(spark: SparkSession, tmp_path: Path) -> Callable[[DrillRequest], DrillAn
 
 @pytest.fixture
 def restored(house: House, tmp_path: Path) -> Path:
-    """The newest batch's closed file set."""
+    """The complete set of files of the newest batch."""
     clone(LocalTree(house.checkpoint), LocalTree(tmp_path / "restored"), 3)
     return tmp_path / "restored"
 
 
 def answers(driver: str, lines: list[bytes], kind: type[T], secrets: dict[str, str]) -> list[T]:
-    """What a driver process answers; it ends well, and nothing else is on its stdout."""
+    """Return the answers of a driver process, which must exit with 0 and print nothing else to stdout."""
     done = subprocess.run(
         [sys.executable, "-m", f"streamkeeper.driver.{driver}", "{}"],
         env={**os.environ, "PYTHONPATH": str(ROOT / "plugins"), SECRETS: json.dumps(secrets)},
@@ -106,7 +110,9 @@ def answers(driver: str, lines: list[bytes], kind: type[T], secrets: dict[str, s
 
 
 def test_one_process_drills_what_it_is_asked(house: House, tmp_path: Path) -> None:
-    """In order; what cannot be read, or whose job fails, answers that and the rest go on; secrets stay secret."""
+    """One process answers drill requests in order; an unreadable request or a failing job gets an error answer and does
+    not affect later ones, and secrets are masked.
+    """
     for batch in (1, 3):
         clone(LocalTree(house.checkpoint), LocalTree(tmp_path / str(batch)), batch)
     requests = [
@@ -126,7 +132,9 @@ def test_one_process_drills_what_it_is_asked(house: House, tmp_path: Path) -> No
 
 
 def test_one_process_exports_what_it_is_asked(house: House, tmp_path: Path) -> None:
-    """The rows equal what Python computes, the checkpoint is as it was, and a target that is there is refused."""
+    """One process exports the state of a checkpoint: the rows equal those computed in Python, the checkpoint stays
+    unchanged, and an existing target is refused.
+    """
     before = contents(house.checkpoint)
     target = tmp_path / "state"
     asked = [
@@ -146,7 +154,9 @@ def test_one_process_exports_what_it_is_asked(house: House, tmp_path: Path) -> N
 def test_state_that_is_gone_altogether_fails_an_idle_drill(
     house: House, ask: Callable[[DrillRequest], DrillAnswer], restored: Path
 ) -> None:
-    """Without it Spark's reader finds nothing to read; the query's own plan says that it keeps state."""
+    """A drill without new input fails if the whole state was deleted, because the query's plan shows that it keeps
+    state.
+    """
     shutil.rmtree(restored / "state")
     found = ask(house.request(restored, 3))
     assert (found.ok, found.error_class) == (False, "CheckpointDamaged")
@@ -156,7 +166,9 @@ def test_state_that_is_gone_altogether_fails_an_idle_drill(
 def test_the_jobs_own_settings_win_over_the_checkpoints_layout(
     house: House, ask: Callable[[DrillRequest], DrillAnswer], restored: Path
 ) -> None:
-    """As when the job is served: a format that its state does not have makes Spark refuse, and the drill says so."""
+    """The job's own settings take precedence over the checkpoint's format in a drill, as when the job is served, so
+    that Spark's refusal of a wrong format is reported.
+    """
     request = json.loads(to_json(house.request(restored, 3)))
     request["job"]["conf"] = {"spark.sql.streaming.stateStore.checkpointFormatVersion": "2"}
     write_files(house.input, 1, first=4)
@@ -171,7 +183,7 @@ def test_the_jobs_own_settings_win_over_the_checkpoints_layout(
 def test_an_unknown_query_is_told_with_those_there_are(
     house: House, ask: Callable[[DrillRequest], DrillAnswer], restored: Path
 ) -> None:
-    """Nothing of the checkpoint is touched."""
+    """A drill of an unknown query is answered with the names of the existing ones, and leaves the checkpoint unchanged."""
     before = contents(restored)
     found = ask(house.request(restored, 3, query="sums"))
     assert (found.ok, found.error_class) == (False, "NotFound")
@@ -182,7 +194,7 @@ def test_an_unknown_query_is_told_with_those_there_are(
 def test_source_files_that_are_gone_do_not_fail_a_drill(
     spark: SparkSession, house: House, ask: Callable[[DrillRequest], DrillAnswer], tmp_path: Path
 ) -> None:
-    """The checkpoint is good; what its source lacks is told."""
+    """Missing source files are reported but do not fail a drill, because the checkpoint itself is intact."""
     source = tmp_path / "in"
     write_files(source, 2)
     run(totals(read(session_with(spark, "hdfs"), source)), tmp_path / "live", "update")

@@ -1,4 +1,6 @@
-"""Real drivers in a dual run: one serves, another fills a new version unseen, until a cutover or an abort."""
+"""Tests of real drivers in a dual run: one serves while another fills a new version as a shadow, until a cutover or an
+abort.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ FED = 30
 
 
 class Reader:
-    """Reads the serving table all the time; ``went_back``: what was smaller than it had been."""
+    """A thread that reads the serving table continuously; ``went_back`` lists every count that has decreased."""
 
     def __init__(self, house: DriverHouse) -> None:
         self._house = house
@@ -49,7 +51,7 @@ class Reader:
 
 
 class Feeder:
-    """New sales all the time; not more than a slow machine gets done."""
+    """A thread that adds new sales continuously, up to a limit that a slow machine can process."""
 
     def __init__(self, house: DriverHouse) -> None:
         self._house = house
@@ -69,7 +71,7 @@ class Feeder:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[DriverHouse]:
-    """With ``first`` serving v0001."""
+    """A driver house whose instance ``first`` serves v0001."""
     house = DriverHouse(tmp_path)
     for number in range(15):
         house.add([("a", number), ("b", 1)])
@@ -82,14 +84,14 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def params(house: DriverHouse) -> dict[str, object]:
-    """Not everything in one batch: a shadow has to catch up."""
+    """Return the params with a limit of files per batch, so that a shadow has to catch up."""
     return {**house.params(), "files_per_trigger": 10}
 
 
 def begin(
     house: DriverHouse, instance: str, version: str, serving_version: str = "v0001", **environ: str
 ) -> subprocess.Popen[bytes]:
-    """Start an instance beside the one that serves and let it shadow."""
+    """Start an instance beside the serving one and make it shadow."""
     serving = {"totals": str(house.checkpoint("totals", serving_version))}
     process = house.launch(instance, params=params(house), rehearse_on=serving, environ=environ)
     house.wait_state(instance, DriverState.STANDBY)
@@ -100,7 +102,7 @@ def begin(
 
 
 def told(house: DriverHouse, instance: str = "second") -> DriverStatus:
-    """The status of an instance; fails at once when it has told an error."""
+    """Return the status of an instance; fails at once if it reports an error."""
     status = house.status(instance)
     assert status is not None
     assert status.error == ""
@@ -108,7 +110,7 @@ def told(house: DriverHouse, instance: str = "second") -> DriverStatus:
 
 
 def retire(house: DriverHouse, instance: str, process: subprocess.Popen[bytes], version: str) -> None:
-    """Drain what serves, and wait until the shadow holds all that it has written."""
+    """Drain the serving instance, and wait until the shadow holds everything that it has written."""
     house.send(instance, process, CommandKind.DRAIN)
     assert house.wait_exit(process) == ExitCode.DRAINED
     old = house.totals()
@@ -121,10 +123,11 @@ def retire(house: DriverHouse, instance: str, process: subprocess.Popen[bytes], 
 
 
 def test_an_abort_leaves_nothing_and_no_cutover_is_seen_by_readers(house: DriverHouse) -> None:
-    """A shadow that differs says where, and is gone as if it had never been once it is aborted; the next one is
-    compared, cut over, and no count goes back.
+    """A comparison reports where a shadow differs, an aborted shadow leaves nothing behind, and no count that readers
+    see decreases during a cutover.
 
-    Killed right before its outputs are swapped or right after: the next generation serves the new version, exactly.
+    A driver that is killed right before or right after its outputs swap is replaced by its next generation, which
+    serves the new version with exact totals.
     """
     _abort_what_differs(house)
     reader = Reader(house)
@@ -160,7 +163,7 @@ def _abort_what_differs(house: DriverHouse) -> None:
 
 
 def _compare_and_cut_over(house: DriverHouse) -> subprocess.Popen[bytes]:
-    """The second driver, which serves v0003 now."""
+    """Compare and cut over; return the second driver, which then serves v0003."""
     before = house.status("first")
     second = begin(house, "second", "v0003")
     serving = house.status("first")
@@ -195,7 +198,9 @@ def _cut_over_with_a_death(
     versions: tuple[str, str],
     point: str,
 ) -> subprocess.Popen[bytes]:
-    """Cut over from one version to the next, by an instance that is killed at this point; its next generation."""
+    """Cut over from one version to the next with an instance that is killed at this crash point, and return its next
+    generation.
+    """
     old, new = versions
     killed = begin(house, instance, new, old, STREAMKEEPER_CRASH=point)
     feeder = Feeder(house)

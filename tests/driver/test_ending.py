@@ -1,4 +1,4 @@
-"""The last acts of a driver process."""
+"""Tests of how a driver process exits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ end_process(ending, session=None, status_reporter=None, channel=None, scratch=No
 
 @pytest.mark.parametrize("done", ["pass", "sys.stdout.close()", "sys.stdout = None", "sys.stderr.close()"])
 def test_it_ends_with_its_own_code_whatever_a_job_has_done_to_its_streams(done: str) -> None:
-    """Else one that was drained counts as failed, and is started again."""
+    """A driver exits with its own code even if the job has closed or replaced stdout or stderr; otherwise a drained
+    driver would count as failed and be restarted.
+    """
     ran = subprocess.run([sys.executable, "-c", _PROGRAM, done], capture_output=True, text=True, timeout=60)
     assert ran.returncode == ExitCode.DRAINED
     assert ("still told" in ran.stderr) is (done != "sys.stderr.close()")

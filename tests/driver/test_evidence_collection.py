@@ -1,4 +1,4 @@
-"""What a look at the output tells before anything is drained: whose it is."""
+"""Tests of what the look at an output finds before anything is drained: who owns the output."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def sales(spark, params):
 
 
 class House:
-    """A candidate of both kinds of output that fence, which an installation has claimed or nobody has."""
+    """A candidate that writes both kinds of output with a fence, which an installation may have claimed."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self.root = root
@@ -62,7 +62,7 @@ class House:
         self.candidate: dict[str, PlannedQuery] = build_queries(spec, root, spark, {})
 
     def claim(self, installation: str, job: str = "sales") -> None:
-        """Raise both fences in its name."""
+        """Raise both fences in the name of an installation."""
         for name, planned in self.candidate.items():
             context = SinkContext(job=job, query=name, version="v0001", epoch=1, installation=installation)
             writer = planned.query.sink.open(context)
@@ -70,7 +70,7 @@ class House:
             writer.close()
 
     def restored(self) -> dict[str, str]:
-        """Query -> a checkpoint of one batch, at the places of versions that were restored."""
+        """Return query -> a checkpoint of one batch, at the places of restored versions."""
         found = {}
         for name, planned in self.candidate.items():
             found[name] = str(self.root / name / "v0002")
@@ -79,7 +79,7 @@ class House:
         return found
 
     def verdicts(self, installation: str, checkpoints: Mapping[str, str] | None = None) -> dict[str, Told]:
-        """Query -> verdict on a release by this installation, and what the look at the output found."""
+        """Return query -> the verdict on a release by this installation, and the rules found by the look at the output."""
         subject = Subject(
             job="sales",
             deployed=None,
@@ -99,7 +99,7 @@ def house(tmp_path: Path, spark: SparkSession) -> House:
 
 
 def test_an_output_of_another_installation_is_refused_before_anything_is_drained(house: House) -> None:
-    """By its own fence, which this one's driver could not raise; a former installation's outputs stay its own."""
+    """An output whose fence names another installation gets ``REFUSE`` before anything is drained."""
     house.claim("a1")
     refused = (Verdict.REFUSE, ["output-of-another-installation"])
     assert house.verdicts("b2") == {"rows": refused, "copy": refused}
@@ -109,7 +109,9 @@ def test_an_output_of_another_installation_is_refused_before_anything_is_drained
 def test_an_output_of_another_job_is_refused_before_anything_is_drained(
     house: House, owner: str, found: list[str]
 ) -> None:
-    """Two jobs with one output: the fence names its owner, whichever installation asks. Control: its own job passes."""
+    """An output whose fence names another job gets ``REFUSE`` before anything is drained, whichever installation
+    deploys. Control: the output's own job gets ``RESUME``.
+    """
     house.claim("a1", owner)
     for asking in ("a1", ""):
         told = house.verdicts(asking)
@@ -119,21 +121,25 @@ def test_an_output_of_another_job_is_refused_before_anything_is_drained(
 
 @pytest.mark.parametrize("asking", ["a1", ""], ids=["its-own", "look-off"])
 def test_without_that_look_the_output_passes(house: House, asking: str) -> None:
-    """So does one of its own; where nobody says who asks, as in a check without an installation, it is not taken."""
+    """An output of the job's own installation gets ``RESUME``, and so does any output in a check without an
+    installation, which does not compare it.
+    """
     house.claim("a1")
     passed: Told = (Verdict.RESUME, [])
     assert house.verdicts(asking) == {"rows": passed, "copy": passed}
 
 
 def test_an_output_that_nobody_has_claimed_is_left_unmade(house: House) -> None:
-    """The look finds nothing, and makes neither a database nor a directory."""
+    """The look at an output that has never been claimed finds nothing and creates neither a database nor a directory."""
     passed: Told = (Verdict.RESUME, [])
     assert house.verdicts("b2") == {"rows": passed, "copy": passed}
     assert {path.name for path in house.root.iterdir()} <= {"input", "job.py", "scratch"}
 
 
 def test_a_name_that_is_taken_is_refused_before_anything_is_drained(house: House) -> None:
-    """Somebody else's table under the name of the staging table: the other query, and a free name, pass."""
+    """A query whose staging table has the name of an unrelated existing table gets ``REFUSE``; the other query passes,
+    and so does this one when the name is free.
+    """
     passed: Told = (Verdict.RESUME, [])
     with sqlite3.connect(house.root / "sales.db") as connection:
         connection.execute("CREATE TABLE rows__staged (a INTEGER)")
@@ -147,7 +153,9 @@ def test_a_name_that_is_taken_is_refused_before_anything_is_drained(house: House
 def test_a_restored_version_gives_nobody_a_right_to_the_former_output(
     house: House, asking: str, found: list[str]
 ) -> None:
-    """A copy's job goes on from a snapshot: its checkpoint is its own, and the output that its params name is not."""
+    """A job that continues from a restored snapshot owns its checkpoint but not the output in its params: another
+    installation is refused, and the output's own is not.
+    """
     (house.root / "input" / "0.json").write_text('{"k": "a", "x": 1}')
     checkpoints = house.restored()
     house.claim("a1")
@@ -158,7 +166,7 @@ def test_a_restored_version_gives_nobody_a_right_to_the_former_output(
 
 
 def test_a_driver_asks_for_the_installation_that_starts_it(tmp_path: Path) -> None:
-    """The one that only describes, as for a dry run, has refused by its evidence what a takeover would run into."""
+    """A driver that only describes a job, as for a dry run, reports an output of another installation in its evidence."""
     house = DriverHouse(tmp_path)
     context = SinkContext(job=house.job, query="totals", version="v0001", epoch=1, installation="a1")
     writer = TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"]).open(context)

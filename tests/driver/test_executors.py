@@ -1,4 +1,6 @@
-"""Executors elsewhere: which queries may run there, by what they write, and what an executor's failure means."""
+"""Tests of which queries may run on executors or nodes of a cluster, depending on their output, and of how a failure of
+an executor is classified.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,14 @@ MASTER = "spark://one:7077"
 
 
 def writes(kind: str, output: str) -> Manifest:
-    """A query of which only the output counts."""
+    """Return the manifest of a query with this output."""
     return changed(STATELESS, sink=SinkDescription(kind=kind, output=output, options={}))
 
 
 def test_a_table_of_a_database_server_takes_rows_from_elsewhere() -> None:
-    """What a late executor stages is nobody's."""
+    """A query that writes to a table of a database server may run on a cluster's executors, because rows that a late
+    executor stages are never used.
+    """
     must_fit([writes("table", "postgresql://host:5432/db#totals")], MASTER)
 
 
@@ -34,7 +38,9 @@ def test_a_table_of_a_database_server_takes_rows_from_elsewhere() -> None:
     ],
 )
 def test_any_other_output_is_refused_by_name(kind: str, output: str, why: str) -> None:
-    """With the query, the cluster, the reason and the way out; so is a kind of which nothing is known."""
+    """A query with any other output is refused on a cluster's executors, with the query, the cluster, the reason and
+    the remedy; so is an unknown kind of sink.
+    """
     with pytest.raises(
         Unsupported, match=f"query {STATELESS.query} cannot run on the executors of {MASTER}: .*{why}"
     ) as refused:
@@ -51,19 +57,23 @@ def test_any_other_output_is_refused_by_name(kind: str, output: str, why: str) -
     ],
 )
 def test_an_output_that_the_next_node_would_not_find_is_refused_by_name(kind: str, output: str, why: str) -> None:
-    """A driver that YARN starts again elsewhere would go on with its checkpoint, and begin its output anew."""
+    """An output in local files is refused for drivers that YARN may restart on a different node, because they would
+    continue the checkpoint with an empty output.
+    """
     with pytest.raises(Unsupported, match=f"query {STATELESS.query} cannot run on the nodes of yarn: .*{why}"):
         must_fit_any_node([writes(kind, output)], "yarn")
 
 
 def test_what_every_node_finds_again_is_not() -> None:
-    """A server's table, files in a bucket or in HDFS, and a function, which its driver calls."""
+    """Drivers that YARN may restart on a different node may write to a server's table, to files in a bucket or in HDFS,
+    and to a function.
+    """
     outputs = [("table", "postgresql://host/db#t"), ("file", "s3a://bucket/out"), ("file", "hdfs://one:8020/out")]
     must_fit_any_node([writes(*each) for each in (*outputs, ("foreach", "jobs.audit"))], "yarn")
 
 
 def test_a_master_that_is_down_is_waited_for() -> None:
-    """It costs a driver that serves none of its restarts."""
+    """A Spark master that does not answer stops the driver with ``DEPENDENCY_DOWN``, which costs no restart."""
     with pytest.raises(Ending, match="does not answer") as ended:
         must_answer("spark://127.0.0.1:9")
     assert ended.value.code is ExitCode.DEPENDENCY_DOWN
@@ -79,5 +89,7 @@ def test_a_master_that_is_down_is_waited_for() -> None:
     ],
 )
 def test_an_executor_that_ends_is_no_reason_to_give_up(told: str, for_good: bool) -> None:
-    """Another one has the same Python, but need not end."""
+    """An executor without a usable Python fails for good, because every executor has the same Python; a lost executor
+    does not.
+    """
     assert lacks_python(told) is for_good

@@ -1,4 +1,4 @@
-"""In which Kafka topics a driver lets its query continue, without Spark."""
+"""Tests without Spark of the Kafka topics in which a driver lets its query continue."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLD, APPROVED = {"sales": "old"}, {"sales": "approved"}
 
 
 def state(*claims: tuple[str, str, str, dict[str, str]]) -> JobState:
-    """A job with two versions; each claim is operation, instance, version and topics."""
+    """Return a job with two versions and these claims, each an operation, instance, version and topics."""
     made = [
         CheckpointVersion(query="q", version=name, release="r0001", origin="new", state_format="")
         for name in ("v0001", "v0002")
@@ -50,8 +50,8 @@ def expected(
     ids: dict[str, str] | None = None,
     now: dict[str, str] | None = None,
 ) -> dict[str, str]:
-    """For an order of the operation ``op2``; ``ids``: of the approved topics, if they are on record; ``now``: the
-    present ones, if the brokers answer.
+    """Return the expected topic ids for an order of the operation ``op2``; ``ids``: the recorded ids of the approved
+    topics; ``now``: the present ids, if the brokers answer.
     """
     rehearse_on = {"q": serving} if serving else {}
     at: Any = SimpleNamespace(spec=SimpleNamespace(rehearse_on=rehearse_on))
@@ -62,30 +62,38 @@ def expected(
 
 
 def test_without_an_approval_those_of_the_checkpoint(tmp_path: Path) -> None:
-    """The ids of its newest claim."""
+    """Without an approval, a query may continue only in the topics with the ids of its checkpoint's newest claim."""
     assert expected(state(("op1", "first", "v0001", OLD)), tmp_path / "v0001", approved=False) == OLD
 
 
 def test_an_approval_is_for_the_topics_that_were_checked(tmp_path: Path) -> None:
-    """A topic that was created again after the check is refused. A claim of an earlier operation does not count."""
+    """An approval covers exactly the topic ids that were checked, so that a topic that was recreated after the check is
+    refused; a claim of an earlier operation does not end it.
+    """
     job = state(("op1", "first", "v0001", OLD))
     assert expected(job, tmp_path / "v0001", approved=True, ids=APPROVED) == APPROVED
 
 
 def test_an_approval_without_ids_lets_any_topic_be_read_until_it_is_claimed(tmp_path: Path) -> None:
-    """As in the commands of an older version."""
+    """An approval without ids, as in the commands of an older version, accepts any topic until the operation has
+    claimed.
+    """
     assert expected(state(("op1", "first", "v0001", OLD)), tmp_path / "v0001", approved=True) == {}
 
 
 @pytest.mark.parametrize("version", ["v0001", "v0002"])
 def test_the_claim_of_the_operation_ends_the_approval(tmp_path: Path, version: str) -> None:
-    """For a restarted generation, and for a fall-back to the version before."""
+    """Once the operation has claimed, the ids of its claim replace the approval, for a restarted generation and for a
+    fall-back.
+    """
     job = state(("op1", "first", "v0001", OLD), ("op2", "second", version, APPROVED))
     assert expected(job, tmp_path / "v0001", approved=True, ids={"sales": "checked"}) == APPROVED
 
 
 def test_a_claim_without_ids_does_not_end_the_comparison(tmp_path: Path) -> None:
-    """The brokers were silent at a handoff's takeover: its parent's ids count for a restart and for a fall-back."""
+    """If the brokers did not answer when a handoff claimed, the ids of the parent version are expected for a restart
+    and for a fall-back.
+    """
     job = state(("op1", "first", "v0001", OLD))
     version = CheckpointVersion(
         query="q", version="v0002", release="r0001", origin="handoff", state_format="", parent="v0001", parent_batch=3
@@ -101,14 +109,14 @@ def test_a_claim_without_ids_does_not_end_the_comparison(tmp_path: Path) -> None
 
 
 def test_a_version_may_always_continue_in_its_own_topic(tmp_path: Path) -> None:
-    """An automatic rollback of an operation whose candidate was approved to read another topic."""
+    """A version may continue in its own topic even if another topic was approved, as in an automatic rollback."""
     job = state(("op1", "first", "v0001", OLD))
     for now, continues in ((OLD, OLD), (APPROVED, APPROVED), ({}, APPROVED)):
         assert expected(job, tmp_path / "v0001", approved=True, ids=APPROVED, now=now) == continues
 
 
 def test_a_topic_that_was_not_approved_is_compared(tmp_path: Path) -> None:
-    """The approval names one topic, and the checkpoint has read two."""
+    """If a checkpoint has read two topics and one was approved, the other one must keep its recorded id."""
     job = state(("op1", "first", "v0001", OLD | {"returns": "r"}))
     both = APPROVED | {"returns": "r"}
     assert expected(job, tmp_path / "v0001", approved=True, ids=APPROVED, now=both) == both
@@ -118,7 +126,9 @@ def test_a_topic_that_was_not_approved_is_compared(tmp_path: Path) -> None:
 def test_a_claim_records_the_expected_ids_if_the_brokers_are_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, str], claimed: dict[str, str]
 ) -> None:
-    """Otherwise a later start of the version, and a fall-back, would compare with none."""
+    """A claim records the expected topic ids if the brokers do not answer, so that a later start or fall-back still has
+    ids to compare with.
+    """
     seen: list[dict[str, str]] = []
 
     def claim(*_: object, topics: dict[str, str], **__: object) -> tuple[None, None]:
@@ -146,7 +156,9 @@ def test_a_claim_records_the_expected_ids_if_the_brokers_are_silent(
 def test_a_takeover_without_recorded_ids_waits_for_the_brokers(
     monkeypatch: pytest.MonkeyPatch, must_answer: bool, passing: bool
 ) -> None:
-    """Only an error that may pass makes it wait. With recorded ids it takes over, and its start compares."""
+    """A takeover without recorded topic ids waits for the brokers after a temporary error only; otherwise it continues,
+    and its start compares the ids.
+    """
     asked = []
 
     def silent(query: object) -> dict[str, str]:
@@ -163,7 +175,9 @@ def test_a_takeover_without_recorded_ids_waits_for_the_brokers(
 
 
 def test_a_rebuilt_version_that_was_never_claimed_has_read_the_topics_of_the_first_rows(tmp_path: Path) -> None:
-    """Its cutover was interrupted. Negative control: a version without a checkpoint has read none."""
+    """A rebuilt version whose cutover was interrupted before its claim expects the topics of the first claim. Negative
+    control: without a checkpoint it expects none.
+    """
     job = state(("op1", "first", "v0001", OLD), ("op1", "later", "v0001", APPROVED))
     serving, rebuilt = str(tmp_path / "v0001"), tmp_path / "v0002"
     assert expected(job, rebuilt, approved=False, serving=serving) == {}

@@ -1,4 +1,4 @@
-"""Errors of Spark and of its Python workers as one line."""
+"""Tests of how errors of Spark and of its Python workers are described in one line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ should be created first.
 
 
 def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
-    """``F.udf(f, "int")`` beside the function runs again where no session is; of the driver nothing is added."""
+    """An error of a job file that needs a session inside of a Python worker is described with the remedy, the decorator
+    ``@udf``; the same error of the driver is not.
+    """
     told = describe_text(IN_A_WORKER, "PYTHON_EXCEPTION")
     assert told.startswith("PYTHON_EXCEPTION: orders.py:4: pyspark.errors")
     assert "Use the decorator @udf" in told
@@ -29,13 +31,15 @@ def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
 
 
 def test_of_a_traceback_its_last_line_is_told() -> None:
-    """The rest of it is Spark's."""
+    """A traceback is described by its last line with the job's file and line number."""
     text = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: a row is wrong\n'
     assert describe_text(text) == "x.py:1: ValueError: a row is wrong"
 
 
 def test_a_file_that_another_driver_has_written_is_named() -> None:
-    """Spark tells of a folder, and in its own words."""
+    """A checkpoint file that another driver has written is named in the description, instead of Spark's message about a
+    folder.
+    """
     text = (
         "Multiple streaming queries are concurrently using s3a://b/cp/offsets\nCaused by: org.apache.hadoop.fs."
         "FileAlreadyExistsException: s3a://b/cp/offsets/7: another writer was first\n\tat streamkeeper.jvm"
@@ -54,19 +58,21 @@ SECRETS = {"secret://env/LONG": LONG, "secret://env/SPACED": SPACED}
 
 @pytest.fixture
 def hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that was given two secrets."""
+    """A process that was given two secrets to hide."""
     monkeypatch.setattr(hidden_secrets, "_hidden", {})
     hide_secrets(SECRETS)
 
 
 def long_errors() -> list[str]:
-    """Of every length at which a secret comes to lie at a cut."""
+    """Return error texts of many lengths, so that a secret is at every cut."""
     return [f"cannot sign {'x' * pad} token {LONG}" for pad in range(150, 500, 3)]
 
 
 @pytest.mark.usefixtures("hidden")
 def test_a_secret_is_masked_before_a_text_is_cut() -> None:
-    """At the cut no part of it is left, of Python's errors, of Spark's and of an error behind another one."""
+    """A secret is masked before an error text is cut, so that no part of it is left, for errors of Python, of Spark and
+    behind another error.
+    """
     for text in long_errors():
         behind = RuntimeError("it failed")
         behind.__cause__ = ValueError(text)
@@ -76,13 +82,13 @@ def test_a_secret_is_masked_before_a_text_is_cut() -> None:
 
 @pytest.mark.usefixtures("hidden")
 def test_a_secret_is_masked_before_a_text_is_put_on_one_line() -> None:
-    """Two blanks become one, after which the secret is not known any more."""
+    """A secret with double blanks is masked before the text is put on one line, which would make it unrecognizable."""
     for told in (describe_fault(ValueError(f"bad key {SPACED!r}")), describe_text(f"bad key {SPACED!r}")):
         assert told.endswith("bad key '***'")
 
 
 def test_masked_afterwards_a_secret_that_was_cut_stays() -> None:
-    """Negative control."""
+    """Negative control: masking after a text was cut or put on one line leaves parts of the secret visible."""
     shown = [redact(describe_fault(ValueError(text)), SECRETS) for text in long_errors()]
     assert any("Tr0ub4" in each for each in shown)
     assert "two blanks" in redact(describe_fault(ValueError(f"bad key {SPACED!r}")), SECRETS)

@@ -1,7 +1,7 @@
-"""A superseded driver that was frozen and wakes up writes nothing.
+"""Tests that a superseded driver that was frozen writes nothing when it resumes.
 
-The proof of its death is deliberately not asked for here: another instance is appointed, and takes the outputs over,
-while the first one is only stopped.
+The proof of its death is deliberately skipped here: another instance is appointed and takes over the outputs while the
+first one is only stopped.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ QUERIES = ("totals", "copy")
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[DriverHouse]:
-    """Of a job that writes a table and files."""
+    """A driver house with a job that writes a table and files."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "sales.py").write_text(JOB)
     house = DriverHouse(tmp_path, "sales", tmp_path / "jobs")
@@ -60,7 +60,7 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def parts_of(process: subprocess.Popen[bytes], what: str) -> list[psutil.Process]:
-    """The processes to freeze: Python, its JVM, or both."""
+    """Return the processes to freeze: Python, its JVM, or both."""
     python = psutil.Process(process.pid)
     jvms = [each for each in python.children() if each.name() == "java"]
     assert len(jvms) == 1
@@ -68,7 +68,7 @@ def parts_of(process: subprocess.Popen[bytes], what: str) -> list[psutil.Process
 
 
 def take_over(house: DriverHouse) -> None:
-    """Appoint another instance, and claim and fence the next epochs for it, as its driver would."""
+    """Appoint another instance, and claim and fence the next epochs for it as its driver would."""
     house.appoint("second")
     for query in QUERIES:
         house.journal.append(
@@ -91,7 +91,7 @@ def context(query: str) -> SinkContext:
 
 
 def freeze_and_wake(house: DriverHouse, what: str) -> subprocess.Popen[bytes]:
-    """Stop a driver that serves, or a part of it; supersede it, give it new input, and wake it."""
+    """Stop a serving driver or a part of it, supersede it, add new input, and resume it."""
     house.add([("a", 1)])
     params = {**house.params(), "output": str(house.output)}
     process = house.launch("first", params=params)
@@ -109,7 +109,7 @@ def freeze_and_wake(house: DriverHouse, what: str) -> subprocess.Popen[bytes]:
 
 
 def committed(house: DriverHouse) -> dict[str, int | None]:
-    """The newest batch of each query, as the driver says."""
+    """Return the newest committed batch of each query according to the driver."""
     status = house.status("first")
     return {} if status is None else {query: each.committed for query, each in status.queries.items()}
 
@@ -120,9 +120,8 @@ def written(house: DriverHouse) -> list[Path]:
 
 @pytest.mark.parametrize("what", ["python", "jvm"])
 def test_a_frozen_writer_wakes_up_and_writes_nothing(house: DriverHouse, what: str) -> None:
-    """Python or its JVM is stopped, superseded, given new input, and woken: the table stays as it was.
-
-    The same for files: neither a batch in the log nor a file beside it.
+    """A driver whose Python or JVM is stopped, superseded, given new input and resumed is fenced: the table stays
+    unchanged, and neither a batch in the log nor a file is added.
     """
     assert house.wait_exit(freeze_and_wake(house, what), 120) == ExitCode.FENCED
     assert house.totals() == {"a": (1, 1, 1)}
@@ -133,7 +132,9 @@ def test_a_frozen_writer_wakes_up_and_writes_nothing(house: DriverHouse, what: s
 
 
 def test_without_fence_and_journal_check_the_woken_writer_writes(house: DriverHouse) -> None:
-    """Negative control: with both checks switched off the superseded driver changes the table and the files."""
+    """Negative control: with the fence and the journal check switched off, the superseded driver changes the table and
+    the files.
+    """
     house.program = UNFENCED
     freeze_and_wake(house, "both")
     wait_for("the damage to the table", lambda: house.totals() == house.oracle())

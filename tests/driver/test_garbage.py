@@ -1,4 +1,4 @@
-"""What Python alone keeps alive in a driver's JVM goes in time."""
+"""Tests that objects that only Python keeps alive in a driver's JVM are collected in time."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ print([each() is None for each in (early, late)])
 
 @pytest.mark.parametrize(("how", "gone"), [("collected", True), ("left", False)])
 def test_what_refers_to_itself_goes(how: str, gone: bool) -> None:
-    """Before and after the rest was set aside; without the thread both stay."""
+    """The collecting thread frees objects in reference cycles at any time; negative control: without the thread they
+    stay alive.
+    """
     ran = subprocess.run([sys.executable, "-c", _PROGRAM, how], capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout.strip() == str([gone, gone])

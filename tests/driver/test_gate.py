@@ -1,4 +1,6 @@
-"""The gate, the lease, the board and the wake-ups without Spark: who is let through, and what ends a driver."""
+"""Tests without Spark of the gate, the lease, the status and the wake-ups: which batches are admitted, and what stops a
+driver.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ CLAIM = Claim(job="sales", instance="first", generation=1, query="totals", versi
 
 
 class Ledger(SinkWriter):
-    """Remembers the batches it was given."""
+    """A writer that records the batches that it was given."""
 
     def __init__(self) -> None:
         self.batches: list[int] = []
@@ -67,12 +69,12 @@ class Ledger(SinkWriter):
 
 
 def continuity_of(directory: Path) -> Continuity:
-    """Of a checkpoint version that has not begun."""
+    """Return the continuity check of a checkpoint version that has not begun."""
     return Continuity(LocalTree(directory), KnownCheckpoint(series="sales/totals", version="v0001"))
 
 
 class Bench:
-    """A gate over a real store in which ``first`` is appointed and owns epoch 1."""
+    """A gate over a real store in which the instance ``first`` is appointed and owns epoch 1."""
 
     def __init__(self, root: Path) -> None:
         self.store = CountingStore(LocalStore(root / "store"))
@@ -95,7 +97,7 @@ class Bench:
         return Gate("totals", self.ledger, self.line, CLAIM.superseded_by, self.continuity, Timings(), self.wakeups)
 
     def identify(self, query: str) -> None:
-        """Make the directory the checkpoint of this query, as Spark knows it."""
+        """Make the directory the checkpoint of the query with this Spark id."""
         (self.checkpoint / "metadata").write_text(json.dumps({"id": query}))
 
     def add(self, record: Record) -> None:
@@ -105,7 +107,7 @@ class Bench:
         return EpochClaimed(query="totals", output="o", epoch=epoch, instance=instance, generation=1, version="v0001")
 
     def batch(self, number: int) -> None:
-        """One that Spark plans, and commits once it has passed."""
+        """Run a batch that Spark plans, and commits once the gate has admitted it."""
         if self.checkpoint.exists():
             (self.checkpoint / "offsets" / str(number)).touch()
         self.gate(None, number)  # type: ignore[arg-type]
@@ -118,12 +120,14 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def age(bench: Bench) -> None:
-    """Let what the line knows become too old to be shared."""
+    """Make the cached commands and the cached journal too old to be shared."""
     bench.line._commands_at = bench.line._state_at = float("-inf")
 
 
 def test_a_query_whose_input_was_replaced_runs_nothing_more(bench: Bench) -> None:
-    """Neither its next batch nor a restart in the process; the batch is not written."""
+    """A query whose input was replaced is refused at its next batch and at a restart in the process, and the batch is
+    not written.
+    """
     bench.batch(0)
     bench.continuity.refuse_input(InputGone("the topic is another one"))
     with pytest.raises(InputGone, match="another one"):
@@ -134,7 +138,9 @@ def test_a_query_whose_input_was_replaced_runs_nothing_more(bench: Bench) -> Non
 
 
 def test_owner_passes_for_two_requests(bench: Bench) -> None:
-    """A batch costs one list of commands and one of the journal; a second query shares them."""
+    """The owner's batch costs two requests to the store, one list of commands and one of the journal, and a second
+    query shares them.
+    """
     bench.batch(0)
     age(bench)
     before = bench.store.requests
@@ -147,7 +153,7 @@ def test_owner_passes_for_two_requests(bench: Bench) -> None:
 
 
 class SlowDisk:
-    """Replaces nothing until it is let go."""
+    """A fault that blocks every replacement until it is released."""
 
     def __init__(self) -> None:
         self.began, self.goes_on = threading.Event(), threading.Event()
@@ -160,9 +166,8 @@ class SlowDisk:
 
 @pytest.mark.parametrize("apart", [True, False], ids=["apart", "control"])
 def test_a_batch_does_not_wait_for_a_status_that_is_being_written(tmp_path: Path, apart: bool) -> None:
-    """The gate asks while the disk syncs a status; with one lock for both (negative control) the batch waits.
-
-    A write that hangs counts as silence of the store, whatever is read beside it: the lease ends such a driver.
+    """A batch passes the gate while a status is being written to a slow disk, and a write that hangs does not renew the
+    lease. Negative control: with one lock for both, the batch waits.
     """
     bench = Bench(tmp_path)
     disk = SlowDisk()
@@ -191,7 +196,9 @@ def test_a_batch_does_not_wait_for_a_status_that_is_being_written(tmp_path: Path
 
 
 def test_a_batch_counts_as_let_through_also_when_its_write_fails(bench: Bench) -> None:
-    """It may have been written nevertheless; one that meets the closed gate was not."""
+    """A batch whose write fails counts as admitted, because it may have been written; a batch that reaches the closed
+    gate counts as refused.
+    """
     bench.batch(0)
     bench.ledger.fails = True
     with pytest.raises(OSError, match="no answer"):
@@ -206,7 +213,7 @@ def test_a_batch_counts_as_let_through_also_when_its_write_fails(bench: Bench) -
 
 @pytest.mark.parametrize("how", ["appointed", "claimed"])
 def test_superseded_driver_is_fenced(bench: Bench, how: str) -> None:
-    """Another appointment, or a newer epoch, keeps every further batch out."""
+    """A driver that was superseded by another appointment or a newer epoch is fenced at its next batch."""
     bench.batch(0)
     age(bench)
     if how == "appointed":
@@ -219,7 +226,7 @@ def test_superseded_driver_is_fenced(bench: Bench, how: str) -> None:
 
 
 def test_drain_command_closes_the_gate_at_the_next_batch(bench: Bench) -> None:
-    """Even when no nudge arrived, the next batch finds the command and stays planned."""
+    """A drain command closes the gate at the next batch even without a nudge, and the refused batch stays planned."""
     bench.batch(0)
     age(bench)
     Control(bench.store, "sales", "first").send(CommandKind.DRAIN, "op")
@@ -232,7 +239,9 @@ def test_drain_command_closes_the_gate_at_the_next_batch(bench: Bench) -> None:
 
 @pytest.mark.parametrize("before", [0, 1])
 def test_batch_waits_while_the_store_is_gone(bench: Bench, tmp_path: Path, before: int) -> None:
-    """Neither ignorance nor what the journal said at an earlier batch admits one: it waits for the store's answer."""
+    """A batch waits while the store does not answer: neither a missing answer nor the journal as read for an earlier
+    batch admits it.
+    """
     for number in range(before):
         bench.batch(number)
     age(bench)
@@ -248,7 +257,9 @@ def test_batch_waits_while_the_store_is_gone(bench: Bench, tmp_path: Path, befor
 
 
 def test_a_batch_that_was_committed_does_not_come_again(bench: Bench) -> None:
-    """Spark has begun anew in the same process: none of it reaches the sink. One that failed comes again as ever."""
+    """If Spark starts at an already committed batch in the same process, the batch is refused with ``CheckpointLost``
+    and does not reach the sink; a failed batch may be retried.
+    """
     for number in (0, 1, 2, 2):
         bench.batch(number)
     for number in (0, 1):
@@ -262,7 +273,9 @@ def test_a_batch_that_was_committed_does_not_come_again(bench: Bench) -> None:
 
 @pytest.mark.parametrize("how", ["unmounted", "emptied", "another query's", "an older copy"])
 def test_no_batch_of_another_directory_passes(bench: Bench, how: str) -> None:
-    """It is looked at for every batch: a directory can be taken away at any moment."""
+    """The gate checks the checkpoint directory for every batch: an unmounted or emptied one, a different query's or an
+    older copy is refused with ``CheckpointLost``.
+    """
     bench.continuity.note_start("first")
     bench.batch(0)
     match how:
@@ -286,9 +299,8 @@ def test_no_batch_of_another_directory_passes(bench: Bench, how: str) -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_batch_is_not_planned_again_with_other_rows(bench: Bench, committed: bool) -> None:
-    """The checkpoint became older after a batch had run. The sink may have the batch, and would skip the other rows.
-
-    Negative control: while the plan is there, the query starts again and the batch runs once more.
+    """A query whose checkpoint lost the plan of a batch that has already run is not started, because the batch would be
+    planned with other rows that the sink skips. Negative control: while the plan exists, the batch is replayed.
     """
     bench.batch(0)
     bench.batch(1)
@@ -304,7 +316,9 @@ def test_a_batch_is_not_planned_again_with_other_rows(bench: Bench, committed: b
 
 
 def test_without_that_look_a_query_that_begins_anew_writes_again(bench: Bench) -> None:
-    """The negative control: the batches of the new beginning pass."""
+    """Negative control: without the check of each batch, a query that starts from the beginning writes its batches
+    twice.
+    """
     bench.continuity.check_batch = lambda batch_id: None  # type: ignore[method-assign]
     for number in (0, 1, 0, 1):
         bench.batch(number)
@@ -312,7 +326,7 @@ def test_without_that_look_a_query_that_begins_anew_writes_again(bench: Bench) -
 
 
 def test_failure_of_a_sink_is_kept_for_the_driver(bench: Bench) -> None:
-    """Spark would tell it as text only."""
+    """The gate keeps the exception of a sink for the driver once, because Spark would report it as text only."""
     bench.ledger.write = lambda *_: 1 / 0  # type: ignore[method-assign,assignment]
     with pytest.raises(ZeroDivisionError):
         bench.batch(0)
@@ -322,8 +336,9 @@ def test_failure_of_a_sink_is_kept_for_the_driver(bench: Bench) -> None:
 
 
 def test_held_gate_gives_what_waits_to_the_next_writer(bench: Bench) -> None:
-    """A batch that comes while the gate is held is neither refused nor let through: after the cutover it is the new
-    writer's, under the new claim, and what the old claim has come to does not matter any more."""
+    """A batch that arrives while the gate is held waits, and after the cutover it is written by the new writer under
+    the new claim, even though the old claim is superseded.
+    """
     bench.batch(0)
     bench.gate.hold()
     thread = threading.Thread(target=bench.batch, args=(1,), daemon=True)
@@ -344,7 +359,7 @@ def test_held_gate_gives_what_waits_to_the_next_writer(bench: Bench) -> None:
 
 
 def test_held_gate_that_is_closed_lets_go(bench: Bench) -> None:
-    """Told to end in the middle of a cutover, a batch that waits stays planned."""
+    """Closing a held gate during a cutover refuses the waiting batch, which stays planned."""
     bench.gate.hold()
     with ThreadPoolExecutor() as pool:
         waiting = pool.submit(bench.batch, 3)
@@ -358,7 +373,9 @@ def test_held_gate_that_is_closed_lets_go(bench: Bench) -> None:
 
 
 def test_shadow_goes_on_while_its_dual_run_does(bench: Bench) -> None:
-    """What is appointed elsewhere is no concern of it; once another shadows, or nobody, it is over."""
+    """A shadow continues while it is the appointed shadow, regardless of other appointments, and is superseded without
+    a dual run or when another instance shadows.
+    """
     shadow = msgspec.structs.replace(CLAIM, instance="second", role=WriterRole.SHADOW)
     assert shadow.superseded_by(bench.journal.state()) == "the dual run is over"
     bench.add(ShadowAppointed(operation="op", instance="second"))
@@ -370,7 +387,9 @@ def test_shadow_goes_on_while_its_dual_run_does(bench: Bench) -> None:
 
 
 def test_batches_of_the_shadow_are_no_sign_that_it_serves(bench: Bench) -> None:
-    """Spark tells late: a batch written before the cutover is told after it, and does not count as a trigger."""
+    """A batch that was written before the cutover and that Spark reports after it does not count as a trigger of the
+    serving query.
+    """
     board = StatusReporter(standby_spec("first", "r0001"), 1, Timings(), bench.line)
     board.put(QueryStatus(query="totals", version="v0002", epoch=1))
     board.note_trigger("totals", QueryProgress(name="totals", batchId=0))
@@ -384,7 +403,9 @@ def test_batches_of_the_shadow_are_no_sign_that_it_serves(bench: Bench) -> None:
 
 
 def test_comparison_takes_a_moment_of_equal_input_or_says_that_there_was_none() -> None:
-    """Looks that fail or find different input are passed over; the last one is told as not comparable."""
+    """The comparison skips attempts that fail or find different input; if none has equal input in time, the last one is
+    reported as not comparable.
+    """
     looks = iter([None, OutputComparison(same_input=False), OutputComparison(old_rows=3)])
     assert search(lambda: next(looks), threading.Event()) == OutputComparison(old_rows=3)
     apart = OutputComparison(same_input=False, old_rows=5)
@@ -393,7 +414,7 @@ def test_comparison_takes_a_moment_of_equal_input_or_says_that_there_was_none() 
 
 
 def test_idle_driver_costs_the_store_next_to_nothing(bench: Bench) -> None:
-    """Heartbeats of one period: a list of commands and a status, and now and then the journal."""
+    """Four heartbeats of an idle driver cost at most six requests to the store."""
     told = threading.Semaphore(0)
 
     def tell() -> None:
@@ -409,7 +430,9 @@ def test_idle_driver_costs_the_store_next_to_nothing(bench: Bench) -> None:
 
 
 def test_a_heartbeat_that_finds_another_store_tells_the_main_thread(bench: Bench) -> None:
-    """An emptied store answers: no lease expires, so that it is the missing journal that ends an idle driver."""
+    """A heartbeat that finds the journal missing from an emptied store wakes the main thread with the error, because
+    such a store still answers and the lease does not expire.
+    """
     bench.line.look()
     for key in list(bench.store.list(journal_prefix("sales"))):
         bench.store.delete(key)
@@ -421,7 +444,7 @@ def test_a_heartbeat_that_finds_another_store_tells_the_main_thread(bench: Bench
 
 
 def test_lease_expires_only_in_silence() -> None:
-    """As long as the store answers nothing happens; silence for the lease's life ends the driver once."""
+    """The lease does not expire while the store answers, and expires after a period without an answer."""
     answered = [time.monotonic()]
     expired = threading.Event()
     Lease(0.4, lambda: answered[0], lambda _: expired.set()).start()
@@ -432,7 +455,7 @@ def test_lease_expires_only_in_silence() -> None:
 
 
 def test_wakeups_gather_what_rang() -> None:
-    """One wait returns everything that rang before it."""
+    """One wait returns every wake-up that was rung before it."""
     wakeups = Wakeups()
     for each in (Wakeup.NUDGE, Wakeup.PROGRESS, Wakeup.NUDGE):
         wakeups.ring(each)

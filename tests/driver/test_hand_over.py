@@ -1,4 +1,6 @@
-"""Handing over from files, without Spark: what a predecessor must still be, and one that never came to be."""
+"""Tests without Spark of a handoff between checkpoint versions on disk: what the parent version must still hold, and a
+version that was never created.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ LAST = 7
 
 
 class Place:
-    """``v0001`` has committed up to ``LAST``; each later version is to follow the one before."""
+    """A query whose ``v0001`` has committed up to ``LAST``; each later version continues the previous one."""
 
     def __init__(self, root: Path, kind: str = "stateless") -> None:
         self.root = root / "cp"
@@ -74,7 +76,7 @@ class Place:
         self.journal.append(lambda _: record)
 
     def give_state_up(self, number: int) -> None:
-        """Let the operation of a version have said so, as it was told to."""
+        """Record that the operation of a version accepted the loss of its state."""
         way = QueryTransition(
             way=Transition.HANDOFF, before=f"v000{number - 1}", version=f"v000{number}", state_given_up=True
         )
@@ -108,7 +110,7 @@ def place(tmp_path: Path) -> Place:
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_nothing_is_handed_over_from_less_than_was_recorded(place: Place, how: str) -> None:
-    """It was there at the assessment: a drain, or a person's approval, may have taken hours since."""
+    """A handoff is refused if the parent's checkpoint has lost anything since it was recorded, and creates nothing."""
     lose(place.directory("v0001"), how)
     with pytest.raises(CheckpointLost, match="is not what was recorded"):
         place.hand_over("v0002")
@@ -117,7 +119,9 @@ def test_nothing_is_handed_over_from_less_than_was_recorded(place: Place, how: s
 
 
 def test_one_that_was_handed_over_and_is_lost_since_is_not_made_anew(place: Place) -> None:
-    """As it was seeded it would be less than it was; and who puts it back finds its place taken."""
+    """A version that was handed over and deleted later is not created anew: it would hold less than before, and would
+    take the place of a restored one.
+    """
     place.hand_over("v0002")
     place.record(
         EpochClaimed(
@@ -131,7 +135,9 @@ def test_one_that_was_handed_over_and_is_lost_since_is_not_made_anew(place: Plac
 
 
 def test_without_that_look_the_next_version_begins_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: nothing is said, nothing is made, and Spark begins at batch 0."""
+    """Negative control: without the check of the parent, a handoff from a missing checkpoint raises no error and
+    creates nothing, and Spark would start at batch 0.
+    """
     lose(place.directory("v0001"), "missing")
     monkeypatch.setattr(handoff, "must_be_there", lambda *_: None)
     place.hand_over("v0002")
@@ -139,7 +145,9 @@ def test_without_that_look_the_next_version_begins_anew(place: Place, monkeypatc
 
 
 def test_a_version_that_never_came_to_be_is_made_before_it_is_handed_over(place: Place) -> None:
-    """Its driver died before it was seeded, and a further release follows: that one goes on where the first ended."""
+    """If a driver died before its version was seeded, the next handoff creates that version first and continues where
+    the first version stopped.
+    """
     place.hand_over("v0003")
     assert last_committed(LocalTree(place.directory("v0002"))) == LAST
     assert (
@@ -157,7 +165,7 @@ def test_a_version_that_never_came_to_be_is_made_before_it_is_handed_over(place:
 def test_one_whose_batch_was_recorded_and_that_was_not_made_is_made_as_recorded(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The death came between the record and the directory."""
+    """A version whose handoff was recorded but whose directory was never created is created with the recorded query id."""
     with monkeypatch.context() as patch:
         patch.setattr(handoff, "_seed", lambda *_: None)
         place.hand_over("v0002")
@@ -169,7 +177,9 @@ def test_one_whose_batch_was_recorded_and_that_was_not_made_is_made_as_recorded(
 
 @pytest.mark.parametrize("made", [False, True])
 def test_state_that_was_given_up_twice_begins_where_the_last_batch_ended(tmp_path: Path, made: bool) -> None:
-    """The version between has come to no batch, whether it was made or not: what it was to begin with counts."""
+    """If the state is given up in two successive versions without a batch in between, both start where the last batch
+    stopped, whether or not the first one was created.
+    """
     place = Place(tmp_path, "hdfs")
     place.give_state_up(2)
     place.give_state_up(3)
@@ -185,6 +195,6 @@ def test_state_that_was_given_up_twice_begins_where_the_last_batch_ended(tmp_pat
 
 
 def read_seen(directory: Path) -> set[str]:
-    """Files that its source takes for read."""
+    """Return the files that the checkpoint's source records as read."""
     lines = [line for each in (directory / "sources/0").iterdir() for line in each.read_text().splitlines()[1:]]
     return {json.loads(line)["path"] for line in lines}

@@ -1,4 +1,4 @@
-"""Real drivers that hand a query over to a new checkpoint version: nothing is lost and nothing written twice."""
+"""Tests of real drivers that hand a query over to a new checkpoint version without losing or duplicating rows."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def tables(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def events_of(house: DriverHouse) -> list[str]:
-    """Event ids of the output that serves, each as often as it stands there."""
+    """Return the event ids in the serving output, with duplicates."""
     import pyarrow.parquet as pq
 
     return sorted(value.as_py() for file in serving_files(house.output) for value in pq.read_table(file)["event_id"])
 
 
 def written(house: DriverHouse) -> list[str]:
-    """Event ids of all input so far, of files of one row."""
+    """Return the event ids of all input so far, which consists of files of one row."""
     return sorted(f"f{number}e0" for number in range(1, house.files + 1))
 
 
@@ -83,7 +83,7 @@ def feed(house: DriverHouse, files: int = 2) -> None:
 
 
 def release_resources(process: subprocess.Popen[bytes], tree: list[psutil.Process]) -> None:
-    """Wait until a killed driver is gone with its whole tree: the proof that an operation asks for."""
+    """Wait until a killed driver and all its child processes have stopped, which an operation requires as a proof."""
     assert process.wait(timeout=120) == -9
     _, alive = psutil.wait_procs(tree, timeout=60)
     assert alive == []
@@ -94,9 +94,9 @@ def tree_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse) -> None:
-    """A drained driver's output goes on in v0002; the next dies between write and commit, and v0003 goes on after it.
-
-    The heir is killed twice while it takes over, once before and once after the checkpoint is made, and begins again.
+    """A drained driver's files continue in v0002, and v0003 continues after a driver that was killed between write and
+    commit. The successor is killed before and after creating the checkpoint, and resumes without losing or duplicating
+    an event.
     """
     house, params = files, {**files.params(), "files_per_trigger": 1}
     feed(house)
@@ -141,9 +141,8 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
 
 
 def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> None:
-    """A batch that the table holds and the checkpoint has not committed is not written again by the heir.
-
-    A query that gives up its state reads what is new, in batches from 0 on, and counts from nothing.
+    """A batch that the table holds and the checkpoint has not committed is not written twice after a handoff. A query
+    that gives up its state reads new rows only, in batches from 0, and counts from zero.
     """
     house, params = tables, {**tables.params(), "other": str(tables.root / "other")}
     feed(house)
@@ -181,7 +180,7 @@ def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> No
 
 
 def give_up_state(house: DriverHouse) -> None:
-    """Record the ways as an operation does that was told to accept the loss of the totals' state."""
+    """Record the transitions of an operation that accepts the loss of the totals' state."""
     way = QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002")
     request = DeployRequest(job=house.job, accept_state_loss=True)
     house.journal.append(lambda _: OperationStarted(operation="op", request=request, steps=()))
@@ -198,7 +197,7 @@ def give_up_state(house: DriverHouse) -> None:
 
 
 def sold(house: DriverHouse) -> list[str]:
-    """Event ids of the table."""
+    """Return the event ids in the table."""
     if "sales" not in house.tables():
         return []
     with sqlite3.connect(house.warehouse, timeout=30) as connection:
@@ -206,7 +205,7 @@ def sold(house: DriverHouse) -> list[str]:
 
 
 def output_row(house: DriverHouse) -> tuple[str, int] | None:
-    """Version and batch at which the table stands."""
+    """Return the version and the newest batch that the table records."""
     asked = "SELECT version, batch_id FROM streamkeeper_outputs WHERE output = 'sales'"
     with sqlite3.connect(house.warehouse, timeout=30) as connection:
         return connection.execute(asked).fetchone()

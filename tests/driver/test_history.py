@@ -1,4 +1,6 @@
-"""The history beside the status: at most a point a minute, carried on by the next generation, and never in the way."""
+"""Tests of the history beside the status: at most one point per minute, continued by the next generation, and never
+blocking the driver.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ NOW = 1_795_000_000.0
 
 
 class Bench:
-    """A board over a real store, under a clock that is set."""
+    """A status reporter over a real store with a settable clock."""
 
     def __init__(self, store: Store, history: History | None = None) -> None:
         self.now = NOW
@@ -38,7 +40,7 @@ class Bench:
         self.board.put(QueryStatus(query="totals", version="v0001", epoch=1))
 
     def tell(self, at_s: float, *batches: int) -> int:
-        """Commit these batches, tell; how many requests that took."""
+        """Commit these batches, report the status, and return the number of requests."""
         self.now = NOW + at_s
         for each in batches:
             self.board.note_trigger("totals", QueryProgress(name="totals", batchId=each))
@@ -53,7 +55,9 @@ class Bench:
 
 @pytest.mark.parametrize("secrets", [{"secret://env/X": "hunter22"}, {}], ids=["masked", "without-it"])
 def test_an_error_in_a_status_shows_no_secret(tmp_path: Path, secrets: dict[str, str]) -> None:
-    """A query's, the driver's and what it waits for; the names in it stay. Negative control: no secret is known."""
+    """Secrets are masked in the errors of queries and of the driver and in what it waits for, but not in names.
+    Negative control: without known secrets nothing is masked.
+    """
     store = CountingStore(LocalStore(tmp_path))
     spec = standby_spec("hunter22", "r0001")
     board = StatusReporter(spec, 1, Timings(), DriverChannel(store, "sales", "first", 1), secrets=secrets)
@@ -74,7 +78,9 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_a_minute_costs_one_request_more(bench: Bench) -> None:
-    """A status for each batch, a point for each minute, every second minute where nothing was committed."""
+    """Each report costs one request, and one more for a history point every minute, or every second minute without a
+    commit.
+    """
     assert bench.tell(0) == 1
     bench.serve()
     requests = [bench.tell(second, second) for second in range(0, 130, 10)]
@@ -85,7 +91,9 @@ def test_a_minute_costs_one_request_more(bench: Bench) -> None:
 
 
 def test_the_next_generation_goes_on_with_it(bench: Bench, tmp_path: Path) -> None:
-    """A driver that restarts again and again writes no more points than one that runs."""
+    """The next generation continues the history with the same spacing, so that a driver that keeps restarting writes no
+    more points than a running one.
+    """
     bench.serve()
     bench.tell(0, 0)
     again = Bench(LocalStore(tmp_path), bench.control.read_history())
@@ -95,13 +103,15 @@ def test_the_next_generation_goes_on_with_it(bench: Bench, tmp_path: Path) -> No
 
 
 def test_a_clock_set_back_stops_no_history(bench: Bench) -> None:
-    """The next point is written at once, and the following ones a minute apart."""
+    """After the clock was set back, the next point is written at once and the following ones a minute apart."""
     bench.serve()
     assert [bench.tell(second, 1) for second in (0, -3600, -3590, -3500)] == [2, 2, 1, 2]
 
 
 def test_lost_history_is_no_error_and_a_lost_status_is(tmp_path: Path) -> None:
-    """The status is told whether or not the history can be written; without it the driver's caller is told."""
+    """A history that cannot be written does not prevent the status; a status that cannot be written raises
+    ``StoreUnavailable``.
+    """
     bench = Bench(FaultStore(LocalStore(tmp_path), unavailable("replace", key="history.json")))
     bench.serve()
     bench.tell(0, 0)
@@ -117,7 +127,7 @@ def test_lost_history_is_no_error_and_a_lost_status_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stored", [b"{ cut", b'{"format": 2, "queries": {}}', b'{"queries": {"totals": 7}}'])
 def test_history_that_cannot_be_read_is_none(bench: Bench, tmp_path: Path, stored: bytes) -> None:
-    """Whatever lies there, a driver begins anew over it and an operator sees no history."""
+    """An unreadable history counts as none, and the driver overwrites it."""
     path = tmp_path / "control/sales/first/history.json"
     path.parent.mkdir(parents=True)
     path.write_bytes(stored)
@@ -128,7 +138,7 @@ def test_history_that_cannot_be_read_is_none(bench: Bench, tmp_path: Path, store
 
 
 def test_a_driver_reads_the_history_of_its_instance(bench: Bench) -> None:
-    """What the generation before it wrote, through its own access to the store; None before the first point."""
+    """A driver reads the history that its earlier generation wrote, and gets ``None`` before the first point."""
     line = DriverChannel(bench.store, "sales", "first", 2)
     assert line.read_history() is None
     bench.serve()

@@ -1,4 +1,6 @@
-"""Input files whose names Spark 4.2.0 takes for patterns: their batch is stopped before it reads others twice."""
+"""Tests of input files whose names Spark 4.2.0 treats as patterns: the batch is stopped before it reads other files
+twice.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,11 @@ Check = Callable[[Any, int], None]
 
 
 def unchecked(batch: Any, number: int) -> None:
-    """Nothing is looked at."""
+    """Check nothing."""
 
 
 class Read:
-    """One batch of a folder's files, each of one row that is its own name."""
+    """One batch over a folder's files, each with one row that is its own name."""
 
     def __init__(self, spark: SparkSession, root: Path, names: list[str], *, pattern: str = "", check: Check) -> None:
         self.checkpoint = root / "checkpoint"
@@ -59,7 +61,7 @@ class Read:
 
 
 def read_without_a_planned_file(spark: SparkSession, root: Path, folder: str, check: Check) -> Read:
-    """A batch is planned, one of its files goes away, and the same batch is run."""
+    """Plan a batch, delete one of its files, and run the same batch."""
 
     def fail(batch: Any, number: int) -> None:
         raise RuntimeError("the output is away")
@@ -71,7 +73,9 @@ def read_without_a_planned_file(spark: SparkSession, root: Path, folder: str, ch
 
 @pytest.mark.parametrize("folder", ["", "k=1/"])
 def test_a_batch_that_lacks_a_planned_file_is_stopped_by_name(spark: SparkSession, tmp_path: Path, folder: str) -> None:
-    """Spark has passed over it when the batch comes to the gate; partition directories too."""
+    """A batch whose planned file is missing, also in a partition directory, is stopped at the gate with the file's
+    name; Spark itself skips the file.
+    """
     read = read_without_a_planned_file(spark, tmp_path, folder, check_batch)
     assert isinstance(read.error, InputGone)
     assert f"1 of its files are missing, such as file:{read.folder}/{folder}b c.csv" in read.error.message
@@ -79,14 +83,16 @@ def test_a_batch_that_lacks_a_planned_file_is_stopped_by_name(spark: SparkSessio
 
 
 def test_without_the_check_spark_commits_the_batch_without_it(spark: SparkSession, tmp_path: Path) -> None:
-    """The negative control: one row for two, and a commit."""
+    """Negative control: without the check of missing files, Spark commits the batch with one row instead of two."""
     read = read_without_a_planned_file(spark, tmp_path, "", check_files)
     assert (read.error, read.rows, last_committed(LocalTree(read.checkpoint))) == (None, ["a.csv"], 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_that_would_double_rows_is_stopped_by_name(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    """Each character that makes a path a pattern, whether the pattern matches other files or not."""
+    """A batch with a file whose name contains a pattern character is stopped with the file's name, whether or not the
+    pattern matches other files.
+    """
     read = Read(spark, tmp_path, ["a.csv", "b.csv", name], check=check_batch)
     assert isinstance(read.error, InputUnreadable)
     assert f"{read.folder}/{name}" in read.error.message
@@ -95,14 +101,16 @@ def test_a_batch_that_would_double_rows_is_stopped_by_name(spark: SparkSession, 
 
 
 def test_without_the_check_spark_reads_the_other_files_twice(spark: SparkSession, tmp_path: Path) -> None:
-    """The negative control: five rows for three."""
+    """Negative control: without the check, Spark reads five rows from three files with one row each."""
     read = Read(spark, tmp_path, ["a.csv", "b.csv", "[ab].csv"], check=unchecked)
     assert read.error is None
     assert read.rows == ["[ab].csv", "a.csv", "a.csv", "b.csv", "b.csv"]
 
 
 def test_a_directory_with_such_a_name_doubles_its_files(spark: SparkSession, tmp_path: Path) -> None:
-    """Its files have plain names; the whole path is the pattern."""
+    """A directory whose name is a pattern also stops the batch, although its files have plain names, because the whole
+    path is the pattern.
+    """
     folder = str(tmp_path / "in" / "\\[1\\]")
     read = Read(spark, tmp_path, ["[1]/a.csv", "[1]/b.csv"], pattern=folder, check=check_batch)
     assert isinstance(read.error, InputUnreadable)
@@ -113,7 +121,9 @@ def test_a_directory_with_such_a_name_doubles_its_files(spark: SparkSession, tmp
     "names", [["[ab].csv"], ["k=1/a.csv", "k=1/[ab].csv", "k=2/b.csv"], ["a b.csv", "a%20b.csv", "(a)^~$,'#.csv"]]
 )
 def test_what_spark_reads_once_is_not_stopped(spark: SparkSession, tmp_path: Path, names: list[str]) -> None:
-    """A file that is alone in its batch, files in partition directories, and characters that make no pattern."""
+    """A batch is not stopped for a file that is alone in it, for files in partition directories, or for characters that
+    form no pattern.
+    """
     read = Read(spark, tmp_path, names, check=check_batch)
     assert (read.error, len(read.rows)) == (None, len(names))
     assert doubling_files(LocalTree(read.checkpoint), 0) == []

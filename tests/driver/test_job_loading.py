@@ -1,4 +1,6 @@
-"""A release is what was checked: also one that an older version described and masked."""
+"""Tests that a driver runs exactly the queries that were checked, including those that an older version described or
+masked differently.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ FOUND = msgspec.structs.replace(
 
 
 def spec_of(expected: dict[str, str]) -> LaunchSpec:
-    """Of an instance that is to find these manifests, by their digests."""
+    """Return the launch of an instance that expects the manifests with these digests."""
     return LaunchSpec(
         instance="i",
         job="j",
@@ -48,7 +50,9 @@ def check(place: Path, stored: bytes, secrets: dict[str, str], found: Manifest =
 
 
 def test_a_description_with_masks_inside_of_words_is_still_the_releases(tmp_path: Path) -> None:
-    """A driver restarts over the manifest that an older version stored, with ``***end`` for ``append``."""
+    """A driver accepts a manifest that an older version stored with masks inside of words, such as ``***end`` for
+    ``append``; without the secret it refuses it.
+    """
     stored = redact_everywhere(to_json(FOUND).decode(), SECRETS).encode()
     assert b"***end" in stored
     check(tmp_path, stored, SECRETS)
@@ -57,14 +61,14 @@ def test_a_description_with_masks_inside_of_words_is_still_the_releases(tmp_path
 
 
 def test_what_was_checked_is_masked_as_it_is_now(tmp_path: Path) -> None:
-    """The bytes are the same; of another plan they are not."""
+    """A manifest that is masked in the present way is accepted, and one with a different plan is refused."""
     check(tmp_path, to_json(redact_value(FOUND, SECRETS)), SECRETS)
     with pytest.raises(PermanentError):
         check(tmp_path, to_json(msgspec.structs.replace(FOUND, plan="Relation other")), SECRETS)
 
 
 def test_another_spark_is_named_for_what_it_is(tmp_path: Path) -> None:
-    """Who starts a release in an environment that was upgraded in place is told to deploy, not to mend the job."""
+    """A release that was checked with a different Spark version is refused with both versions and the advice to deploy."""
     stored = to_json(msgspec.structs.replace(FOUND, spark_version="4.1.4"))
     with pytest.raises(
         PermanentError, match=r"was checked under Spark 4\.1\.4, but this is Spark .*streamkeeper deploy j"
@@ -73,7 +77,9 @@ def test_another_spark_is_named_for_what_it_is(tmp_path: Path) -> None:
 
 
 def test_other_settings_are_named_for_what_they_are(tmp_path: Path) -> None:
-    """As of a release from before the installation's checkpoints were moved off S3: its queries are what they were."""
+    """A release that was checked with different settings is refused with their names, for example after the checkpoints
+    were moved off S3.
+    """
     stored = to_json(msgspec.structs.replace(FOUND, confs={**FOUND.confs, "spark.hadoop.fs.s3a.endpoint": "a value"}))
     with pytest.raises(
         PermanentError, match=r"was checked with other values of these settings: spark\.hadoop\.fs\.s3a\.endpoint"
@@ -82,7 +88,9 @@ def test_other_settings_are_named_for_what_they_are(tmp_path: Path) -> None:
 
 
 def test_a_description_that_an_older_version_masked_less_is_still_the_releases(tmp_path: Path) -> None:
-    """It knew no password inside of a URL: a driver restarts over what it stored with one in the plan."""
+    """A driver accepts a manifest of an older version that did not mask the password of a URL inside of the plan; a
+    different plan is refused.
+    """
     secrets = {"secret://env/WAREHOUSE": "postgresql://app:s3cr3t-pw@db/sales"}
     leaky = msgspec.structs.replace(FOUND, plan="Filter (token = s3cr3t-pw)")
     assert "s3cr3t" not in redact_value(leaky, secrets).plan
@@ -92,7 +100,9 @@ def test_a_description_that_an_older_version_masked_less_is_still_the_releases(t
 
 
 def test_code_that_an_older_version_digested_is_still_the_releases(tmp_path: Path) -> None:
-    """Two definitions, and one bundle; by one definition the digests count."""
+    """Code digests that an older version computed by a different definition are not compared; digests of the same
+    definition and other differences are.
+    """
     found = msgspec.structs.replace(FOUND, functions={"above/0 rate": "new"}, digests=2)
     stored = msgspec.structs.replace(found, functions={"above/0 rate": "old"}, digests=1)
     check(tmp_path, to_json(stored), {}, found)
@@ -103,7 +113,7 @@ def test_code_that_an_older_version_digested_is_still_the_releases(tmp_path: Pat
 
 
 def moved(*, plan: str = FOUND.plan, **changes: str) -> Manifest:
-    """The same query, whose output is another."""
+    """Return the same query with a changed plan or output."""
     return msgspec.structs.replace(FOUND, plan=plan, sink=msgspec.structs.replace(FOUND.sink, **changes))
 
 
@@ -120,7 +130,9 @@ def moved(*, plan: str = FOUND.plan, **changes: str) -> Manifest:
     ],
 )
 def test_a_driver_that_is_started_again_names_what_it_finds_otherwise(now: dict[str, Manifest], told: str) -> None:
-    """A plan that is not built the same way twice; a URL that leads to another database by now."""
+    """A restarted driver refuses queries that differ from its first start, and names the difference, such as the plan,
+    a new or missing query, or an output in a different database.
+    """
     before = {"totals": moved(server="dbname=first")}
     check_again(spec_of({}), before, before, {})
     with pytest.raises(JobUnusable, match=told):
@@ -128,7 +140,9 @@ def test_a_driver_that_is_started_again_names_what_it_finds_otherwise(now: dict[
 
 
 def test_a_driver_is_started_again_after_an_upgrade(tmp_path: Path) -> None:
-    """What the version before could not describe, and what it masked less, is no other description."""
+    """A driver that restarts after an upgrade ignores descriptions that the older version did not have or masked less,
+    but not different functions of the same digest definition.
+    """
     now = msgspec.structs.replace(
         FOUND, output_shape=("join",), sink_routing={"f": "d"}, functions={"0 f": "n"}, digests=2
     )

@@ -1,4 +1,4 @@
-"""How a JVM ended that nobody asked to end: its exit code is all that it leaves."""
+"""Tests of how an unexpected exit of the JVM is described, of which only the exit code is known."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from streamkeeper.model.protocol.fault_kinds import Fault
     ("code", "fault"), [(52, Fault.OUT_OF_MEMORY), (3, Fault.OUT_OF_MEMORY), (1, None), (-9, None), (None, None)]
 )
 def test_a_jvm_that_ran_out_of_memory_is_known_by_its_exit_code(code: int | None, fault: Fault | None) -> None:
-    """The watch reads it from the sentence; any other code, and a kill, is no sign of memory."""
+    """The exit codes 52 and 3 of the JVM are described as out of memory, so that the watch recognizes it; any other
+    code or a kill is not.
+    """
     assert find_fault(describe_end(code)) is fault
 
 
 def test_a_session_tells_how_its_process_ended() -> None:
-    """The code of the very process that was the JVM."""
+    """A session reports the exit code of its own JVM process and its meaning."""
     ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(52)"])
     ended.wait()
     gateway = SimpleNamespace(proc=ended)

@@ -1,4 +1,4 @@
-"""A real driver process from its launch to its end, over real files, SQLite and Spark."""
+"""Tests of a real driver process from launch to exit, with real files, SQLite and Spark."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def test_a_life_with_a_dead_jvm_a_drain_a_kill_and_a_lost_store(house: DriverHouse) -> None:
-    """Standby owns nothing; go serves; an idle drain ends at a commit; the next driver goes on from there, exactly.
+    """A standby claims nothing, ``go`` makes it serve, an idle driver drains at a commit, and the next driver continues
+    from there with exact totals.
 
-    A standby whose JVM dies while it looks tells nothing, and its next generation looks.
-    A driver that died is started again by its supervisor and serves without a new order, under a new epoch.
-    A serving driver that cannot reach its store writes nothing more and ends, its JVM too, within its lease.
+    A standby whose JVM dies during its looks stores no evidence, and its next generation repeats them. A driver that
+    died and is restarted serves under a new epoch without a new order. A serving driver that cannot reach its store
+    writes nothing more and exits within its lease.
     """
     house.add([("a", 1), ("b", 2)])
     first = house.launch("first")
@@ -78,16 +79,15 @@ def test_a_life_with_a_dead_jvm_a_drain_a_kill_and_a_lost_store(house: DriverHou
 
 
 def told(house: DriverHouse) -> DriverStatus:
-    """What the second driver says, also of an end that is behind it."""
+    """Return the newest status of the second driver, even if it has exited."""
     status = house.status("second")
     assert status is not None
     return status
 
 
 def _stand_by_after_a_death(house: DriverHouse) -> subprocess.Popen[bytes]:
-    """The JVM of ``second`` dies in its rehearsal; its next generation, whose second batch is to kill it, stands by.
-
-    Nobody is asked about looks that were missed.
+    """Kill the JVM of ``second`` during its rehearsal and return its next generation, which stands by and will be
+    killed at its second batch. No look is recorded as missed.
     """
     live = house.checkpoint("totals", "v0001")
     wait_for("the commit", lambda: last_committed(LocalTree(live)) == 1)
@@ -109,9 +109,10 @@ def _stand_by_after_a_death(house: DriverHouse) -> subprocess.Popen[bytes]:
 
 
 def _killed_and_gone_on(house: DriverHouse, second: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    """It dies after the sink has taken a batch and before Spark has committed it: the batch comes again, counts once.
+    """Let the driver die after the sink has stored a batch and before Spark has committed it: the batch is replayed and
+    counts once.
 
-    Meanwhile a newer version has recorded something that drivers may pass over, and somebody has left a note beside it.
+    A newer version has added a journal record that drivers may skip, and a foreign note lies beside the journal.
     """
     number = house.journal.state().number + 1
     frame = {"number": number, "at": "", "by": "tomorrow", "drivers_may_pass": True}
@@ -139,7 +140,9 @@ def _lose_the_store(house: DriverHouse, process: subprocess.Popen[bytes]) -> Non
 
 
 def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:
-    """With a batch always waiting the gate ends the driver; the planned batch is the next driver's, once."""
+    """Under constant load, the gate drains the driver between two batches, and the planned batch is run once by the
+    next driver.
+    """
     house = DriverHouse(tmp_path, "event_copy")
     try:
         params = {**house.params(), "files_per_trigger": 1, "trigger": "0 seconds"}
@@ -167,14 +170,16 @@ def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:
 
 
 def event_ids(directory: Path) -> list[str]:
-    """Event ids of every Parquet file there: more than a reader of the log sees, if any file is not in it."""
+    """Return the event ids of every Parquet file in a directory, including files that are not in the log."""
     import pyarrow.parquet as pq
 
     return [value.as_py() for file in directory.glob("*.parquet") for value in pq.read_table(file)["event_id"]]
 
 
 def test_driver_that_is_not_appointed_is_fenced(house: DriverHouse) -> None:
-    """``go`` alone gives nothing: without an appointment in the journal the driver ends FENCED and opens nothing."""
+    """A driver that receives ``go`` without an appointment in the journal exits with ``FENCED`` and opens neither a
+    checkpoint nor an output.
+    """
     house.add([("a", 1)])
     first = house.launch("first")
     house.wait_state("first", DriverState.STANDBY)
@@ -186,9 +191,8 @@ def test_driver_that_is_not_appointed_is_fenced(house: DriverHouse) -> None:
 
 @pytest.mark.parametrize("other", [True, False], ids=["another process", "no process"])
 def test_a_driver_whose_claim_is_not_in_the_store_writes_nothing(tmp_path: Path, other: bool) -> None:
-    """An older copy of the store was put back just after it had started, and another process may run its generation.
-
-    Negative control: with its claim in the store, it writes.
+    """A driver whose claim is missing from the store, for example because an older copy was restored, is fenced and
+    writes nothing. Negative control: with its claim in the store, it writes.
     """
     house = DriverHouse(tmp_path)
     try:

@@ -1,4 +1,6 @@
-"""What the looks at a candidate find without a session: promises, a second build, files that nobody can look for."""
+"""Tests of what the looks at a candidate find without a session: risks of its sources, differences between two builds,
+and files that cannot be checked.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def query_of(root: Path) -> Query:
 
 
 def gathered(root: Path, manifest: Manifest, confs: Mapping[str, str] | None = None, **given: Any) -> QueryEvidence:
-    """The evidence about a query that was never started."""
+    """Return the evidence about a query that was never started."""
     planned = PlannedQuery(query=query_of(root), manifest=manifest, confs=dict(confs or {}))
     subject = Subject(job="sales", candidate={"totals": planned}, checkpoints={}, **{"deployed": None, **given})
     return gather_evidence(subject, str(root / "scratch")).queries["totals"]
@@ -42,7 +44,9 @@ def gathered(root: Path, manifest: Manifest, confs: Mapping[str, str] | None = N
 def test_a_source_that_deletes_its_input_and_a_conf_that_loses_rows_are_found(
     tmp_path: Path, confs: dict[str, str], at_risk: int
 ) -> None:
-    """The look at a new query names both before it starts; control: without the conf only the source is named."""
+    """The look at a new query finds a source that deletes its input and a conf that can lose rows; control: without the
+    conf only the source is reported.
+    """
     found = gathered(tmp_path, with_source(STATELESS, options={"cleansource": "delete"}), confs)
     rules = [each.rule for each in found.found[Look.PROMISES]]
     assert rules == ["source-begins-to-delete-its-input"] + ["rows-at-risk"] * at_risk
@@ -62,8 +66,9 @@ def test_a_source_that_deletes_its_input_and_a_conf_that_loses_rows_are_found(
 def test_two_builds_of_a_candidate_are_compared(
     tmp_path: Path, deployed: Manifest | None, second: Manifest, found: list[str]
 ) -> None:
-    """A difference is found, whether or not another release is deployed; a candidate that equals the deployed job is a
-    second build itself, so that it is not built again."""
+    """A difference between two builds of a candidate is reported with or without a deployed release; a candidate that
+    equals the deployed job is not built a second time.
+    """
     builds: list[str] = []
 
     def build_again() -> dict[str, Manifest]:
@@ -80,7 +85,9 @@ def test_two_builds_of_a_candidate_are_compared(
 def test_files_of_an_open_batch_that_cannot_be_looked_for_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
-    """Spark would run the batch without them, so a person is told; files that can be looked for are not named so."""
+    """Files of an uncommitted batch in a storage that cannot be checked are reported, because Spark would silently run
+    the batch without missing ones; files that can be checked are not.
+    """
     monkeypatch.setattr(input_look, "unseen_by", lambda _: {})
     tree = Tree(tmp_path / "v0001", "stateless", batches=1)
     tree.plan(1)
@@ -97,7 +104,7 @@ def test_files_of_an_open_batch_that_cannot_be_looked_for_are_named(
 
 @pytest.mark.parametrize(("table", "rules"), [("copies", []), ("totals", ["output-of-another-query"])])
 def test_a_table_beside_those_of_other_queries_is_owned_by_nobody(tmp_path: Path, table: str, rules: list[str]) -> None:
-    """Only the fence of the output itself counts, not that of another table in its database."""
+    """Only the fence of the table itself decides its owner, and not that of a different table in the same database."""
     sink = TableSink(f"sqlite:///{tmp_path / 'warehouse.db'}", table="totals", key=("customer",))
     writer = sink.open(SinkContext(job="other", query="theirs", version="v0001", epoch=1, installation="a1"))
     writer.raise_fence()

@@ -1,4 +1,6 @@
-"""A checkpoint directory that goes away under a driver, or before the next one: nothing begins anew."""
+"""Tests of a checkpoint directory that disappears under a driver or before the next one starts: no query starts from
+the beginning.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ QUERY = "calls"
 
 
 class Calls(DriverHouse):
-    """A job whose function writes down every event that it is called with."""
+    """A job whose function records every event that it is called with."""
 
     def __init__(self, root: Path) -> None:
         (root / "jobs").mkdir()
@@ -53,7 +55,7 @@ class Calls(DriverHouse):
 
     @property
     def called(self) -> list[str]:
-        """The events in the order of the calls."""
+        """The recorded events in the order of the calls."""
         lines = self.output.read_text().splitlines() if self.output.exists() else []
         return [line.split()[1] for line in lines]
 
@@ -62,7 +64,7 @@ class Calls(DriverHouse):
         return self.checkpoint(QUERY, "v0001")
 
     def serve(self, instance: str, batches: int) -> subprocess.Popen[bytes]:
-        """A driver that has been given so many files, one a batch."""
+        """Start a driver, feed it this number of files, one per batch, and return its process."""
         process = self.launch(instance)
         self.wait_state(instance, DriverState.STANDBY)
         self.go(instance, process, QUERY)
@@ -76,13 +78,13 @@ class Calls(DriverHouse):
         return process
 
     def commits(self, instance: str) -> int | None:
-        """The newest batch that the driver said to have committed."""
+        """Return the newest batch that the driver reports as committed."""
         status = self.status(instance)
         return status.commits.get(f"{QUERY}/v0001") if status is not None else None
 
 
 take_last_batch = remove("offsets/2", "commits/2")
-"""What is left is what a driver shows between listing files and planning them."""
+"""Remove the last batch, which leaves what a driver shows between listing and planning files."""
 
 SLOW = JOB.replace(
     """    yield Query("calls", events""",
@@ -112,11 +114,11 @@ def house(tmp_path: Path) -> Iterator[Calls]:
 
 
 def test_a_checkpoint_that_goes_away_ends_its_driver_and_starts_no_other(house: Calls) -> None:
-    """A query does not begin again at batch 0 in its process: the error has its own words and the way out.
+    """A driver whose checkpoint disappears exits with an error that names the checkpoint and the remedy, after the
+    current batch of another query has finished. Neither a new nor a restarted driver takes over a missing or older
+    checkpoint.
 
-    Another query finishes its batch first: cut short, its function would be called with the same batch again.
-    Neither the next driver nor a restarted one takes over what is there instead: nothing is claimed, made or called.
-    A commit that a crash has taken is no loss: its plan is there, and it runs again under its own id.
+    A commit that a crash has removed is no loss: its batch is replayed under the same id.
     """
     whole, older = house.root / "whole", house.root / "older"
     _lose_beside_a_slow_query(house, whole, older)
@@ -148,9 +150,8 @@ def test_a_checkpoint_that_goes_away_ends_its_driver_and_starts_no_other(house: 
 
 
 def _lose_beside_a_slow_query(house: Calls, whole: Path, older: Path) -> None:
-    """A driver of two queries loses the checkpoint of one: as of batch 1 it is now ``whole``, as of batch 0 ``older``.
-
-    The next drivers get the job without the slow query.
+    """Make a driver of two queries lose one checkpoint; its state at batch 1 is kept in ``whole`` and at batch 0 in
+    ``older``. Later drivers get the job without the slow query.
     """
     file = house.jobs_root / "calls.py"
     file.write_text(SLOW)
@@ -186,9 +187,8 @@ def _is_refused(house: Calls, instance: str, process: subprocess.Popen[bytes]) -
 
 
 def test_without_that_look_batches_run_again(house: Calls) -> None:
-    """The negative control: a driver plans the files of the batch that was taken, and calls its function with them.
-
-    When the checkpoint goes away it calls its function with everything again: in the same generation, still serving.
+    """Negative control: without the checks, a driver plans a removed batch's files anew and calls its function with
+    them twice, and after the whole checkpoint has disappeared it repeats every call while still serving.
     """
     house.program = [str(Path(__file__).with_name("forgetful_driver.py"))]
     first = house.serve("first", 3)

@@ -1,4 +1,6 @@
-"""Input of an open batch that goes away while its driver lives: a run that is started again does not go without it."""
+"""Tests of input of an uncommitted batch that is deleted while its driver runs: a restarted query does not continue
+without it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ AWAY = JOB.replace(
 
 
 def failures(house: Calls) -> int:
-    """How often its query has failed since its last batch, as the driver says."""
+    """Return the number of failures of the query since its last batch, as the driver reports it."""
     status = house.status("first")
     return status.queries[QUERY].failures if status is not None and QUERY in status.queries else 0
 
@@ -38,7 +40,7 @@ def house(tmp_path: Path) -> Iterator[Calls]:
 
 
 def lose_input_of_a_failing_batch(house: Calls) -> Path:
-    """A batch fails, its file goes away, and then the batch could be written; where the file is now."""
+    """Make a batch fail, hide its file, and let later writes succeed; return the file's new location."""
     away = house.output.with_name(house.output.name + ".away")
     away.touch()
     house.add([("c", 3)])
@@ -51,10 +53,11 @@ def lose_input_of_a_failing_batch(house: Calls) -> Path:
 
 
 def test_a_query_that_is_started_again_in_its_process_does_not_go_without_its_input(house: Calls) -> None:
-    """Its driver ends with the file's name; with the file back the next one reads all of it, once.
+    """A query that restarts in its process after a planned file was deleted stops its driver with the file's name; with
+    the file restored, the next driver reads everything once.
 
-    At a batch with a name that Spark reads as a pattern the next one stops at its gate: the function is not called, the
-    driver ends for good, its last word names the file, and it touches none.
+    A batch with a file whose name Spark treats as a pattern stops the driver at its gate with the name of the file,
+    without calling the function.
     """
     first = house.serve("first", 1)
     hidden = lose_input_of_a_failing_batch(house)
@@ -78,7 +81,9 @@ def test_a_query_that_is_started_again_in_its_process_does_not_go_without_its_in
 
 
 def test_without_that_look_the_batch_is_committed_without_its_rows(house: Calls) -> None:
-    """The negative control: the same driver goes on, and the rows of the file never come."""
+    """Negative control: without the check of missing files, the driver commits the batch and the rows of the file are
+    lost.
+    """
     house.program = [str(Path(__file__).with_name("blind_driver.py"))]
     house.serve("first", 1)
     lose_input_of_a_failing_batch(house)

@@ -1,4 +1,4 @@
-"""An output that is missing, emptied or an older copy is refused before anything of it is created."""
+"""Tests that an output that is missing, emptied or an older copy is refused before anything of it is created."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ HISTORY = OutputHistory(version="v0001", epoch=1, epoch_committed=-1)
 
 
 class Place:
-    """A checkpoint that has committed batch ``LAST``, and its output, which holds all of it."""
+    """A checkpoint that has committed batch ``LAST``, and an output that holds all of it."""
 
     def __init__(self, root: Path, kind: str) -> None:
         self.root, self.kind = root, kind
@@ -59,7 +59,7 @@ class Place:
         return self.database if self.kind == "table" else self.files
 
     def write(self, batch: int) -> None:
-        """Let the output hold everything up to this batch."""
+        """Make the output hold everything up to this batch."""
         context = SinkContext(job="sales", query="totals", version="v0001", epoch=1)
         writer = self.query.sink.open(context)
         writer.raise_fence()
@@ -72,7 +72,7 @@ class Place:
             connection.execute("UPDATE streamkeeper_outputs SET version = 'v0001', batch_id = ?", (batch,))
 
     def begin(self, up_to: int | None = None, *, made: str = "") -> None:
-        """Take the query over, as a driver does, with a loss accepted up to a batch."""
+        """Take over the query as a driver does, with an accepted loss up to a batch."""
         accepted = None if up_to is None else AcceptedLoss(batch=up_to, made=made)
         claim = Claim(
             job="sales", instance="i", generation=1, query="totals", version="v0001", output=str(self.output), epoch=2
@@ -82,7 +82,7 @@ class Place:
         writer.close()
 
     def look(self) -> list[str]:
-        """What a check finds of the output."""
+        """Return the rules that a check finds for the output."""
         return [found.rule for found in look_at_sink("sales", self.query, LocalTree(self.checkpoint), HISTORY)]
 
 
@@ -91,13 +91,13 @@ def move_away(place: Place) -> None:
 
 
 def empty(place: Place) -> None:
-    """As an empty directory in the place of a disk that is not mounted."""
+    """Replace the output by an empty one, as when a disk is not mounted."""
     move_away(place)
     place.database.touch() if place.kind == "table" else place.files.mkdir()
 
 
 def drop(place: Place) -> None:
-    """The table, or the directory of the version; the fence stays."""
+    """Remove the table or the directory of the version, and keep the fence."""
     if place.kind == "file":
         shutil.rmtree(place.files / "v0001")
         return
@@ -106,7 +106,7 @@ def drop(place: Place) -> None:
 
 
 def drop_row(place: Place) -> None:
-    """The fence; the data stays."""
+    """Remove the fence, and keep the data."""
     if place.kind == "file":
         shutil.rmtree(place.files / "_streamkeeper")
         return
@@ -115,7 +115,7 @@ def drop_row(place: Place) -> None:
 
 
 def put_older_copy(place: Place) -> None:
-    """Of one batch before."""
+    """Replace the output by a copy that is one batch older."""
     if place.kind == "file":
         (place.files / "v0001" / "_spark_metadata" / str(LAST)).unlink()
         return
@@ -127,7 +127,7 @@ WAYS: tuple[Callable[[Place], None], ...] = (move_away, empty, drop, drop_row, p
 
 
 def content(root: Path) -> dict[str, bytes]:
-    """Every file but those that SQLite leaves beside a database that was read."""
+    """Return the contents of every file except those that SQLite leaves beside a database that was read."""
     return {str(path): path.read_bytes() for path in root.rglob("*") if path.is_file() and path.suffix[-3:] != "wal"}
 
 
@@ -136,7 +136,9 @@ def content(root: Path) -> dict[str, bytes]:
 def test_an_output_that_lacks_committed_batches_is_refused(
     tmp_path: Path, kind: str, lose: Callable[[Place], None]
 ) -> None:
-    """By the driver and by a check, by name, and nothing is created in its place."""
+    """An output that lacks committed batches is refused by name, both by the driver and by a check, and nothing is
+    created in its place.
+    """
     place = Place(tmp_path, kind)
     lose(place)
     before = {path for path in tmp_path.rglob("*") if path.suffix not in (".db-wal", ".db-shm")}
@@ -148,7 +150,9 @@ def test_an_output_that_lacks_committed_batches_is_refused(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_output_that_holds_them_is_taken_over(tmp_path: Path, kind: str) -> None:
-    """Also one that holds the open batch already: it was written, and its commit did not come."""
+    """An output that holds all committed batches is taken over, even if it already holds the open batch whose commit is
+    missing.
+    """
     place = Place(tmp_path, kind)
     place.begin()
     (place.checkpoint / "commits" / str(LAST)).unlink()
@@ -158,7 +162,7 @@ def test_an_output_that_holds_them_is_taken_over(tmp_path: Path, kind: str) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_without_that_look_the_output_is_made_anew(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: nothing is said, and what was written so far is not in the new output."""
+    """Negative control: without the check, a missing output is silently created anew without the rows written so far."""
     place = Place(tmp_path, kind)
     move_away(place)
     monkeypatch.setattr(epoch, "refuse_lost_output", lambda *_, **__: None)
@@ -167,7 +171,7 @@ def test_without_that_look_the_output_is_made_anew(tmp_path: Path, kind: str, mo
 
 
 def test_an_output_without_a_record_of_ours_is_taken_as_it_is(tmp_path: Path) -> None:
-    """What a user's function has written cannot be asked."""
+    """The output of a user's function is taken over without a check, because it keeps no record of its batches."""
     place = Place(tmp_path, "file")
     place.query.sink = ForeachBatch(lambda batch, context: None)
     place.begin()
@@ -177,7 +181,9 @@ def test_an_output_without_a_record_of_ours_is_taken_as_it_is(tmp_path: Path) ->
 def test_an_output_over_an_empty_checkpoint_is_refused(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It holds batches whose numbers Spark would plan again; negative control: without the look it is taken over."""
+    """An output that holds batches is refused for an empty checkpoint, because Spark would reuse their numbers;
+    negative control: without the check it is taken over.
+    """
     place = Place(tmp_path, kind)
     shutil.rmtree(place.checkpoint)
     with pytest.raises(
@@ -191,7 +197,7 @@ def test_an_output_over_an_empty_checkpoint_is_refused(
 
 @pytest.mark.parametrize("accepted", [LAST - 1, LAST])
 def test_a_loss_is_accepted_up_to_a_batch(tmp_path: Path, accepted: int) -> None:
-    """What a person has accepted covers the batches of that moment, and none that was committed since."""
+    """An accepted loss covers the batches up to the accepted one, and no batch that was committed later."""
     place = Place(tmp_path, "file")
     move_away(place)
     if accepted < LAST:
@@ -205,7 +211,9 @@ def test_a_loss_is_accepted_up_to_a_batch(tmp_path: Path, accepted: int) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_accepted_loss_covers_no_batch_of_a_version_made_afterwards(tmp_path: Path, kind: str) -> None:
-    """It counts anew, so a later loss has smaller numbers. Negative control: without its name the loss is covered."""
+    """An accepted loss does not cover a version that was created afterwards, whose batch numbers start anew. Negative
+    control: without the version's name the loss is covered.
+    """
     place = Place(tmp_path, kind)
     move_away(place)
     with pytest.raises(OutputLost):
@@ -217,7 +225,7 @@ def test_an_accepted_loss_covers_no_batch_of_a_version_made_afterwards(tmp_path:
 
 @pytest.mark.parametrize(("operation", "made"), [("op-2", "v0002"), ("op-1", "")])
 def test_an_order_covers_what_was_lost_when_it_was_assessed(operation: str, made: str) -> None:
-    """The version that its own operation made came later; an older one is the one that was assessed."""
+    """The loss that an order accepts excludes the version that its own operation created, and covers an older version."""
     version = CheckpointVersion(
         query="totals", version="v0002", release="r2", origin="fresh", state_format="", operation=operation
     )
@@ -229,7 +237,7 @@ def test_an_order_covers_what_was_lost_when_it_was_assessed(operation: str, made
 
 @pytest.mark.parametrize("lose", [drop, drop_row], ids=lambda way: way.__name__)
 def test_files_without_their_claims_go_on_after_an_accepted_loss(tmp_path: Path, lose: Callable[[Place], None]) -> None:
-    """The batches that are still there are this query's, and no files of somebody else."""
+    """After an accepted loss, files without their fence or their version's directory are taken over as the query's own."""
     place = Place(tmp_path, "file")
     lose(place)
     place.begin(LAST)
@@ -237,7 +245,9 @@ def test_files_without_their_claims_go_on_after_an_accepted_loss(tmp_path: Path,
 
 
 def test_a_shadow_that_the_version_before_began_goes_on(tmp_path: Path) -> None:
-    """It made no mark. Negative control: without a batch in its checkpoint the directory is somebody else's."""
+    """A shadow whose mark is missing, as older versions wrote it, is continued if its checkpoint has a batch. Negative
+    control: without a batch, the directory is refused as foreign.
+    """
     place = Place(tmp_path, "file")
     drop_row(place)
     claim = shadow_claim("sales", "i", 2, place.query, "v0001")
@@ -251,7 +261,9 @@ def test_a_shadow_that_the_version_before_began_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_handed_over_plan_is_no_batch_of_its_own(tmp_path: Path) -> None:
-    """A version that carries on another one and has committed nothing has no files yet: those there are refused."""
+    """A version that continues another one and has committed nothing owns no files yet, so that existing files are
+    refused.
+    """
     place = Place(tmp_path, "file")
     drop_row(place)
     claim = Claim(job="sales", instance="i", generation=1, query="totals", version="v0001", output="o", epoch=2)
@@ -270,11 +282,10 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_no_driver_serves_over_an_output_ahead_of_its_checkpoint_or_makes_its_table_anew(house: DriverHouse) -> None:
-    """A job that reads all there is ends by itself, FINISHED.
+    """A driver refuses to serve over an output that is ahead of its checkpoint, whose sink would silently skip batches,
+    and does not recreate a lost table until the loss is accepted; then the table holds all later rows.
 
-    A sink that holds more than its checkpoint knows would skip batches in silence: the next driver refuses to serve.
-    Nor is a lost table made anew until a person accepts the loss; an empty last batch counts as well.
-    Then the table holds what came since.
+    A job with ``availableNow`` finishes with the exit code ``FINISHED``, and an empty last batch counts as committed.
     """
     house.add([("a", 1)])
     house.add([])
@@ -317,7 +328,9 @@ def _is_refused(house: DriverHouse, second: subprocess.Popen[bytes], why: str) -
 
 
 def test_files_without_their_log_are_found(tmp_path: Path) -> None:
-    """Readers follow the log, so a committed batch needs one; before the first commit there may be none."""
+    """A missing log of files is reported once a batch is committed, because readers follow the log; before the first
+    commit it may be missing.
+    """
     place = Place(tmp_path, "file")
     (place.files / "v0001" / "part-0").write_text("{}")
     shutil.rmtree(place.files / "v0001" / "_spark_metadata")

@@ -1,4 +1,4 @@
-"""The arithmetic of signals, case by case: what Spark tells in, what an operator reads out."""
+"""Tests of how the signals of a query are computed from what Spark reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EPOCH = 1_795_000_000.0
 
 
 def progress(batch: int = 0, at: float = 0.0, took_ms: int = 400, **changes: object) -> QueryProgress:
-    """What Spark tells of a batch that began ``at`` seconds after ``EPOCH``, as it comes: JSON."""
+    """Return Spark's JSON report of a batch that began ``at`` seconds after ``EPOCH``."""
     told = {
         "name": "q",
         "runId": "run-1",
@@ -39,7 +39,7 @@ def progress(batch: int = 0, at: float = 0.0, took_ms: int = 400, **changes: obj
 
 
 def kafka(end: int, newest: int, rows: int = 0) -> dict[str, object]:
-    """A Kafka source of one partition."""
+    """Return the report of a Kafka source with one partition."""
     at = [{"t": {"0": each}} for each in (end, newest)]
     return {"description": "KafkaV2[Subscribe[t]]", "endOffset": at[0], "latestOffset": at[1], "numInputRows": rows}
 
@@ -59,13 +59,17 @@ def kafka(end: int, newest: int, rows: int = 0) -> dict[str, object]:
 def test_a_trigger_is_late_by_what_its_predecessor_took_too_long(
     begun: int, before: tuple[int, int] | None, delay: float
 ) -> None:
-    """Due at multiples of the interval, and right after one that ran past its own."""
+    """A trigger is due at multiples of the interval, or right after a batch that ran longer, and its delay is measured
+    from then.
+    """
     assert scheduling_delay_s(begun, 10.0, before) == pytest.approx(delay)
     assert scheduling_delay_s(begun, None, before) == scheduling_delay_s(begun, 0.0, before) == 0.0
 
 
 def test_the_longest_state_commit_counts_and_no_more_than_its_batch() -> None:
-    """Operators commit side by side; their tasks' sum may be longer than the batch that they were part of."""
+    """The time of writing the checkpoint includes the longest state commit, because operators commit in parallel, and
+    never exceeds the duration of the batch.
+    """
     two = progress(stateOperators=[{"commitTimeMs": 50}, {"commitTimeMs": 200}])
     assert checkpoint_write_s(two) == pytest.approx(0.02 + 0.03 + 0.2)
     assert checkpoint_write_s(progress(stateOperators=[{"commitTimeMs": 9000}])) == pytest.approx(0.35)
@@ -73,7 +77,7 @@ def test_the_longest_state_commit_counts_and_no_more_than_its_batch() -> None:
 
 
 def test_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
-    """A partition ahead of what was asked a moment before counts nothing, and takes nothing from the others."""
+    """The lag is the sum over all known partitions; a partition that is ahead of the queried position counts as 0."""
     end = positions(b'{"t":{"0":5,"1":9},"u":{"0":1}}')
     assert end == {("t", 0): 5, ("t", 1): 9, ("u", 0): 1}
     assert records_behind({("t", 0): 8, ("t", 1): 7, ("u", 1): 100, ("u", 0): 3}, end or {}) == 5
@@ -81,7 +85,7 @@ def test_lag_is_the_sum_over_the_partitions_that_are_known() -> None:
 
 
 def test_what_a_batch_tells_of_its_lag_is_the_same_sum() -> None:
-    """From Spark's own texts; what is no Kafka source tells none, which is not 0."""
+    """The lag from Spark's own offsets is the same sum; a source other than Kafka has an unknown lag and not 0."""
     end, newest = b'{"t":{"0":5,"1":9},"u":{"0":1}}', b'{"t":{"0":8,"1":7},"u":{"1":100,"0":3}}'
     assert lag_of(end, newest) == records_behind(positions(newest) or {}, positions(end) or {}) == 5
     assert [lag_of(each, b"null") for each in (b'{"logOffset":3}', b"null")] == [None, None]
@@ -104,20 +108,24 @@ def held(at: float, oldest: int, newest: int) -> Held:
     ids=["steady", "one segment in a minute", "nothing dropped", "all read", "dropped", "next"],
 )
 def test_runway_is_what_lies_between_over_the_rate_of_dropping(needed: int, now: Held, runway: float | None) -> None:
-    """None where nothing can be lost: a source that drops nothing, or of which all is read."""
+    """The runway is the distance to the oldest record divided by the rate of deletion, and is unknown if nothing is
+    deleted or everything was read.
+    """
     found = runway_s({("t", 0): needed, ("gone", 0): 1}, now, held(0, 0, 800))
     assert found == (None if runway is None else pytest.approx(runway))
 
 
 def test_the_partition_that_drops_first_decides() -> None:
-    """Each has its own rate."""
+    """The partition with the shortest runway decides, each with its own rate of deletion."""
     before = Held(moment=0, oldest={("t", 0): 0, ("t", 1): 0}, newest={("t", 0): 900, ("t", 1): 900})
     now = Held(moment=1000, oldest={("t", 0): 100, ("t", 1): 10}, newest={("t", 0): 900, ("t", 1): 900})
     assert runway_s({("t", 0): 500, ("t", 1): 20}, now, before) == pytest.approx(1000.0)
 
 
 def test_what_is_usual_is_the_median_of_the_last_batches() -> None:
-    """One slow batch does not change it, and old ones are forgotten."""
+    """The usual duration is the median of the recent batches, so that one slow batch does not change it and old ones
+    are dropped.
+    """
     meter = Meter(1.0)
     for number in range(RECENT_BATCHES):
         meter.commit(progress(number, number, took_ms=9000 if number % 10 == 0 else 400), EPOCH)
@@ -128,7 +136,9 @@ def test_what_is_usual_is_the_median_of_the_last_batches() -> None:
 
 
 def test_dropped_rows_are_a_total_and_a_repair_counts_once() -> None:
-    """Spark tells rows by batch, and a repair for as long as the store stays loaded; a new run loads it anew."""
+    """Dropped rows are summed over all batches, and a repair of a state store counts once although Spark reports it as
+    long as the store stays loaded; a new run counts anew.
+    """
     meter = Meter(1.0)
     for number, (repaired, run) in enumerate([(0, "a"), (2, "a"), (2, "a"), (0, "a"), (1, "a"), (1, "b")]):
         operator = {"numRowsDroppedByWatermark": 3, "customMetrics": {"rocksdbNumSnapshotsAutoRepaired": repaired}}
@@ -138,7 +148,7 @@ def test_dropped_rows_are_a_total_and_a_repair_counts_once() -> None:
 
 
 def test_an_open_batch_ends_with_its_own_progress() -> None:
-    """Spark tells late: the progress of the batch before does not close the one that runs."""
+    """A running batch is closed only by its own progress report, and not by a late one of the previous batch."""
     meter = Meter(1.0)
     meter.begin(4, EPOCH + 9)
     meter.commit(progress(3, 1), EPOCH + 10)
@@ -153,7 +163,9 @@ def test_an_open_batch_ends_with_its_own_progress() -> None:
 
 
 def test_idle_and_stalled_are_told_apart() -> None:
-    """Without data triggers go on and commits do not; a stalled query has neither, and its batch stays open."""
+    """An idle query still has triggers and no open batch; a stalled query has neither triggers nor commits, and its
+    batch stays open.
+    """
     meter = Meter(1.0)
     meter.commit(progress(0, 0, took_ms=400), EPOCH + 1)
     meter.idle(EPOCH + 50)
@@ -165,7 +177,9 @@ def test_idle_and_stalled_are_told_apart() -> None:
 
 
 def test_seconds_behind_follow_from_the_rate_of_reading() -> None:
-    """Batches begin no more often than they are due: 10 records every 5 s, however fast each batch is."""
+    """The lag in seconds is computed from the rate of reading, which is limited by the trigger interval: 10 records
+    every 5 s.
+    """
     meter = Meter(5.0)
     for number in range(4):
         meter.commit(progress(number, 5 * number, sources=[kafka(10 * number, 100, rows=10)]), EPOCH)
@@ -177,7 +191,7 @@ def test_seconds_behind_follow_from_the_rate_of_reading() -> None:
 
 
 def test_lag_at_no_rate_is_not_a_number_of_seconds() -> None:
-    """A query that has read nothing yet tells records only."""
+    """A query that has read nothing yet reports its lag in records only."""
     meter = Meter(5.0)
     meter.commit(progress(sources=[kafka(0, 100)]), EPOCH)
     (source,) = meter.signals(EPOCH).sources
@@ -185,7 +199,9 @@ def test_lag_at_no_rate_is_not_a_number_of_seconds() -> None:
 
 
 def test_what_was_asked_counts_once_the_last_batch_is_old() -> None:
-    """While a batch runs for minutes its source fills; right after one Spark's own word is the newer."""
+    """The lag from a look at the source replaces the lag of the last batch once that batch is old; right after a batch,
+    Spark's own report is used.
+    """
     meter = Meter(5.0)
     meter.commit(progress(0, 0, sources=[kafka(10, 12, rows=10)]), EPOCH)
     meter.look([SourceLook(lag_records=500, runway_s=90.0)], EPOCH + 30)
@@ -197,7 +213,9 @@ def test_what_was_asked_counts_once_the_last_batch_is_old() -> None:
 
 
 def test_files_wait_on_between_two_looks() -> None:
-    """The oldest has waited longer by now, unless a batch has read on since; none that waits is no delay."""
+    """The age of the oldest waiting file grows between two looks unless a batch has been read since; without waiting
+    files the delay is 0.
+    """
     meter = Meter(5.0)
     meter.commit(progress(0, 0, sources=[{"description": "FileStreamSource[file:/in]"}]), EPOCH)
     meter.look([SourceLook(lag_files=3, waited_s=20.0)], EPOCH + 10)
@@ -210,7 +228,9 @@ def test_files_wait_on_between_two_looks() -> None:
 
 
 def test_history_keeps_the_newest_points_and_their_slowest_batches() -> None:
-    """The ring is full at its size; a slow batch between two points is seen in the second, once."""
+    """The history keeps a fixed number of newest points, and the slowest batch between two points is recorded in the
+    later one only.
+    """
     ring: tuple[HistoryPoint, ...] = ()
     for number in range(HISTORY_POINTS + 5):
         ring = add_point(ring, HistoryPoint(at=number, slowest_batch_s=0, signals=QuerySignals()))

@@ -1,4 +1,4 @@
-"""Who may claim an epoch: by the output's own word, by the claims beside the checkpoint, and by the journal."""
+"""Tests of who may claim an epoch, decided by the output's fence, the claims beside the checkpoint, and the journal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sink_of(kind: str, root: Path) -> Sink:
 
 
 class Place:
-    """A query whose journal appoints an instance in v0001; its output is somebody's who has claimed more."""
+    """A query whose journal appoints an instance in v0001, and whose output may have been claimed under a newer epoch."""
 
     def __init__(self, root: Path, kind: str) -> None:
         df: Any = None
@@ -50,7 +50,7 @@ class Place:
             self.line.append(lambda _, record=record: record)  # type: ignore[misc]
 
     def fence(self, epoch: int, version: str, installation: str = MINE) -> None:
-        """Another driver takes the output over, as one of the newer journal did."""
+        """Raise the fence of the output, as a driver of a newer journal would."""
         context = {"job": JOB, "query": NAME, "version": version, "epoch": epoch, "installation": installation}
         writer = self.query.sink.open(SinkContext(**context))
         writer.raise_fence()
@@ -60,7 +60,7 @@ class Place:
         return see_claims(JOB, self.query, self.checkpoint, installation=MINE)
 
     def take_over(self, generation: int, *, looking: bool = True) -> int:
-        """The epoch under which the old driver may write."""
+        """Return the epoch under which the old driver may write."""
         seen = see_claims(JOB, self.query, self.checkpoint, installation=MINE) if looking else ()
         history = self.line.look().output_history(NAME, self.checkpoint.name)
         claim, state = claim_epoch(
@@ -72,7 +72,9 @@ class Place:
 
 @pytest.mark.parametrize("kind", ["file", "table"])
 def test_an_output_under_a_newer_epoch_refuses_every_attempt(tmp_path: Path, kind: str) -> None:
-    """Also a second driver, as an automatic rollback starts one: nothing is claimed, so no attempt comes closer."""
+    """An output under an epoch that the journal does not record refuses every takeover, and nothing is claimed, so that
+    repeated attempts do not reach its epoch.
+    """
     place = Place(tmp_path, kind)
     assert place.see() == ()
     place.fence(2, "v0002")
@@ -83,7 +85,9 @@ def test_an_output_under_a_newer_epoch_refuses_every_attempt(tmp_path: Path, kin
 
 
 def test_an_older_generation_claims_nothing_over_a_newer_one(tmp_path: Path) -> None:
-    """A driver that hung while its supervisor started the next one stays out. Negative control: a third one claims."""
+    """A driver that hung while its supervisor started the next generation is fenced and claims nothing. Negative
+    control: a third generation claims the next epoch.
+    """
     place = Place(tmp_path, "file")
     place.take_over(2)
     with pytest.raises(Fenced, match="generation 2 of old has taken over from generation 1"):
@@ -94,7 +98,9 @@ def test_an_older_generation_claims_nothing_over_a_newer_one(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", ["file", "table"])
 def test_without_that_look_the_next_attempts_pass_the_fence(tmp_path: Path, kind: str) -> None:
-    """The negative control: each attempt claims one epoch more, and the output takes the old driver in."""
+    """Negative control: without the look at the newest claims, each attempt claims one more epoch until the output
+    accepts the old driver.
+    """
     place = Place(tmp_path, kind)
     place.fence(2, "v0002")
     with pytest.raises(Fenced):
@@ -109,7 +115,9 @@ def test_without_that_look_the_next_attempts_pass_the_fence(tmp_path: Path, kind
 
 
 def test_an_output_that_names_an_unknown_version_is_newer(tmp_path: Path) -> None:
-    """The old journal may have reached the same epoch by attempts of an earlier Streamkeeper."""
+    """An output that names a version which the journal does not record is refused as newer, even if the epochs are
+    equal.
+    """
     place = Place(tmp_path, "file")
     place.fence(1, "v0002")
     with pytest.raises(Fenced):
@@ -120,14 +128,16 @@ def test_an_output_that_names_an_unknown_version_is_newer(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("kind", ["file", "table"])
 def test_another_querys_or_installations_output_is_the_fences_to_refuse(tmp_path: Path, kind: str) -> None:
-    """They say nothing about this journal; nothing is created by looking."""
+    """An output of another installation does not count as a newer claim of this journal; its fence refuses it instead."""
     place = Place(tmp_path, kind)
     place.fence(7, "v0001", installation="another")
     assert place.see() == ()
 
 
 def test_a_checkpoint_that_another_installation_claimed_is_refused(tmp_path: Path) -> None:
-    """A new store beside old checkpoints, and a function as the sink, which keeps no epoch itself."""
+    """A checkpoint whose newest claim beside it is by another installation is refused, as with a new store beside old
+    checkpoints.
+    """
     place = Place(tmp_path, "file")
     theirs = EpochClaim(epoch=1, version="v0001", instance="x", generation=1, installation="another")
     leave_claim(claims_beside(place.checkpoint), theirs)

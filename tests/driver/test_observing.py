@@ -1,4 +1,4 @@
-"""What a running driver notices between two batches: that another driver owns its query."""
+"""Tests of what a running driver notices between two batches, such as another driver that owns its query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.driver.test_newest_claims import JOB, MINE, NAME, Place
 
 
 class Serving:
-    """An observer of one query whose driver has claimed its epoch; only its line to the store is real."""
+    """An observer of one query whose driver has claimed its epoch; only its channel to the store is real."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.place = root, Place(root, "table")
@@ -35,7 +35,7 @@ class Serving:
         self.observer.check_owner(self.queries)
 
     def claim_anew(self) -> None:
-        """A second generation of the driver claims the query; the first one reads the journal again."""
+        """Let a second generation of the driver claim the query, and let the first one read the journal."""
         other = DriverChannel(CountingStore(LocalStore(self.root / "store")), JOB, "old", 2)
         other.look()
         claim_epoch(other, JOB, "old", 2, self.place.query, self.place.checkpoint, installation=MINE, seen=())
@@ -43,7 +43,7 @@ class Serving:
 
 
 def test_a_driver_whose_query_was_claimed_again_ends(tmp_path: Path) -> None:
-    """The claim is compared with what the driver has read last; without a newer claim it goes on."""
+    """A driver whose query has a newer claim in the journal that it read last is fenced; without one it continues."""
     serving = Serving(tmp_path)
     serving.check()
     serving.claim_anew()
@@ -52,7 +52,7 @@ def test_a_driver_whose_query_was_claimed_again_ends(tmp_path: Path) -> None:
 
 
 def test_a_driver_whose_records_are_missing_ends(tmp_path: Path) -> None:
-    """The heartbeat's error is raised in the main thread, before any claim is compared."""
+    """A loss of journal entries that the heartbeat has found is raised in the main thread before any claim is compared."""
     serving = Serving(tmp_path)
     serving.line.lost = JournalOutdated("entry 4 is missing")
     with pytest.raises(JournalOutdated, match="entry 4 is missing"):

@@ -1,4 +1,6 @@
-"""An older copy of the store, and a function that keeps no epoch: the claims beside the checkpoint hold."""
+"""Tests of a store that was replaced by an older copy, with a function as the sink that keeps no epoch: the claims
+beside the checkpoint protect the query.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[Calls]:
-    """A job that was handed over to v0002, drained, and whose store is the copy from before that."""
+    """A job that was handed over to v0002 and drained, and whose store was then replaced by a copy from before the
+    handoff.
+    """
     house = Calls(tmp_path)
     try:
         first = house.serve("first", 1)
@@ -42,9 +46,9 @@ def house(tmp_path: Path) -> Iterator[Calls]:
 
 
 def test_no_driver_goes_on_from_what_an_older_store_names(house: Calls) -> None:
-    """It claims no epoch, so that the next attempt comes no closer; the function is called with nothing twice.
-
-    Negative control: a driver that looks at the journal alone calls it with the new version's rows again.
+    """A driver on an older copy of the store is refused by the newer claim beside the checkpoint, claims no epoch, and
+    calls the function with no row twice. Negative control: a driver that reads only the journal calls it with the new
+    version's rows twice.
     """
     third = house.launch("third")
     house.wait_state("third", DriverState.STANDBY)

@@ -1,4 +1,6 @@
-"""A real driver whose queries fail by the job's own errors: whatever words these contain, they are the job's own."""
+"""Tests of a real driver whose queries fail by the job's own errors: whatever their text contains, they are classified
+as the job's own.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ TAKEN_FOR = {
     "shop": Fault.SINK_DOWN,
     "metadata": Fault.CHECKPOINT_DAMAGED,
 }
-"""What the text alone of each error was taken for."""
+"""The wrong fault that the text alone of each error would suggest."""
 
 
 @pytest.fixture
@@ -66,7 +68,9 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def test_a_jobs_own_errors_are_stored_as_unclassified_and_end_as_a_crash_loop(house: DriverHouse) -> None:
-    """Each by name, and a truncated record with its class and file. Control: without the field the text misleads."""
+    """The job's own errors are stored as unclassified and reported as a crash loop, and a truncated record is reported
+    with its error class and file. Control: without the stored fault, the text leads to a wrong one.
+    """
     process = house.launch("first", params={"input": str(house.input)})
     house.wait_state("first", DriverState.STANDBY)
     house.go("first", process, *TAKEN_FOR, "poison")

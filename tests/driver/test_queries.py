@@ -1,4 +1,6 @@
-"""The confs of a session that several queries share: each run starts with those that its query was yielded with."""
+"""Tests of the confs of a session that several queries share: each run starts with the confs that its query was yielded
+with.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-"""Changes the format of state files, and is none of the confs that Spark knows."""
+"""A conf that changes the format of state files and that Spark does not list as known."""
 NEW = ("spark.sql.streaming.minBatchesToRetain", "spark.hadoop.fs.s3a.threads.max", "own.conf")
 STATIC = "spark.sql.warehouse.dir"
 
@@ -22,7 +24,9 @@ STATIC = "spark.sql.warehouse.dir"
 def test_a_conf_that_was_set_later_is_unset_or_gets_its_value_back_even_if_spark_does_not_know_it(
     spark: SparkSession,
 ) -> None:
-    """What the next query of a job, or an earlier test, sets in a shared session does not reach this query."""
+    """Confs that a later query or an earlier test sets in a shared session are unset or restored before a query runs,
+    even those that Spark does not list as known.
+    """
     session = spark.newSession()
     session.conf.set(CHANGELOG, "true")
     before = dict(session.conf.getAll)
@@ -36,7 +40,7 @@ def test_a_conf_that_was_set_later_is_unset_or_gets_its_value_back_even_if_spark
 
 
 def test_a_conf_that_is_the_same_in_all_sessions_stays(spark: SparkSession) -> None:
-    """Spark refuses to change it: neither another value nor none is an error, and the other confs are set back."""
+    """A static conf, which Spark refuses to change, stays unchanged without an error, and the other confs are restored."""
     session = spark.newSession()
     before = dict(session.conf.getAll)
     session.conf.set(NEW[0], "9")

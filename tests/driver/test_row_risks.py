@@ -1,4 +1,4 @@
-"""What Spark does with settings that put rows at risk: the damage, and the same run with a safe value."""
+"""Shows the damage that Spark does under settings that put rows at risk, and the same run with a safe value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RETAIN = "spark.sql.streaming.minBatchesToRetain"
 
 
 class Totals:
-    """A sum by key over JSON files, in a checkpoint of its own."""
+    """A streaming query that sums by key over JSON files, with its own checkpoint."""
 
     def __init__(self, spark: SparkSession, root: Path, **options: str) -> None:
         self.spark, self.root, self.options = spark, root, options
@@ -35,7 +35,7 @@ class Totals:
         return path
 
     def run(self) -> str:
-        """Read all there is; returns the error, empty without one."""
+        """Read all available files and return the error message, or an empty string on success."""
         rows = self.spark.readStream.schema("k string, x long").options(**self.options).json(str(self.root / "in"))
         writer = rows.groupBy("k").sum("x").writeStream.outputMode("complete").foreachBatch(self._write)
         writer = writer.option("checkpointLocation", str(self.root / "cp")).trigger(availableNow=True)
@@ -68,7 +68,9 @@ def session(spark: SparkSession) -> Iterator[SparkSession]:
 def test_one_retained_batch_loses_the_state_that_a_failed_batch_needs(
     session: SparkSession, tmp_path: Path, retained: str, *, goes_on: bool
 ) -> None:
-    """The sink fails after the state was written: with one retained batch the checkpoint never starts again."""
+    """When the sink fails after the state was written, a checkpoint with one retained batch never starts again, and one
+    with two retained batches continues.
+    """
     session.conf.set(RETAIN, retained)
     totals = Totals(session, tmp_path)
     for number in range(4):
@@ -88,7 +90,9 @@ def test_one_retained_batch_loses_the_state_that_a_failed_batch_needs(
 def test_a_file_that_cannot_be_read_is_skipped_without_an_error(
     session: SparkSession, tmp_path: Path, option: str, *, fails: bool
 ) -> None:
-    """A truncated upload: with the option its rows are missing from the output, and the batch is committed."""
+    """With ``ignoreCorruptFiles`` the rows of a truncated upload are missing from the output although the batch is
+    committed; without the option the query fails.
+    """
     totals = Totals(session, tmp_path, ignoreCorruptFiles=option)
     totals.add(0)
     totals.add(1).rename(tmp_path / "in" / "1.json.gz")

@@ -75,14 +75,18 @@ RETAINED = ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.u
 
 
 def test_spark_keeps_little_of_the_past_where_no_ui_shows_it(tmp_path: Path) -> None:
-    """A driver runs for weeks: what Spark keeps of a thousand executions is heap that nobody looks at."""
+    """A driver retains only 20 executions, jobs and stages, because it runs for weeks without a UI and Spark's longer
+    default history would only occupy heap.
+    """
     conf = session_conf({}, tmp_path, "job")
     assert [conf[key] for key in RETAINED] == ["20"] * 3
 
 
 @pytest.mark.parametrize("key", ["spark.ui.enabled", "spark.UI.enabled"])
 def test_an_older_release_does_not_open_spark_s_ui(tmp_path: Path, key: str) -> None:
-    """A registered release keeps its confs, and a driver starts without the UI all the same."""
+    """The driver starts without Spark's UI even if a registered release has ``spark.ui.enabled`` set in its confs, in
+    any spelling.
+    """
     conf = session_conf({key: "true"}, tmp_path, "job")
     assert {name: value for name, value in conf.items() if name.lower() == "spark.ui.enabled"} == {
         "spark.ui.enabled": "false"
@@ -92,7 +96,9 @@ def test_an_older_release_does_not_open_spark_s_ui(tmp_path: Path, key: str) -> 
 @pytest.mark.spark
 @pytest.mark.parametrize("quoted", [True, False], ids=["quoted", "unquoted"])
 def test_a_driver_starts_in_a_home_of_any_other_name(tmp_path: Path, *, quoted: bool) -> None:
-    """Its JVM, its Python workers and a checkpoint there; negative control: without the quotes there is no JVM."""
+    """In a home whose path contains quotes, spaces and shell characters, the JVM starts, the Python workers import
+    bundled code and the checkpoint is written. Negative control: without quoting of the paths the session fails.
+    """
     home = tmp_path / 'a home\'s "own" $HOME 50%20 #1; (x) & y=z'
     (home / "in").mkdir(parents=True)
     (home / "in" / "0.json").write_text('{"x": 1}')
@@ -113,7 +119,9 @@ def test_a_driver_starts_in_a_home_of_any_other_name(tmp_path: Path, *, quoted: 
 def test_a_conf_that_spark_refuses_is_named_and_not_tried_again(
     tmp_path: Path, key: str, value: str, told: str
 ) -> None:
-    """Also one of Spark SQL, which Spark reads later; negative control: Spark's own error counts as a failure."""
+    """A conf value that Spark or Spark SQL refuses is named in the error and judged permanent, so it is not retried.
+    Negative control: Spark's own error is judged an ordinary failure.
+    """
     command = [sys.executable, "-c", REFUSED, str(tmp_path / "scratch"), key, value]
     run = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert run.returncode == 0, run.stderr[-2000:]
@@ -125,14 +133,16 @@ def test_a_conf_that_spark_refuses_is_named_and_not_tried_again(
 
 
 def test_a_releases_own_confs_win(tmp_path: Path) -> None:
-    """What a release says counts, whatever the driver's default is."""
+    """A conf that a release sets overrides the driver's default."""
     assert session_conf({RETAINED[0]: "7"}, tmp_path, "job")[RETAINED[0]] == "7"
 
 
 def test_a_driver_takes_spark_s_classes_ready_made_where_they_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever starts it need not know of them; where there are none no JVM is told to look, and a release's own win."""
+    """The JVM options include the shared class archive if its file exists and leave it out otherwise; a release's own
+    archive comes later on the command line and wins.
+    """
     archive = tmp_path / "a place" / "classes.jsa"
     monkeypatch.setattr(session, "_CLASSES", archive)
     assert "SharedArchiveFile" not in session_conf({}, tmp_path, "job")[JAVA_OPTIONS]
@@ -146,7 +156,9 @@ def test_a_driver_takes_spark_s_classes_ready_made_where_they_are_kept(
 @pytest.mark.spark
 @pytest.mark.skipif(not class_archive(), reason="no archive of Spark's classes: make setup")
 def test_a_jvm_does_not_pass_over_the_classes_that_setup_keeps(spark: SparkSession) -> None:
-    """It would do so in silence where they were made from other jars or options, and start in twice the time."""
+    """The JVM maps the class archive that setup built; an archive from other jars or options would be ignored silently
+    and would double the start time.
+    """
     archive = Path(shlex.split(class_archive())[0].partition("=")[2]).resolve()
     assert str(archive) in Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
 
@@ -158,9 +170,11 @@ def test_a_jvm_does_not_pass_over_the_classes_that_setup_keeps(spark: SparkSessi
 def test_a_session_takes_plain_paths_for_local_and_listens_on_loopback_only(
     tmp_path: Path, checkpoints: str, read: str | None, *, closed: bool
 ) -> None:
-    """A cluster's configuration is read only where checkpoints are on HDFS, and then for all but plain paths.
+    """A session reads a cluster's Hadoop configuration only if the checkpoints are on HDFS, and resolves plain paths as
+    local files in both cases.
 
-    A release that asks for Spark's UI gets none; negative control: with it, any machine reads and kills.
+    A release that requests Spark's UI gets none. Negative control: with the UI enabled, the session listens on an
+    address that other machines can reach.
     """
     properties = {"fs.defaultFS": "hdfs://127.0.0.1:9", "dfs.of.a.cluster": "its own"}
     rows = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in properties.items())

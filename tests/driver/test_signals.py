@@ -1,4 +1,4 @@
-"""Signals of real queries against Spark's own progress JSON, and a real driver that tells them."""
+"""Compares the signals of real queries with Spark's own progress JSON, and checks what a real driver reports of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ Batches = list[dict[str, Any]]
 
 
 class Listened:
-    """A query with the driver's own listener on it; ``told``: what the board said after each batch."""
+    """A query with the driver's own listener attached; ``told`` holds the signals that the status board had after each
+    batch.
+    """
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.root = root
@@ -68,7 +70,7 @@ class Listened:
         return self.board.compose().queries["q"].signals
 
     def run(self, frame: DataFrame, until: Callable[[Batches], bool], *, mode: str = "append") -> Batches:
-        """Run until Spark's own progress says so; what Spark told of each batch."""
+        """Run the query until Spark's own progress satisfies ``until``, and return Spark's progress of each batch."""
         from pyspark.java_gateway import ensure_callback_server_started
 
         ensure_callback_server_started(self.spark.sparkContext._gateway)
@@ -88,12 +90,12 @@ class Listened:
 
 
 def told_by(query: Any) -> Batches:
-    """Every batch that Spark remembers, as the JSON it tells."""
+    """Return the progress of every batch that Spark remembers, parsed from its JSON."""
     return [json.loads(each.json()) for each in query._jsq.recentProgress() if "addBatch" in each.json()]
 
 
 def assert_equal_to_sparks(batches: Batches, told: dict[int, QuerySignals]) -> None:
-    """Each signal, worked out here once more from the JSON alone."""
+    """Compute each signal independently from Spark's JSON and compare it with the reported one."""
     dropped = 0
     for number, spark in enumerate(batches):
         seen, took = told[spark["batchId"]], spark["durationMs"]
@@ -128,7 +130,9 @@ def assert_equal_to_sparks(batches: Batches, told: dict[int, QuerySignals]) -> N
 
 
 def test_a_stateful_file_query_tells_what_spark_tells(spark: SparkSession, tmp_path: Path) -> None:
-    """Every signal of every batch, late rows among them; and it tells how many files wait, and for how long."""
+    """Every signal of every batch of a stateful file query equals the value computed from Spark's progress, including
+    dropped late rows; the source also reports how many files wait and for how long.
+    """
     from pyspark.sql import functions as F
 
     arriving = tmp_path / "in"
@@ -166,7 +170,7 @@ def test_a_stateful_file_query_tells_what_spark_tells(spark: SparkSession, tmp_p
 
 
 class Served:
-    """What the looks need to know of a served query."""
+    """Stands in for a running query, with the attributes that the source checks read."""
 
     def __init__(self, frame: DataFrame, checkpoint: Path) -> None:
         self.name, self.checkpoint = "q", LocalTree(checkpoint)
@@ -199,8 +203,8 @@ def reading(spark: SparkSession, kafka: KafkaBroker, topic: str) -> DataFrame:
 def test_a_kafka_query_tells_what_spark_tells(
     spark: SparkSession, kafka: KafkaBroker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its lag is the sum over the partitions, in records and in seconds at the rate at which it reads. A topic that is
-    created again meanwhile is found, although it has as many records.
+    """A Kafka query's lag is the sum over its partitions, in records and in seconds at the observed read rate. A topic
+    that is deleted and created again with as many records is detected and refused.
     """
     for partition in (0, 1):
         kafka.produce(topic, range(20), partition=partition)
@@ -235,7 +239,7 @@ def test_a_kafka_query_tells_what_spark_tells(
 
 
 def _drop(kafka: KafkaBroker, topic: str, before: int) -> None:
-    """Drop each partition's records before an offset, as retention does."""
+    """Delete each partition's records before an offset, as retention does."""
     from confluent_kafka import TopicPartition
 
     wanted = [TopicPartition(topic, partition, before) for partition in (0, 1)]
@@ -245,7 +249,9 @@ def _drop(kafka: KafkaBroker, topic: str, before: int) -> None:
 
 @pytest.mark.kafka
 def test_topics_are_asked_for_what_they_hold(spark: SparkSession, kafka: KafkaBroker, topic: str) -> None:
-    """Oldest and newest offsets of each partition; what retention drops becomes a rate, and the rate a runway."""
+    """The oldest and newest offsets of each partition are read from the topic; the records that retention drops yield a
+    rate, and the rate yields the runway.
+    """
     frame: Any = reading(spark, kafka, topic)
     (found,) = kafka_readings(frame._jdf.queryExecution().analyzed()).values()
     topics = HeldTopics(frame.sparkSession._jvm, found)
@@ -267,7 +273,9 @@ def test_topics_are_asked_for_what_they_hold(spark: SparkSession, kafka: KafkaBr
 
 @pytest.mark.kafka
 def test_a_broker_out_of_reach_hurts_nobody(spark: SparkSession, kafka: KafkaBroker, tmp_path: Path) -> None:
-    """The query's source tells no runway, the board tells the rest, and the next look is taken as before."""
+    """With an unreachable broker, the query's source reports no runway, while the lag and the checkpoint's size are
+    still reported.
+    """
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, range(6))
     listened = Listened(spark, tmp_path)
@@ -290,7 +298,9 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def test_a_driver_tells_its_signals_and_keeps_a_history(house: DriverHouse) -> None:
-    """In its status and its metrics, after a batch and while idle; a history that cannot be read begins anew."""
+    """A driver publishes its signals in its status and its metrics, after a batch and while idle; a history file that
+    cannot be read is replaced by a new history.
+    """
     house.add([("a", 1), ("b", 2)])
     port = free_ports(1)[0]
     metrics = {"STREAMKEEPER_DRIVER_METRICS": f"{port}-{port + 20}"}
@@ -321,7 +331,7 @@ def test_a_driver_tells_its_signals_and_keeps_a_history(house: DriverHouse) -> N
 
 
 def metrics_of(log: Path) -> str:
-    """What the driver serves where its log says so."""
+    """Fetch the metrics from the URL that the driver's log contains."""
     (url,) = re.findall(
         r" streamkeeper job=.*: metrics at (http://127.0.0.1:\d+/metrics)$", log.read_text(), re.MULTILINE
     )

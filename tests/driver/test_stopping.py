@@ -1,4 +1,4 @@
-"""Stopping a query between two triggers, without Spark."""
+"""Tests stopping a query between two triggers, without Spark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.driver.queries import Ended, ServedQuery
 
 
 class Run:
-    """A run of a query that is in the middle of a trigger, or between two."""
+    """A fake run of a query, either in the middle of a trigger or between two."""
 
     def __init__(self, *, triggered: bool) -> None:
         self.isActive = True
@@ -25,7 +25,9 @@ class Run:
     ("triggered", "busy", "stops"), [(False, False, True), (True, False, False), (False, True, False)]
 )
 def test_a_query_is_stopped_between_two_triggers_only(triggered: bool, busy: bool, stops: bool) -> None:
-    """A stop within a trigger would interrupt a batch that the gate has admitted, or the planning of the next one."""
+    """A query is stopped only between two triggers, because a stop within one would interrupt a batch that the gate has
+    admitted, or the planning of the next batch.
+    """
     planned: Any = SimpleNamespace(query=SimpleNamespace(name="totals"))
     gate, unused, run = SimpleNamespace(busy=busy), None, Run(triggered=triggered)
     given: Any = (planned, unused, unused, gate, unused, unused, unused, unused, {})

@@ -1,4 +1,6 @@
-"""What Spark raises of bad records and failed tasks, as one line and as a kind of fault: from real runs."""
+"""Tests how errors that Spark raises for bad records and failed tasks in real runs are described in one line and
+classified.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ SCHEMA = "name string, amount int"
 
 
 def failure_of(batch: DataFrame, root: Path, write: Callable[[Any], None] | None = None) -> BaseException:
-    """What a streaming query raises at its first batch, where the driver's gate sees it."""
+    """Run a streaming query and return the exception of its first batch, as the driver's gate sees it."""
     raised: list[BaseException] = []
 
     def each(rows: DataFrame, _: int) -> None:
@@ -60,7 +62,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_bad_record_is_named_with_its_class_its_cause_and_its_file(
     spark: SparkSession, folder: Path, form: str, content: bytes, told: tuple[str, ...]
 ) -> None:
-    """One line, also where the user's function collects the batch; before, it named py4j's call and nothing else."""
+    """An unreadable record is described in one line with its error class, cause and file, even if the user's function
+    collects the batch; Spark's raw message only names py4j's call.
+    """
     (folder / f"f1.{form}").write_bytes(content)
     stream = spark.readStream.schema(SCHEMA).option("mode", "FAILFAST").format(form).load(str(folder))
     error = failure_of(stream, folder.parent, lambda rows: rows.collect())
@@ -104,7 +108,9 @@ def fill_the_disk(name: str) -> str:
 def test_a_python_workers_failure_is_named_and_judged_by_its_class(
     spark: SparkSession, folder: Path, function: Callable[[str], str], told: str, fault: Fault
 ) -> None:
-    """The error of the worker's own function, with its line; words of its message decide nothing."""
+    """A failure in a Python worker is described by the error of the worker's own function and classified by the
+    exception's class, not by words in its message.
+    """
     from pyspark.sql import functions as F
 
     (folder / "f1.txt").write_text("a\n")
@@ -118,7 +124,9 @@ def test_a_python_workers_failure_is_named_and_judged_by_its_class(
 def test_a_checkpoint_that_cannot_be_read_is_known_by_the_frame_that_raised_it(
     spark: SparkSession, folder: Path
 ) -> None:
-    """Spark's errors of its own logs have no condition: the class that reads the log tells them apart."""
+    """An unreadable checkpoint log is classified as a damaged checkpoint by the Spark class that raised the error,
+    because Spark gives such errors no error condition.
+    """
     (folder / "f1.txt").write_text("a\n")
 
     def run() -> Any:

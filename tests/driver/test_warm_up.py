@@ -1,4 +1,4 @@
-"""What a standby says of its rehearsals."""
+"""Tests what a standby reports of its rehearsals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from streamkeeper.driver.warm_up import warm_up
     ],
 )
 def test_a_failed_rehearsal_is_never_hidden_behind_one_that_succeeded(rehearsed: tuple[str, str], told: str) -> None:
-    """Only the failures are told if there are any; queries that were rehearsed before are not run again."""
+    """If any rehearsal failed, only the failures are reported; queries that were already rehearsed are not rehearsed a
+    second time.
+    """
     unused: Any = None
     results = dict(zip(("totals", "copy"), rehearsed, strict=True))
     assert warm_up(unused, dict.fromkeys(results, unused), {}, "", results) == told

@@ -1,4 +1,4 @@
-"""A driver without its fences: only the negative controls of the frozen drivers start it."""
+"""A driver without its fences, started only by the negative controls of the frozen-driver tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _write = TableWriter.write
 
 
 def write_under_any_epoch(self: TableWriter, batch: DataFrame, batch_id: int) -> None:
-    """The table's fence compares the writer's epoch with the newest one, which this writer takes for its own."""
+    """Write a batch under the table's newest epoch, so that the table's fence, which compares the writer's epoch with
+    the newest one, always passes.
+    """
     newest = self.newest_claim()
     assert newest is not None
     self._context = replace(self._context, epoch=newest.epoch)

@@ -1,4 +1,6 @@
-"""The embedded Airflow's settings: nothing of another Airflow, no taken port, no key in the environment."""
+"""Tests the embedded Airflow's settings: no settings of another Airflow, no occupied port, and no signing key in the
+environment.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from streamkeeper.errors import InvalidInput
 
 
 def test_a_taken_port_is_named() -> None:
-    """Standalone would not notice that its web server died on it."""
+    """An occupied port is refused by name before the start, because ``airflow standalone`` would not notice that its
+    web server died on it.
+    """
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -28,14 +32,16 @@ def test_a_taken_port_is_named() -> None:
 
 
 def test_chosen_ports_are_different_and_low() -> None:
-    """Below 32768 the kernel hands out no port to an outgoing connection."""
+    """The three chosen ports are distinct and below 32768, where the kernel assigns no port to an outgoing connection."""
     ports = choose_ports(0)
     assert len(set(ports)) == 3
     assert all(port < 32_768 for port in ports)
 
 
 def test_the_signing_key_is_in_a_private_file_only(tmp_path: Path) -> None:
-    """At least 64 bytes, kept over a restart, readable by its owner alone, and not in any child's environment."""
+    """The signing key has at least 64 bytes, survives a restart, is readable by its owner alone, and appears in no
+    child's environment.
+    """
     first = airflow_environment(root=tmp_path, home=tmp_path, url="http://127.0.0.1:20000", log_ports=(1, 2))
     key = (tmp_path / "jwt-secret").read_text()
     assert len(key) >= 64
@@ -55,7 +61,9 @@ time.sleep(300)
 
 
 def test_a_part_that_died_is_named(tmp_path: Path) -> None:
-    """Standalone goes on without it, and only its pid counted as Airflow. Negative control: all of them live."""
+    """A dead component of Airflow is reported although ``airflow standalone`` keeps running without it. Negative
+    control: while all components live, none is reported.
+    """
     processes = StartedProcesses(tmp_path / "processes.json")
     (tmp_path / "airflow.py").write_text(_STANDALONE)
     command = [sys.executable, str(tmp_path / "airflow.py"), *PARTS]
@@ -72,6 +80,6 @@ def test_a_part_that_died_is_named(tmp_path: Path) -> None:
 
 
 def test_settings_of_another_airflow_stay_out() -> None:
-    """Whoever runs the demo may have an Airflow of their own."""
+    """Environment variables of another Airflow on the same machine are removed before the embedded Airflow starts."""
     environ = {"AIRFLOW_HOME": "/elsewhere", "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor", "PATH": "/bin"}
     assert without_airflow(environ) == {"PATH": "/bin"}

@@ -1,4 +1,4 @@
-"""A site of its own for tests, demo, bench and campaigns."""
+"""Tests the separate installation that tests, demo, benchmarks and campaigns run in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from harness.bed import fresh_bed
 
 
 def test_a_relative_root_is_a_whole_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An installation refuses a relative home: every case of a campaign would fail on one."""
+    """A bed with a relative root gets an absolute home, because an installation refuses a relative one and every case
+    of a campaign would fail.
+    """
     monkeypatch.chdir(tmp_path)
     with fresh_bed(Path("site"), []) as bed:
         assert bed.home == tmp_path / "site" / "home"

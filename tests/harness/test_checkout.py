@@ -1,4 +1,4 @@
-"""Which code a result says that it was measured of."""
+"""Tests which code a result records as the code that was measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Git = Callable[..., str]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder with a file in each of the measured ones, and one beside them."""
+    """A folder with one file in each of the measured folders, and one file in a folder that is not measured."""
     for folder in (*FOLDERS, "docs"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "file").write_text("1")
@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def git(root: Path) -> Git:
-    """Git in that folder, all of which is committed."""
+    """A function that runs git in that folder, whose files are all committed."""
 
     def run(*words: str) -> str:
         named = ["git", "-c", "user.name=T", "-c", "user.email=t@example.org", *words]
@@ -45,20 +45,22 @@ def git(root: Path) -> Git:
 
 
 def commit_all(git: Git, message: str) -> None:
-    """Commit whatever has changed."""
+    """Commit all changes."""
     git("add", "--all")
     git("commit", "--quiet", "--message", message)
 
 
 def test_code_is_named_by_the_trees_of_its_folders(root: Path, git: Git) -> None:
-    """Anybody can ask git for the trees of a commit, and finds the text of a result."""
+    """A result identifies its code by the git tree ids of its folders, which anyone can look up for a commit."""
     trees = [git("rev-parse", f"HEAD:{folder}")[:12] for folder in ("plugins", "dags", "jobs")]
     assert read_code(root) == "plugins:{} dags:{} jobs:{}".format(*trees)
     assert read_origin(root) == {"commit": git("rev-parse", "--short", "HEAD"), "code": read_code(root)}
 
 
 def test_a_commit_of_documents_leaves_the_code_as_it_is(root: Path, git: Git) -> None:
-    """A result stays one of the present code, although its commit is not the newest."""
+    """A commit that only changes documents changes the recorded commit but not the code id, so an older result still
+    counts as one of the present code.
+    """
     before = read_origin(root)
     (root / "docs" / "file").write_text("2")
     assert read_code(root) == before["code"]
@@ -69,7 +71,7 @@ def test_a_commit_of_documents_leaves_the_code_as_it_is(root: Path, git: Git) ->
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_another_file_is_other_code(folder: str, root: Path, git: Git) -> None:
-    """Each of the folders counts; the content that comes back is the code of before."""
+    """A change in any measured folder changes the code id, and restoring the content restores the earlier id."""
     before = read_code(root)
     (root / folder / "file").write_text("2")
     commit_all(git, "Change it")
@@ -82,14 +84,16 @@ def test_another_file_is_other_code(folder: str, root: Path, git: Git) -> None:
 @pytest.mark.parametrize("folder", FOLDERS)
 @pytest.mark.parametrize("name", ["file", "new"])
 def test_what_is_not_committed_is_told(folder: str, name: str, root: Path, git: Git) -> None:
-    """No commit has the code of such a result: neither of a changed file nor of a new one."""
+    """A changed or new file that is not committed marks the code id as dirty, because no commit contains that code."""
     before = read_code(root)
     (root / folder / name).write_text("2")
     assert read_code(root) == f"{before} dirty"
 
 
 def test_every_line_of_a_campaign_names_its_code(tmp_path: Path) -> None:
-    """Cases, traces and controls; what is read again is the same."""
+    """Every line of a campaign's results, be it a case, a trace or a control, records its commit and code, and the
+    cases read back are unchanged.
+    """
     results = Results(tmp_path / "lines.jsonl")
     results.add_case(CASE)
     results.add_trace("switch", ["a"])
@@ -100,7 +104,9 @@ def test_every_line_of_a_campaign_names_its_code(tmp_path: Path) -> None:
 
 
 def test_a_line_from_before_is_read(tmp_path: Path) -> None:
-    """A campaign that was begun without the code goes on where it stopped."""
+    """A result line without a code id, from a campaign that began before ids were recorded, is read like any other, so
+    the campaign can continue.
+    """
     file = tmp_path / "lines.jsonl"
     Results(file).add_case(CASE)
     old = {name: each for name, each in json.loads(file.read_text()).items() if name != "code"}
@@ -109,12 +115,12 @@ def test_a_line_from_before_is_read(tmp_path: Path) -> None:
 
 
 def test_a_report_names_its_code(tmp_path: Path) -> None:
-    """Beside the commit and the machine."""
+    """A report records the code that was measured."""
     assert json.loads(write_report("any", {"figure": 1}, into=tmp_path).read_text())["code"] == read_code()
 
 
 def test_a_measured_truth_from_before_stays_as_it_is(tmp_path: Path) -> None:
-    """It has no code, and gets none when the file is written anew; a new one keeps its own."""
+    """A truth that was recorded without a code id is rewritten unchanged, and a new truth keeps its code id."""
     old = TRUTH.read_bytes().splitlines()[0] + b"\n"
     for each in read_truths(TRUTH).values():
         append_truth(tmp_path / "old", each)

@@ -1,4 +1,4 @@
-"""The fault store: a store like any other until something is to happen."""
+"""Tests the fault store, which behaves like any other store until a fault is injected."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def store() -> FaultStore:
 
 
 class TestFaultStore(StoreContract):
-    """The contract of every store, where nothing happens before any call."""
+    """Runs the contract of every store on a fault store that injects no faults."""
 
 
 def test_a_call_that_is_refused_changes_nothing() -> None:
-    """Only such calls of such keys are refused, before the store underneath has heard of them."""
+    """Only the configured call on matching keys is refused, and it never reaches the underlying store."""
     inner = MemoryStore()
     store = FaultStore(inner, unavailable("create", key="/index/"))
     store.create("a/data/1", b"x")
@@ -32,7 +32,7 @@ def test_a_call_that_is_refused_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("of", "left"), [((), ["a"]), (WRITES, ["a", "b"])], ids=["of all calls", "of all writes"])
 def test_the_nth_call_is_struck_and_no_other(of: tuple[str, ...], left: list[str]) -> None:
-    """Counting those of a kind only, where a kind is named; whoever tries again gets through."""
+    """Only the third call fails, counted over all calls or over writes alone, and later calls succeed."""
 
     def strike() -> None:
         raise InterruptedError

@@ -1,4 +1,4 @@
-"""The ledger sees what is lost and what is doubled."""
+"""Tests that the ledger detects lost and duplicated rows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SALES = {"c1": Totals(2, 30, 500), "c2": Totals(1, 7, 49)}
 
 
 def test_totals_come_from_every_file(tmp_path: Path) -> None:
-    """The oracle adds count, sum and sum of squares over all files of the folder."""
+    """The oracle adds up count, sum and sum of squares over all files of the folder."""
     (tmp_path / "0.csv").write_text("e1,c1,10\ne2,c2,7\n")
     (tmp_path / "1.csv").write_text("e3,c1,20\n")
     assert expected_totals(tmp_path) == SALES
 
 
 def test_equal_totals_are_clean() -> None:
-    """What came out as it went in is neither lost nor doubled."""
+    """Output totals that equal the input totals are reported as neither lost nor duplicated."""
     account = compare_totals("sales_totals", SALES, dict(SALES))
     assert account.clean
     assert account.produced == 3
@@ -47,7 +47,9 @@ def test_equal_totals_are_clean() -> None:
     ids=["row lost", "row doubled", "one lost, one doubled", "only the squares differ", "customer lost", "invented"],
 )
 def test_totals_show_each_kind_of_damage(found: dict[str, Totals], lost: int, duplicated: int) -> None:
-    """No single count, sum or square may be wrong unseen."""
+    """A wrong count, sum or sum of squares, a missing customer or an invented one is reported as lost or duplicated
+    rows with examples.
+    """
     account = compare_totals("sales_totals", SALES, found)
     assert (account.lost, account.duplicated) == (lost, duplicated)
     assert account.examples
@@ -68,7 +70,9 @@ ROWS = [["e1", "c1", "10"], ["e2", "c2", "7"], ["e3", "c1", "20"], ["e4", "c2", 
 
 
 def test_the_largest_is_compared_where_the_table_has_it() -> None:
-    """A table of an older release is not blamed for the column it does not have; one that has it may not be wrong."""
+    """A table of an older release without the column ``largest`` is clean, and a table with a wrong value in that
+    column is not.
+    """
     expected = totals_of(ROWS)
     assert expected["c1"] == Totals(2, 30, 500, 20)
     assert compare_totals("t", expected, {name: each.plain for name, each in expected.items()}).clean
@@ -79,7 +83,9 @@ def test_the_largest_is_compared_where_the_table_has_it() -> None:
 
 
 def test_what_is_in_flight_is_neither_lost_nor_doubled() -> None:
-    """A table that has counted the first sales is clean; the others are on their way, and lost if that is the end."""
+    """Output that covers only the first sales is clean and counts the others as in flight; closing the account counts
+    them as lost.
+    """
     account = totals_so_far("t", ROWS, totals_of(ROWS[:3]))
     assert account == Account(name="t", produced=4, lost=0, duplicated=0, in_flight=1)
     assert (account.closed.lost, account.closed.in_flight) == (1, 0)
@@ -88,20 +94,22 @@ def test_what_is_in_flight_is_neither_lost_nor_doubled() -> None:
 
 
 def test_a_row_lost_on_the_way_is_not_in_flight() -> None:
-    """Later rows are out: one before them that is not there does not come any more."""
+    """A missing row counts as lost, not as in flight, if later rows were already written."""
     assert not totals_so_far("t", ROWS, totals_of([ROWS[0], ROWS[2], ROWS[3]])).clean
     copied = events_so_far("e", ["a", "b", "c", "d"], ["a", "c"])
     assert (copied.lost, copied.duplicated, copied.in_flight) == (1, 0, 1)
 
 
 def test_a_row_doubled_on_the_way_is_seen_at_once() -> None:
-    """Not only at the end, when all is read."""
+    """A duplicated row is detected while other rows are still in flight."""
     assert totals_so_far("t", ROWS, totals_of([ROWS[0], ROWS[1], ROWS[1]])).duplicated == 1
     copied = events_so_far("e", ["a", "b", "c", "d"], ["a", "b", "b"])
     assert (copied.lost, copied.duplicated, copied.in_flight) == (0, 1, 2)
 
 
 def test_more_than_was_produced_is_seen() -> None:
-    """A replay of everything is no negative number in flight."""
+    """Output that contains every row twice is reported as duplicates, with zero rows in flight instead of a negative
+    number.
+    """
     account = totals_so_far("t", ROWS, totals_of([*ROWS, *ROWS]))
     assert (account.duplicated, account.in_flight) == (4, 0)

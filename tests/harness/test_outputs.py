@@ -1,4 +1,4 @@
-"""What came out is read as Spark's sink log says, not as the directory looks."""
+"""Tests that an output is read as Spark's sink log lists it, not as the files in the directory suggest."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from streamkeeper.sinks.sink_log import listed_files
 
 
 class Output:
-    """An output directory as FileSink leaves it."""
+    """An output directory laid out as FileSink writes it."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.version = root, root / "v0001"
@@ -46,14 +46,14 @@ def output(tmp_path: Path) -> Output:
 
 
 def test_only_listed_files_count(output: Output) -> None:
-    """A file that a killed batch left behind is of no batch: it is neither read nor a duplicate."""
+    """A file that a killed batch left behind belongs to no batch: it is not read and does not count as a duplicate."""
     output.log("0", output.file("part-a.parquet", ["e1", "e2"]))
     output.file("part-orphan.parquet", ["e1"])
     assert list(read_event_ids(output.root)) == ["e1", "e2"]
 
 
 def test_a_file_listed_twice_in_two_batches_is_one_file(output: Output) -> None:
-    """Duplicates are counted in rows of files, not in mentions of a file."""
+    """A file that two batches list is read once, so duplicates are counted in rows, not in mentions of a file."""
     part = output.file("part-a.parquet", ["e1", "e1"])
     output.log("0", part)
     output.log("1", part)
@@ -61,7 +61,7 @@ def test_a_file_listed_twice_in_two_batches_is_one_file(output: Output) -> None:
 
 
 def test_the_newest_compact_file_stands_for_all_before_it(output: Output) -> None:
-    """After a compaction the logs it covers are not read again, and those after it are."""
+    """The newest compact log replaces all logs before it, and only the logs after it are read in addition."""
     parts = [output.file(f"part-{number}.parquet", [f"e{number}"]) for number in range(4)]
     output.log("0", parts[0])
     output.log("1.compact", parts[0], parts[1])
@@ -71,7 +71,7 @@ def test_the_newest_compact_file_stands_for_all_before_it(output: Output) -> Non
 
 
 def test_a_deleted_file_is_gone(output: Output) -> None:
-    """A later log may take a file back."""
+    """A file that a later log deletes is not read."""
     part = output.file("part-a.parquet", ["e1"])
     output.log("0", part)
     output.log("1", part, action="delete")
@@ -79,7 +79,7 @@ def test_a_deleted_file_is_gone(output: Output) -> None:
 
 
 def test_the_versions_that_serve_are_read_in_order(output: Output) -> None:
-    """After a handoff the old version counts up to its last batch, and the new one goes on from there."""
+    """After a handoff, the old version is read up to its last batch, followed by the new version."""
     output.log("0", output.file("part-a.parquet", ["e1"]))
     output.log("1", output.file("part-b.parquet", ["e1", "e2"]))
     serving = (OutputSegment("v0001", last=0), OutputSegment("v0002"))
@@ -95,20 +95,22 @@ def test_the_versions_that_serve_are_read_in_order(output: Output) -> None:
 
 
 def test_an_unknown_log_version_is_refused(output: Output) -> None:
-    """The ledger does not guess."""
+    """A sink log with an unknown version is refused."""
     (output.version / "_spark_metadata" / "0").write_text("v9\n")
     with pytest.raises(InvalidInput, match="known version"):
         listed_files(output.version)
 
 
 def test_nothing_written_is_nothing_read(tmp_path: Path) -> None:
-    """Before the first commit there are no ids and no totals, and no error."""
+    """Before the first commit, reading returns no ids and no totals, and raises no error."""
     assert list(read_event_ids(tmp_path / "none")) == []
     assert read_totals(tmp_path / "none.db") == {}
 
 
 def test_totals_are_read_from_the_table(tmp_path: Path) -> None:
-    """One value per customer, with the largest once a release keeps it; a database without the table holds none."""
+    """Totals are read per customer, with ``largest`` once the table has that column; a database without the table
+    yields none.
+    """
     file = tmp_path / "warehouse.db"
     with sqlite3.connect(file) as connection:
         connection.execute("CREATE TABLE other (a)")

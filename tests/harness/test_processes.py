@@ -1,4 +1,4 @@
-"""Everything that was started is stopped, and nothing else."""
+"""Tests that every started process is stopped, and no other process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _start(processes: StartedProcesses, folder: Path, name: str, program: str) -
 
 
 def test_a_session_is_stopped_whole(processes: StartedProcesses, tmp_path: Path) -> None:
-    """Children that left the process group end too, and so does one that ignores SIGTERM."""
+    """Stopping a process session also terminates children that left the process group and a child that ignores SIGTERM."""
     family = _start(processes, tmp_path, "family", FAMILY)
     log = tmp_path / "family.log"
     assert wait_until(lambda: "deaf" in log.read_text() and len(list(session_of(family))) == 3, timeout_s=10)
@@ -51,7 +51,7 @@ def test_a_session_is_stopped_whole(processes: StartedProcesses, tmp_path: Path)
 
 
 def test_a_process_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    """A pid that another process has got since is not signalled."""
+    """A recorded pid that now belongs to a different process is not signalled."""
     stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
     try:
         file = tmp_path / "processes.json"
@@ -65,7 +65,9 @@ def test_a_process_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_process_that_outlives_a_timeout_is_killed_and_waited_for() -> None:
-    """Its pipe is closed, so no later test is blamed for it; negative control: until then the process lives on."""
+    """A process that outlives its timeout is killed and its pipe closed. Negative control: without ``killed_after`` the
+    process keeps running after the timeout.
+    """
     sleeping = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], stdout=subprocess.PIPE)
 
     def wait() -> None:
@@ -82,7 +84,7 @@ def test_a_process_that_outlives_a_timeout_is_killed_and_waited_for() -> None:
 
 
 def test_a_later_call_finds_what_an_earlier_one_started(processes: StartedProcesses, tmp_path: Path) -> None:
-    """The record outlives the program that wrote it: `down` stops what `up` started."""
+    """The record of started processes outlives the program that wrote it, so ``down`` stops what ``up`` started."""
     started = _start(processes, tmp_path, "sleeper", "import time; time.sleep(60)")
     again = StartedProcesses(tmp_path / "processes.json")
     assert again.read() == [started]

@@ -1,4 +1,4 @@
-"""The producer's files appear whole and carry the same events for both jobs."""
+"""Tests that the producer's files appear complete and carry the same events for both jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.producer import EVENTS, REFUND, SALES, next_number, produce
 
 
 class _After(threading.Event):
-    """Set once it was waited for ``times`` times: a producer's life without a clock."""
+    """An event that becomes set after ``times`` waits, which limits a producer's life without a clock."""
 
     def __init__(self, times: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ def _produce(root: Path, files: int) -> int:
 
 
 def test_both_folders_hold_the_same_events(tmp_path: Path) -> None:
-    """Every event id is once in the sales and once in the events, and no draft is left behind."""
+    """The sales folder and the events folder contain every event id exactly once, and no draft is left behind."""
     assert _produce(tmp_path, 4) == 12
     sales, events = [row[0] for row in read_rows(tmp_path / SALES)], [row[0] for row in read_rows(tmp_path / EVENTS)]
     assert sales == events
@@ -37,7 +37,7 @@ def test_both_folders_hold_the_same_events(tmp_path: Path) -> None:
 
 
 def test_a_second_producer_goes_on(tmp_path: Path) -> None:
-    """A producer that starts again never reuses a file name, not even one that only half of the folders have."""
+    """A restarted producer never reuses a file name, not even one that only one of the two folders contains."""
     _produce(tmp_path, 2)
     (tmp_path / SALES / "000001.csv").unlink()
     assert next_number(tmp_path) == 2
@@ -47,7 +47,7 @@ def test_a_second_producer_goes_on(tmp_path: Path) -> None:
 
 
 def test_refunds_begin_when_they_are_asked_for(tmp_path: Path) -> None:
-    """Before that no event is one; after it each file has one, so that the next batch does."""
+    """No event is a refund before refunds are requested; afterwards each file contains one."""
     refunds = threading.Event()
     for files in (3, 2):
         produce(tmp_path, rows=3, every_s=0, seed=1, customers=2, stop=_After(files), refunds=refunds)

@@ -1,4 +1,4 @@
-"""The generated pages of docs are what the code says now, and name every variable that the code reads."""
+"""Tests that the generated pages of the documentation match the code and list every variable that the code reads."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ ROOT = Path(__file__).resolve().parents[2]
     "name", [pytest.param(each, marks=pytest.mark.airflow if each == "reference/forms.md" else ()) for each in PAGES]
 )
 def test_a_generated_page_is_up_to_date(name: str) -> None:
-    """Changed help texts, settings, forms, metrics or rules need `make reference`."""
+    """Each generated page equals what the code renders now; changed help texts, settings, forms, metrics or rules need
+    ``make reference``.
+    """
     assert (FOLDER / name).read_text(encoding="utf-8") == PAGES[name](), "run `make reference` and commit its pages"
 
 
 def test_every_variable_that_the_code_reads_is_in_the_reference() -> None:
-    """Negative control: a name that is in no file is not found."""
+    """The settings page lists every ``STREAMKEEPER_`` variable that the code or a DAG file names."""
     page = (FOLDER / "reference/settings.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"`(STREAMKEEPER_[A-Z_]+)`", page))
     files = [*(ROOT / "plugins").rglob("*.py"), *(ROOT / "dags").glob("*.py"), *(ROOT / "plugins").rglob("*.java")]
@@ -42,7 +44,7 @@ def test_every_variable_that_the_code_reads_is_in_the_reference() -> None:
 
 
 def test_defaults_of_the_reference_are_those_of_the_code() -> None:
-    """Of the retention policy, and of the schedules in the DAGs' files. Settings have one table for both."""
+    """The reference shows the code's default retention policy and the default schedules of the DAG files."""
     told = {each.variable: shown_default(each) for each in VARIABLES}
     assert read_policy(told["STREAMKEEPER_KEEP"]) == Policy()
     schedules = {}
@@ -53,7 +55,7 @@ def test_defaults_of_the_reference_are_those_of_the_code() -> None:
 
 
 def test_settings_that_only_airflow_reads_are_marked() -> None:
-    """They are named in orchestration or DAG files, and nowhere else. All others are fields of the settings."""
+    """A setting marked as read by Airflow only is named in orchestration or DAG files and in no other module."""
     elsewhere = [
         file.read_text()
         for file in (ROOT / "plugins").rglob("*.py")
@@ -66,16 +68,16 @@ def test_settings_that_only_airflow_reads_are_marked() -> None:
 
 
 def test_every_health_rule_has_a_meaning_in_the_reference() -> None:
-    """A new rule needs its line; a removed one takes it along."""
+    """Every health rule has a meaning in the reference, and no meaning belongs to a removed rule."""
     assert set(MEANINGS) == {rule.id for rule in RULES}
 
 
 def test_prose_escapes_markup_outside_of_code_only() -> None:
-    """Angle brackets would be HTML, and a bar would end a cell."""
+    """Angle brackets and bars are escaped in prose, where they would be HTML or close a table cell, but not in code."""
     assert cell(prose("a <b> | ``<c>``")) == r"a \<b> \| `<c>`"
 
 
 def test_every_module_of_the_generator_has_a_docstring() -> None:
-    """As in the package."""
+    """Every module of the reference generator has a docstring."""
     for file in (ROOT / "harness" / "reference").glob("*.py"):
         assert ast.get_docstring(ast.parse(file.read_text())), file

@@ -1,4 +1,4 @@
-"""The servers of a job of which only the driver is here, as a process that somebody starts and stops."""
+"""Tests the process that provides the remote servers of a job of which only the driver runs locally."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.servers import skip_without_s3a
 def test_what_is_missing_is_told_in_one_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str, told: str
 ) -> None:
-    """Before anything is started, with the way out."""
+    """A missing dependency is reported in one line with the remedy before any server is started."""
     skip_without_s3a()
     gone = tmp_path if missing == "CONNECTORS" else lambda: None
     monkeypatch.setattr(f"harness.remote_servers.{missing}", gone)
@@ -48,7 +48,9 @@ def test_what_is_missing_is_told_in_one_line(
 @pytest.mark.postgres
 @pytest.mark.parametrize("ready", [True, False], ids=["running", "starting"])
 def test_asked_to_end_they_leave_nothing(tmp_path: Path, *, ready: bool) -> None:
-    """All of them, PostgreSQL too, and their files: also while they are starting."""
+    """When they are stopped, all servers including PostgreSQL terminate and remove their files, even while they are
+    still starting.
+    """
     skip_without_s3a()
     try:
         remote_servers.find_programs()

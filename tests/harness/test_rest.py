@@ -1,4 +1,4 @@
-"""The REST client's patience, against a real HTTP server that answers what it is told to."""
+"""Tests the REST client's retries against a real HTTP server with scripted answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from streamkeeper.errors import InvalidInput, TemporaryError
 
 
 class Server:
-    """Answers the token, and then what ``answers`` holds, in order; the last one again and again."""
+    """An HTTP server that answers the token request, then returns what ``answers`` holds in order and repeats the last
+    one.
+    """
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, Any]] = []
@@ -68,14 +70,18 @@ def server() -> Iterator[Server]:
 
 
 def test_a_500_is_asked_again(server: Server) -> None:
-    """Airflow on SQLite answers 500 under load: the run is triggered all the same, once."""
+    """The client retries after a 500, which Airflow on SQLite returns under load, and the run is triggered with one
+    login.
+    """
     server.answers = [(500, {"detail": "database is locked"}), (200, {"dag_run_id": "r1"})]
     assert AirflowApi(server.url).trigger("streaming_deploy", {}) == "r1"
     assert [path for _, path in server.seen].count("/auth/token") == 1
 
 
 def test_a_run_that_is_there_already_is_that_run(server: Server) -> None:
-    """A trigger whose answer was lost may be sent again under the same id."""
+    """A trigger with a run id that already exists returns that run, so a trigger whose answer was lost can be repeated;
+    without a run id it is a conflict.
+    """
     server.answers = [(409, {"detail": "exists"})]
     assert AirflowApi(server.url).trigger("streaming_deploy", {}, run_id="mine") == "mine"
     with pytest.raises(Conflict):
@@ -83,7 +89,7 @@ def test_a_run_that_is_there_already_is_that_run(server: Server) -> None:
 
 
 def test_a_400_is_told_and_not_asked_again(server: Server) -> None:
-    """Bad params are the caller's: the schema's message arrives, after one request."""
+    """A 400 is raised with the schema's message after a single request, because bad params are the caller's error."""
     server.answers = [(400, {"detail": "'job' is a required property"})]
     with pytest.raises(InvalidInput, match="'job' is a required property"):
         AirflowApi(server.url).trigger("streaming_deploy", {})
@@ -91,21 +97,23 @@ def test_a_400_is_told_and_not_asked_again(server: Server) -> None:
 
 
 def test_an_expired_token_is_renewed(server: Server) -> None:
-    """A 401 costs one more login, not the run."""
+    """After a 401 the client logs in once more and the request succeeds."""
     server.answers = [(401, {"detail": "expired"}), (200, {"state": "running"})]
     assert AirflowApi(server.url).run_state("streaming_deploy", "r1") == "running"
     assert [path for _, path in server.seen].count("/auth/token") == 2
 
 
 def test_nothing_that_listens_is_temporary(server: Server) -> None:
-    """An Airflow that is not up yet is no bad input."""
+    """A refused connection is a temporary error, not invalid input, because Airflow may not be up yet."""
     server.answers = [(200, {})]
     with pytest.raises(TemporaryError, match="does not answer"):
         AirflowApi("http://127.0.0.1:9").health()
 
 
 def test_a_question_is_read_and_answered_once(server: Server) -> None:
-    """A task that asks nothing yet is no error; an answer is an option and what the form asks for; twice is told."""
+    """A task without a question yields an empty text, an answer sends the chosen option and the form's input, and a
+    second answer is a conflict.
+    """
     api, task = AirflowApi(server.url), ("streaming_deploy", "r1", "backup.approve")
     server.answers = [(404, {"detail": "no such thing"}), (200, {"subject": "Let r2 take over?", "body": "why"})]
     assert api.question(*task) == ""

@@ -1,4 +1,4 @@
-"""The ledger of the topic's jobs: what is on its way, what is lost, what is doubled."""
+"""Tests the ledger of the topic's jobs: events in flight, lost and duplicated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENTS = list(itertools.islice(make_events(seed=1, customers=4), 300))
 
 
 def some(*, first: int) -> list[Event]:
-    """The first events of each partition, of one more than of the other: as a batch reads them."""
+    """Return the first events of each partition, more of one partition than of the other, as a batch reads them."""
     chosen: list[Event] = []
     for partition in range(PARTITIONS):
         chosen += [each for each in EVENTS if each.partition == partition][: first + 10 * partition]
@@ -26,7 +26,7 @@ def some(*, first: int) -> list[Event]:
 
 
 def test_no_event_is_late() -> None:
-    """A partition's events come in their own time's order, and no id twice."""
+    """The events of a partition are in the order of their own timestamps, and no id is repeated."""
     assert len({each.event_id for each in EVENTS}) == 300
     for partition in range(PARTITIONS):
         times = [each.at for each in EVENTS if each.partition == partition]
@@ -35,7 +35,7 @@ def test_no_event_is_late() -> None:
 
 
 def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
-    """What stands there whole counts."""
+    """Only lines that were written completely are read; an incomplete last line is left out."""
     file = tmp_path / "produced.jsonl"
     lines = [msgspec.json.encode(each) for each in EVENTS[:3]]
     file.write_bytes(b"\n".join(lines))
@@ -44,7 +44,9 @@ def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
 
 
 def test_what_both_partitions_have_given_so_far_is_clean() -> None:
-    """However far each is; the rest is in flight."""
+    """Output that covers the first events of each partition is clean whatever its progress per partition, and the rest
+    is in flight.
+    """
     out = some(first=40)
     counts, table = counts_so_far("c", EVENTS, counts_of(out)), table_so_far("t", EVENTS, out)
     assert counts.clean
@@ -53,7 +55,7 @@ def test_what_both_partitions_have_given_so_far_is_clean() -> None:
 
 
 def test_an_event_lost_on_the_way_is_seen() -> None:
-    """In the counts by what its minute lacks, in the table by its id."""
+    """A missing event is detected in the counts by the shortfall of its minute and in the table by its id."""
     out = some(first=40)
     del out[5]
     assert not counts_so_far("c", EVENTS, counts_of(out)).clean
@@ -61,7 +63,7 @@ def test_an_event_lost_on_the_way_is_seen() -> None:
 
 
 def test_an_event_counted_twice_is_seen() -> None:
-    """And one that came out otherwise than it went in."""
+    """A duplicated event and an event with a changed amount are both detected."""
     out = some(first=40)
     assert not counts_so_far("c", EVENTS, counts_of([*out, out[3]])).clean
     assert not counts_so_far("c", EVENTS, counts_of([*EVENTS, EVENTS[0]])).clean
@@ -71,7 +73,9 @@ def test_an_event_counted_twice_is_seen() -> None:
 
 
 def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
-    """Timestamps are text in SQLite; a database without the tables holds nothing."""
+    """Counts, sums and events are read from SQLite, where timestamps are text; a database without the tables yields
+    none.
+    """
     file = tmp_path / "warehouse.db"
     assert (read_counts(file), read_table(file)) == ({}, [])
     with sqlite3.connect(file) as connection:
@@ -87,7 +91,9 @@ def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
 
 @pytest.mark.postgres
 def test_both_tables_are_read_from_postgresql(postgres_server: str) -> None:
-    """In UTC, wherever the reader is; a database without the tables holds nothing, and columns may come meanwhile."""
+    """Tables in PostgreSQL are read in UTC whatever the writer's time zone; missing tables yield nothing, and columns
+    may be added while the reader is connected.
+    """
     with connect(postgres_server) as read, psycopg.connect(postgres_server, autocommit=True) as write:
         assert (read_counts(read), read_sums(read), read_table(read)) == ({}, {}, [])
         write.execute("SET timezone = 'Asia/Tokyo'")

@@ -1,4 +1,4 @@
-"""Waiting: the answer itself, or a sentence that names what did not come."""
+"""Tests waiting for a condition: the result is the answer itself, or an error that names what did not happen."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from harness.waiting import wait_for, wait_until
 
 
 def test_the_first_answer_is_returned() -> None:
-    """It is not asked for again."""
+    """Waiting returns the first true answer and does not query again."""
     answers = iter([0, None, "", 7, 8])
     assert wait_for("an answer", lambda: next(answers), 5) == 7
     assert next(answers) == 8
 
 
 def test_what_does_not_come_is_named() -> None:
-    """The error says what was waited for, and for how long."""
+    """The timeout error names what was awaited and for how long."""
     with pytest.raises(TimeoutError, match=r"rain: not within 0\.05 s"):
         wait_for("rain", lambda: False, 0.05)
 
 
 def test_whoever_goes_on_without_it_is_told_so() -> None:
-    """False once the time is over, True as soon as it holds."""
+    """``wait_until`` returns False when the time is over, and True as soon as the condition holds."""
     assert not wait_until(lambda: False, timeout_s=0.05, poll_s=0.01)
     assert wait_until(lambda: True, timeout_s=0.0)

@@ -1,4 +1,4 @@
-"""Looks at a job that is well, and what one thing makes of them."""
+"""Builds observations of a healthy job, and variants in which one thing is wrong."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GIB = 2**30
 
 
 def well(**changes: Any) -> JobLook:
-    """A job that serves, keeps up and is backed up."""
+    """Return the observation of a job that runs, keeps up and is backed up."""
     look = JobLook(
         job="sales",
         now=NOW,
@@ -36,7 +36,9 @@ def well(**changes: Any) -> JobLook:
 
 
 def changed(look: JobLook, **changes: Any) -> JobLook:
-    """The look with changes to itself, to the facts from the journal, and to what is seen of the driver."""
+    """Return the observation with changes to itself, to the facts from the journal, and to what is observed of the
+    driver.
+    """
     parts = {
         part: {name: changes.pop(name) for name in [*changes] if name in kind.__struct_fields__}
         for part, kind in (("look", JobLook), ("facts", JobFacts), ("driver", ObservedDriver), ("liveness", Liveness))
@@ -49,7 +51,7 @@ def changed(look: JobLook, **changes: Any) -> JobLook:
 
 
 def status(error: str = "", query_error: str = "", cause: str = "", waiting: str = "", **signals: Any) -> DriverStatus:
-    """A driver's last word, with these signals of its only query."""
+    """Return a driver's newest status, with these signals of its only query."""
     at = QuerySignals(**{"batch": 7, "batch_s": 2.0, "usual_batch_s": 2.0, "trigger_s": 5.0, **signals})
     query = QueryStatus(query="totals", version="v0001", epoch=1, error=query_error, signals=at)
     told = datetime.fromtimestamp(NOW, UTC).isoformat()
@@ -62,18 +64,18 @@ def status(error: str = "", query_error: str = "", cause: str = "", waiting: str
 def dead(
     error: str = "", *, state: DriverState = DriverState.FAILED, code: int = 5, cause: str = "", **changes: Any
 ) -> JobLook:
-    """A job whose driver has ended, with its last word."""
+    """Return a job whose driver has terminated, with its last report."""
     ending = DriverExit(instance="op-candidate", state=state, code=code, error=error, cause=cause)
     return well(**{"life": Life.DEAD, "why": "it is gone", "exit": ending, **changes})
 
 
 def serving(**signals: Any) -> JobLook:
-    """A job that serves, with these signals."""
+    """Return a running job with these signals."""
     return well(status=status(**signals))
 
 
 def written(*batches: tuple[float, float], **now: Any) -> JobLook:
-    """A job whose newest batches took (batch, checkpoint) seconds; the last one is what its driver tells now."""
+    """Return a job whose newest batches took (batch, checkpoint) seconds; the last one is what its driver reports now."""
     told = [
         QuerySignals(batch=number, batch_s=took, checkpoint_write_s=wrote)
         for number, (took, wrote) in enumerate(batches)
@@ -90,12 +92,12 @@ def written(*batches: tuple[float, float], **now: Any) -> JobLook:
 
 
 def source(**signals: Any) -> dict[str, Any]:
-    """Signals of one source."""
+    """Return the signals of one source."""
     return {"sources": (SourceSignals(source="kafka", **signals),)}
 
 
 def history(count: int, over_s: float, **last: Any) -> dict[str, Any]:
-    """A history whose figures grow evenly from zero to ``last``, and end with it."""
+    """Return a history whose figures grow evenly from zero to ``last``."""
     points = []
     for step in range(count):
         part = (step + 1) / count
@@ -108,22 +110,22 @@ def history(count: int, over_s: float, **last: Any) -> dict[str, Any]:
 
 
 def operation(*, open_s: float = 60.0, owned: bool = True, **changes: Any) -> dict[str, Any]:
-    """An operation that is open."""
+    """Return the fields of an open operation."""
     usual = {"operation": "op2", "kind": "deploy", "step": "drain", "began_at": NOW - open_s}
     return {"operation": OperationFacts(**{**usual, **changes}), "owned": owned}
 
 
 def person(**changes: Any) -> dict[str, Any]:
-    """A recovery that waits for a person before it is on record."""
+    """Return the fields of a recovery that waits for a person's approval before it is recorded."""
     usual = {"operation": "op3", "action": "restore", "sentence": "LOSES 3 files", "left_s": 600.0}
     return {"asked": AskedPerson(**{**usual, **changes})}
 
 
 def backup(**changes: Any) -> dict[str, Any]:
-    """The query's snapshots."""
+    """Return the fields of the query's snapshots."""
     return {"backups": {"totals": BackupLook(**changes)}}
 
 
 def checkpoint(lost: str = "", **seen: str) -> dict[str, Any]:
-    """The query's checkpoint."""
+    """Return the fields of the query's checkpoint."""
     return {"checkpoints": {"totals": CheckpointLook(version="v0001", directory="/cp", lost=lost, **seen)}}

@@ -1,4 +1,4 @@
-"""The rules of health: each at its threshold, below it, switched off; and which of several causes is told."""
+"""Tests each health rule at its threshold, below it and switched off, and which of several causes is reported."""
 
 from __future__ import annotations
 
@@ -254,25 +254,25 @@ PAIRS = [pytest.param(rule, *pair, id=f"{rule}-{number}") for rule in CASES for 
 
 
 def rules_of(look: JobLook, **given: frozenset[str]) -> list[str]:
-    """Which rules find something."""
+    """Return the ids of the rules that find something."""
     return [each.rule for each in find_symptoms(look, **given)]
 
 
 def test_every_rule_has_cases() -> None:
-    """No rule is left out of these tests, and ids are unique."""
+    """Every health rule has test cases, and rule ids are unique."""
     ids = [rule.id for rule in RULES]
     assert sorted(ids) == sorted(CASES)
 
 
 def test_nothing_is_wrong_with_a_job_that_is_well() -> None:
-    """A job that serves, keeps up and is backed up has no symptom, nor has one that nobody wants to serve."""
+    """A job that runs, keeps up and is backed up has no symptom, and neither has a job that was stopped on purpose."""
     assert find_symptoms(well()) == ()
     assert find_symptoms(well(wanted=False, stopped="by ann", life=Life.DEAD, status=None)) == ()
 
 
 @pytest.mark.parametrize(("rule", "at", "below"), PAIRS)
 def test_a_rule_fires_at_its_threshold_and_not_below(rule: str, at: JobLook, below: JobLook) -> None:
-    """At the threshold it names its cause, one step below it nothing."""
+    """At its threshold a rule reports a cause with all placeholders filled in; one step below it reports nothing."""
     found = next(each for each in find_symptoms(at) if each.rule == rule)
     assert found.cause
     assert "{" not in found.cause + found.action
@@ -281,13 +281,17 @@ def test_a_rule_fires_at_its_threshold_and_not_below(rule: str, at: JobLook, bel
 
 @pytest.mark.parametrize(("rule", "at", "below"), PAIRS)
 def test_a_rule_that_is_switched_off_is_missed(rule: str, at: JobLook, below: JobLook) -> None:
-    """The control: without the rule, by the caller or by the job, the very same look does not name that cause."""
+    """Negative control: with the rule switched off by the caller or by the job, the same observation does not report
+    that cause.
+    """
     assert rule not in rules_of(at, but=frozenset({rule}))
     assert rule not in rules_of(changed(at, thresholds={rule: None}))
 
 
 def test_a_stated_termination_is_not_described_as_a_proven_one() -> None:
-    """A person's word does not become a claim about processes."""
+    """A termination that a person stated is described as counting as terminated, not as a proof that no process is
+    left.
+    """
     (proven,), (stated,) = (find_symptoms(dead(exit=None, why="no proof", ended_stated=word)) for word in (False, True))
     assert proven.cause.startswith("no process of op-candidate is left: ")
     assert stated.cause.startswith("op-candidate counts as terminated: ")
@@ -304,7 +308,9 @@ OWN = (
 
 @pytest.mark.parametrize("text", OWN)
 def test_a_jobs_own_words_decide_nothing(text: str) -> None:
-    """With the stored kind each ends as a crash loop; negative control: an older version's record goes by its words."""
+    """With a stored fault kind, each error counts as a crash loop whatever words the job's own message contains.
+    Negative control: a record of an older version without the kind is classified by its words.
+    """
     look = dead(f"query totals: ValueError: {text}", cause="failure")
     assert look.driver.exit is not None
     stored = changed(look, exit=replace(look.driver.exit, fault="unclassified"))
@@ -313,21 +319,25 @@ def test_a_jobs_own_words_decide_nothing(text: str) -> None:
 
 
 def test_the_file_at_the_end_of_an_error_is_not_cut_off() -> None:
-    """The driver's line has 500 characters at most, and its supervisor's words stand before it."""
+    """A cause keeps the file name at the end of a driver's error line of at most 500 characters, although the
+    supervisor's text precedes it.
+    """
     line = f"query totals: {'x' * 400}; file file:///in/orders-0007.json"
     (found,) = find_symptoms(dead(f"it failed with exit code 5; 5 restarts of 10 min used up: {line}", cause="failure"))
     assert found.cause.endswith("file file:///in/orders-0007.json")
 
 
 def test_a_kind_of_fault_that_only_a_newer_version_knows_is_unclassified() -> None:
-    """Its text is not parsed either."""
+    """A stored fault kind that this version does not have counts as unclassified, and the error's text is not parsed
+    instead.
+    """
     look = dead(f"ValueError: {OWN[0]}", cause="failure")
     assert look.driver.exit is not None
     assert rules_of(changed(look, exit=replace(look.driver.exit, fault="solar-flare"))) == ["crash-loop"]
 
 
 def test_a_jobs_own_threshold_counts() -> None:
-    """What the job's file says stands in place of the default."""
+    """A threshold in the job's file overrides the default."""
     look = serving(**source(lag_s=60.0))
     assert rules_of(look) == []
     assert rules_of(changed(look, thresholds={"lag-seconds": 60.0})) == ["lag-seconds"]
@@ -355,13 +365,14 @@ def test_a_jobs_own_threshold_counts() -> None:
     ],
 )
 def test_only_the_cause_is_told(look: JobLook, causes: list[str]) -> None:
-    """Where one thing brings the others about, it alone is named."""
+    """If one symptom causes the others, only that cause is reported."""
     assert rules_of(look) == causes
 
 
 def test_a_question_to_a_person_hides_no_page() -> None:
-    """A job that is down while a fix waits for approval shows the page first. Negative control: once the operation
-    replaces the driver, nobody is paged for what it is doing."""
+    """A job that is down while a fix waits for approval reports the page first. Negative control: once the operation
+    replaces the driver, no symptom of that work is reported.
+    """
     waits = operation(step="approve", waits_for_person=True, open_s=600.0)
     down = dead(USED_UP, cause="failure", **waits)
     found = find_symptoms(down)
@@ -374,7 +385,7 @@ def test_a_question_to_a_person_hides_no_page() -> None:
 
 
 def test_an_error_of_one_query_does_not_hide_another_querys_trouble() -> None:
-    """A cause explains what happens to its own query and to the whole job, nothing of a sibling."""
+    """A cause suppresses symptoms of its own query and of the whole job, but none of a different query."""
     told = status(query_error=AHEAD)
     late = replace(told.queries["totals"], query="other", error="", signals=serving(**source(lag_s=900.0)).driver.status.queries["totals"].signals)  # type: ignore[union-attr]  # fmt: skip # noqa: E501
     look = well(status=replace(told, queries={**told.queries, "other": late}))
@@ -385,7 +396,7 @@ def test_an_error_of_one_query_does_not_hide_another_querys_trouble() -> None:
 
 
 def test_something_is_told_whatever_comes_together() -> None:
-    """What explains what has no circle: of any two rules that find something, one at least is told."""
+    """The relation of which rule explains which has no cycle, so at least one of any set of findings is reported."""
     for cause, effect in combinations(EXPLAINS, 2):
         assert not (cause in EXPLAINS[effect] and effect in EXPLAINS[cause]), (cause, effect)
     order: list[str] = []
@@ -399,7 +410,7 @@ def test_something_is_told_whatever_comes_together() -> None:
 
 
 def test_the_worst_stands_first() -> None:
-    """Whoever reads one line reads the one that a person is woken for."""
+    """Symptoms are sorted by severity, so the one that pages a person comes first."""
     found = find_symptoms(well(silent_s=300.0, prune_age_s=9 * DAY_S))
     assert [each.severity for each in found] == [Urgency.PAGE, Urgency.TICKET]
 
@@ -409,7 +420,7 @@ RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "operations" / "runbook
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
 def test_the_runbook_has_a_heading_for_each_rule(rule) -> None:
-    """The heading that a symptom names exists, and its section tells of that rule."""
+    """The runbook has the heading that each rule names, and that section mentions the rule's id."""
     sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", RUNBOOK.read_text(), re.MULTILINE | re.DOTALL))
     assert rule.heading in sections
     assert f"`{rule.id}`" in sections[rule.heading]
@@ -434,14 +445,16 @@ def test_the_runbook_has_a_heading_for_each_rule(rule) -> None:
     ],
 )
 def test_a_threshold_that_cannot_be_is_one_clear_line(given: dict[str, object], line: str) -> None:
-    """The rule is named, and the nearest one where there is none of that name."""
+    """An invalid threshold or an unknown rule is refused in one line that names the rule, and suggests the nearest name
+    for an unknown one.
+    """
     with pytest.raises(InvalidInput) as caught:
         check_thresholds("sales", given)
     assert str(caught.value).startswith(line)
 
 
 def test_thresholds_are_numbers_or_off() -> None:
-    """What a job's file may say comes back as it will be held against the signals."""
+    """Thresholds of a job's file are returned as floats, or as None for a rule that is switched off."""
     assert check_thresholds("sales", {"lag-seconds": 6, "frozen": None}) == {"lag-seconds": 6.0, "frozen": None}
     assert find_rule("lag-seconds").unit == "seconds"
 
@@ -463,12 +476,14 @@ def test_thresholds_are_numbers_or_off() -> None:
     ],
 )
 def test_errors_are_told_apart(text: str, fault: Fault | None) -> None:
-    """The sentences that drivers leave, ours and Spark's, are of one kind each; what nobody has listed is of none."""
+    """Each known error message of Streamkeeper or Spark maps to exactly one fault kind, and an unlisted message maps to
+    none.
+    """
     assert find_fault(text) is fault
 
 
 def starts(look: JobLook) -> bool:
-    """Whether the watch would start it."""
+    """Return whether the watch would start the job."""
     return any(each.act is Act.START for each in decide_acts(look, find_symptoms(look), {}, now=NOW))
 
 
@@ -498,12 +513,16 @@ def starts(look: JobLook) -> bool:
     ],
 )
 def test_the_watch_starts_only_what_a_start_can_mend(look: JobLook, started: bool) -> None:
-    """By what was told as the cause, also where the job has switched the rule off that would say so."""
+    """The watch starts a job only if a start can fix the reported cause, even if the job has switched off the rule for
+    that cause.
+    """
     assert starts(look) is started
 
 
 def test_a_driver_that_has_just_begun_again_is_told_by_the_batches_before() -> None:
-    """It has none of its own yet: the figures are those of the last batch that was slow, not zeros."""
+    """A driver that has just restarted and has no batch yet is judged by its earlier batches: the slow checkpoint is
+    reported with the last slow batch's figures, not with zeros.
+    """
     look = changed(written(*[(4.0, 2.0)] * 4), status=status(batch=-1, batch_s=0.0, usual_batch_s=0.0))
     (slow,) = [each for each in find_symptoms(look) if each.rule == "checkpoint-write-slow"]
     assert "2.0 s of a batch's 4.0 s (50%)" in slow.cause

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def manifests(spark: SparkSession, folder: Path, root: Path) -> dict[str, str]:
-    """Query -> its manifest as JSON."""
+    """Return each query's manifest as JSON, by the query's name."""
     return {
         name: to_json(describe(query(build()), spark, bundle_root=root)).decode()
         for name, build in varied(spark, folder).items()
@@ -24,7 +24,7 @@ def manifests(spark: SparkSession, folder: Path, root: Path) -> dict[str, str]:
 
 
 def main(folder: str, root: str, confs: str) -> None:
-    """All queries in one session."""
+    """Print the manifests of all queries, described in one session."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder

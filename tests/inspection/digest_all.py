@@ -1,6 +1,6 @@
-"""Run as a program: prints what is read of every bundle below a folder as one JSON object. Arguments: folder, readings.
+"""Program that prints, as one JSON object, the readings of every bundle below a folder. Arguments: folder, readings.
 
-A reading gives a list of texts per bundle; several, separated by commas, cost one start of Python.
+A reading yields a list of texts per bundle; several readings, separated by commas, need only one start of Python.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from streamkeeper.model.manifests.manifest import CodePart
 
 
 def main(folder: str, readings: str) -> None:
-    """Reading -> bundle -> texts; each bundle is loaded once."""
+    """Print the texts by reading and bundle; each bundle is loaded once."""
     found: dict[str, dict[str, list[str]]] = {name: {} for name in readings.split(",")}
     for root in sorted(Path(folder).iterdir()):
         function = entry(run_job_file(root, "job.py"))
@@ -34,7 +34,7 @@ def main(folder: str, readings: str) -> None:
 
 
 class NoRecording(Reading):
-    """Reads as ``Recording`` does, and notes nothing."""
+    """A variant of ``Recording`` that reads the same code and records no parts."""
 
     def __init__(self, own: OwnCode, texts: SourceTexts) -> None:
         super().__init__(own)
@@ -42,12 +42,12 @@ class NoRecording(Reading):
 
 
 def digests(root: Path, function: Any) -> list[str]:
-    """Without and with the way through pickle, as Spark takes it."""
+    """Return a function's digests without and with a round trip through pickle, as Spark sends it."""
     return [CodeDigest(root).of(each) for each in ways(function)]
 
 
 def without_the_bundle(root: Path, function: Any) -> list[str]:
-    """The same digests if what unknown code may reach is not brought in."""
+    """Return the same digests without the bundle code that unknown code may reach."""
     whole = Reading._beyond
     Reading._beyond = lambda self: [[], []]  # type: ignore[method-assign]
     try:
@@ -57,12 +57,12 @@ def without_the_bundle(root: Path, function: Any) -> list[str]:
 
 
 def rewritten(root: Path, function: Any) -> list[str]:
-    """The digests of what the functions do, however they are written."""
+    """Return the digests of the functions' normal forms, which do not depend on how the code is written."""
     return [CodeDigest(root).normal_forms(each).rewritten for each in ways(function)]
 
 
 def ways(function: Any) -> list[Any]:
-    """A bundle's function as it is, and as Spark sends it to a worker."""
+    """Return a bundle's function unchanged, and as Spark sends it to a worker."""
     try:
         return [function, cloudpickle.loads(cloudpickle.dumps(function))]
     except (AttributeError, TypeError):
@@ -71,13 +71,13 @@ def ways(function: Any) -> list[Any]:
 
 
 def texts(root: Path, function: Any) -> list[str]:
-    """A function's digest, and what a sink's function names."""
+    """Return a function's digest, and the names that a sink's function contains."""
     digest, named = CodeDigest(root).read(function)
     return [digest, *named]
 
 
 def texts_without_parts(root: Path, function: Any) -> list[str]:
-    """The same if no part is noted."""
+    """Return the same texts with the recording of code parts switched off."""
     whole = code_digest.Recording
     code_digest.Recording = NoRecording  # type: ignore[misc, assignment]
     try:
@@ -87,14 +87,14 @@ def texts_without_parts(root: Path, function: Any) -> list[str]:
 
 
 def parts(root: Path, function: Any) -> list[str]:
-    """What a manifest has of the function: its digest, its parts, and the names of them."""
+    """Return what a manifest records of the function: its digest, its parts and their names."""
     read = CodeDigest(root)
     digest = read.of(function)
     return [digest, *(to_json(found).decode() for found in read.parts.of({"below/0 f": digest}))]
 
 
 def entry(module: ModuleType) -> Any:
-    """``f``, or what ``make()`` builds; after what the driver does meanwhile."""
+    """Return ``f`` or the result of ``make()``, after running the module's ``drive()`` if it has one."""
     if hasattr(module, "drive"):
         module.drive()
     return module.f if hasattr(module, "f") else module.make()

@@ -1,4 +1,5 @@
-"""Small bundles: ways in which a change can hide from a function's digest, and forms of code that does not change.
+"""Small bundles that show how a change can hide from a function's digest, and forms of code whose digest must not
+change.
 
 The entry of each is ``f`` in ``job.py``; ``make()`` builds one that is pickled by value.
 """
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 
 class Hiding(NamedTuple):
-    """A bundle, and the one change in it: file, text before, text after."""
+    """A bundle and the single change in it: file, text before, text after."""
 
     files: dict[str, str]
     file: str
@@ -18,7 +19,7 @@ class Hiding(NamedTuple):
     after: str
 
     def changed(self) -> dict[str, str]:
-        """The bundle after the change."""
+        """Return the bundle after the change."""
         text = self.files[self.file]
         assert self.before in text, (self.file, self.before)
         return {**self.files, self.file: text.replace(self.before, self.after)}

@@ -1,4 +1,4 @@
-"""Small bundles with two edits each: one that changes nothing of what ``f`` does, and its neighbour, which does."""
+"""Small bundles with two kinds of edits: edits that do not change what ``f`` does, and similar ones that do."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.inspection.digest_cases import Hiding
 
 
 class Edit(NamedTuple):
-    """Text before, text after, and the file that they are in."""
+    """The text before and after an edit, and the file that contains it."""
 
     before: str
     after: str
@@ -17,7 +17,7 @@ class Edit(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """A bundle; edits that leave its digest; edits that do not."""
+    """A bundle, the edits that must leave its digest unchanged, and the edits that must change it."""
 
     files: dict[str, str]
     harmless: tuple[Edit, ...]
@@ -341,13 +341,13 @@ NEIGHBOURS: dict[str, Neighbours] = {
 
 
 class Edited(NamedTuple):
-    """A bundle by its name, and one edit of it."""
+    """A bundle's name and one edit of that bundle."""
 
     bundle: str
     hiding: Hiding
 
     def changed(self) -> dict[str, str]:
-        """The bundle after the edit."""
+        """Return the bundle after the edit."""
         return self.hiding.changed()
 
 

@@ -1,4 +1,4 @@
-"""Streaming queries over small JSON files, each built anew on every call."""
+"""Streaming queries over small JSON files; every call builds a new query."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = "k string, k2 string, x long, y long, ts timestamp"
 
 
 def write_files(folder: Path, count: int, *, keys: int = 5, rows: int = 20, first: int = 0) -> None:
-    """``count`` files in a defined order; file ``i`` holds rows ``x = i, i + 1, …``."""
+    """Write ``count`` files in a defined order; file ``i`` holds rows ``x = i, i + 1, …``."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(first, first + count):
         path = folder / f"f{number:04d}.json"
@@ -39,7 +39,7 @@ def write_files(folder: Path, count: int, *, keys: int = 5, rows: int = 20, firs
 
 
 def read(spark: SparkSession, folder: Path, **options: Any) -> DataFrame:
-    """A stream of the files, one per batch."""
+    """Return a stream of the files, one file per batch."""
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     for key, value in options.items():
         reader = reader.option(key, value)
@@ -51,19 +51,19 @@ def nothing(batch: DataFrame, context: object) -> None:
 
 
 def query(df: DataFrame, **changes: Any) -> Query:
-    """A query in update mode without an output."""
+    """Return a query in update mode with a sink that writes nothing."""
     return Query("totals", df, **{"sink": ForeachBatch(nothing), "output_mode": "update", **changes})
 
 
 def totals(stream: DataFrame) -> DataFrame:
-    """The deployed query of most tests: one sum per key."""
+    """Return the deployed query of most tests: one sum per key."""
     from pyspark.sql import functions as F
 
     return stream.groupBy("k").agg(F.sum("x").alias("s"))
 
 
 def run_to_end(df: DataFrame, checkpoint: Path, *, mode: str = "update") -> dict[int, list[tuple[Any, ...]]]:
-    """Serve all there is to read; batch -> its rows, sorted."""
+    """Run the query over all available input and return each batch's sorted rows by batch number."""
     seen: dict[int, list[tuple[Any, ...]]] = {}
 
     def keep(batch: DataFrame, number: int) -> None:
@@ -76,7 +76,7 @@ def run_to_end(df: DataFrame, checkpoint: Path, *, mode: str = "update") -> dict
 
 
 def varied(spark: SparkSession, folder: Path) -> dict[str, Callable[[], DataFrame]]:
-    """Queries of every kind that a manifest must describe the same each time it is built."""
+    """Return queries of every kind whose manifest must be the same each time it is built."""
     from pyspark.sql import functions as F
 
     def stream() -> DataFrame:

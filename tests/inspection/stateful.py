@@ -1,4 +1,4 @@
-"""State in every layout and of every operator: queries, the settings they are stored with, and what they must hold."""
+"""Stateful queries of every operator, the settings of every state layout, and the state that they must hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def session_with(spark: SparkSession, layout: str) -> SparkSession:
-    """A session that stores state in a layout."""
+    """Return a session that stores state in the given layout."""
     session = spark.newSession()
     for key, value in LAYOUTS[layout].items():
         session.conf.set(key, value)
@@ -26,24 +26,24 @@ def session_with(spark: SparkSession, layout: str) -> SparkSession:
 
 
 def rows_of(folder: Path, first: int = 0, last: int = 99) -> list[dict[str, Any]]:
-    """The rows of input files ``first`` to ``last``, read without Spark."""
+    """Return the rows of input files ``first`` to ``last``, read without Spark."""
     files = sorted(folder.glob("*.json"))[first : last + 1]
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 def sums_of(rows: list[dict[str, Any]], column: str = "x") -> dict[str, int]:
-    """Key -> sum."""
+    """Return the sum per key."""
     return {key: sum(row[column] for row in rows if row["k"] == key) for key in {row["k"] for row in rows}}
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every entry below a folder, files with the hash of their bytes."""
+    """Return every entry below a folder, each file with the hash of its bytes."""
     found = sorted(folder.rglob("*"))
     return {str(each): hashlib.sha256(each.read_bytes()).hexdigest() if each.is_file() else "" for each in found}
 
 
 def run(df: DataFrame, checkpoint: Path, mode: str, **trigger: bool) -> None:
-    """Serve without an output."""
+    """Run the query without an output."""
     writer = df.writeStream.outputMode(mode).option("checkpointLocation", str(checkpoint)).format("noop")
     assert writer.trigger(**(trigger or {"availableNow": True})).start().awaitTermination(120)
 
@@ -114,7 +114,9 @@ def _count(key: tuple[str], frames: Iterator[Any], state: Any) -> Iterator[Any]:
 
 
 class Remember(StatefulProcessor):
-    """Keeps each key's number of rows, its values in a list, and how often each came in a map; and sets a timer."""
+    """Stateful processor that keeps each key's number of rows, its values in a list and their frequencies in a map, and
+    sets a timer.
+    """
 
     def init(self, handle: Any) -> None:
         self.handle = handle

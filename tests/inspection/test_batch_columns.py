@@ -1,4 +1,4 @@
-"""Which columns of its batch a sink's function may use as a key or a route, and which it is sure to read."""
+"""Tests which columns of its batch a sink's function may use as a key or a route, and which ones it certainly reads."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ READS: dict[str, tuple[str, list[str]]] = {
 
 
 def module(folder: Path, body: str, after: str = "") -> Any:
-    """The module of a job whose function ``write`` has this body."""
+    """Return the module of a job whose function ``write`` has this body."""
     path = folder / "job.py"
     path.write_text(f"{HEAD}def write(batch, context):\n{textwrap.indent(body, '    ')}\n\n\n{after}\n")
     spec = importlib.util.spec_from_file_location("job", path)
@@ -214,14 +214,18 @@ def found(folder: Path, body: str, after: str = "", name: str = "write") -> Batc
 
 @pytest.mark.parametrize("case", NAMED)
 def test_a_function_uses_the_columns_that_it_names_or_any(case: str, tmp_path: Path) -> None:
-    """Any as soon as whole rows go where they cannot be followed."""
+    """A sink function uses exactly the columns that it names, or possibly any column once whole rows reach code that
+    cannot be followed.
+    """
     body, columns = NAMED[case]
     assert found(tmp_path, body).used(COLUMNS) == columns
 
 
 @pytest.mark.parametrize("case", READS)
 def test_only_what_every_batch_with_rows_comes_by_is_read_for_sure(case: str, tmp_path: Path) -> None:
-    """No column that the function makes, no method, no table, nothing that a condition may pass over."""
+    """A column counts as certainly read only if every batch with rows reads it; columns that the function creates,
+    methods, tables and conditional reads do not count.
+    """
     body, columns = READS[case]
     wanted = [name for name in columns if name not in ("shop",)]
     assert [name for name in found(tmp_path, body).reads if name not in ("shop", "id")] == wanted
@@ -282,7 +286,7 @@ a_partial = functools.partial(with_place, "orders")
     ],
 )
 def test_every_form_of_a_function_is_followed(name: str, columns: list[str], tmp_path: Path) -> None:
-    """Wrappers, callable objects, methods, closures, lambdas and partial functions."""
+    """Columns are found in wrappers, callable objects, methods, closures, lambdas and partial functions."""
     body = 'batch.select("id", "gone").write.insertInto("orders")'
     answer = found(tmp_path, body, SHAPES, name)
     assert answer.used(COLUMNS) == columns
@@ -291,7 +295,7 @@ def test_every_form_of_a_function_is_followed(name: str, columns: list[str], tmp
 
 
 def test_a_function_without_its_source_may_use_any_column(tmp_path: Path) -> None:
-    """Of a text that is not what was loaded nothing is known, and nothing of a library's function."""
+    """A function whose source differs from the loaded code, or which belongs to a library, may use any column."""
     loaded = module(tmp_path, 'print("/lake")')
     assert columns_of_function(loaded.write, OwnCode(tmp_path)).used(COLUMNS) == []
     (tmp_path / "job.py").write_text((tmp_path / "job.py").read_text().replace('"/lake"', '"/other"'))
@@ -300,6 +304,6 @@ def test_a_function_without_its_source_may_use_any_column(tmp_path: Path) -> Non
 
 
 def test_a_name_is_found_as_a_word_in_any_letters(tmp_path: Path) -> None:
-    """``id`` is in ``t.ID = u.id`` and not in ``paid``."""
+    """A column name is matched as a whole word regardless of case: ``id`` matches ``u.ID`` and not ``paid``."""
     answer = found(tmp_path, 'batch.filter("u.ID > 1 and paid and `two words`").write.format("noop").save()')
     assert answer.used(["id", "ai", "paid", "two words", "words also"]) == ["id", "paid", "two words"]

@@ -1,4 +1,4 @@
-"""Static files of the bundle: the same file in another release is no change, another content is one."""
+"""Tests static files of the bundle: the same file in a different release is no change, and different content is one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Described = Callable[..., Manifest]
 
 @pytest.fixture
 def described(spark: SparkSession, tmp_path: Path) -> Described:
-    """Describes a sum over a stream that is joined with ``data/rates.csv`` of a release's own bundle."""
+    """Return a function that describes a sum over a stream joined with ``data/rates.csv`` of a release's own bundle."""
     from pyspark.sql import functions as F
 
     write_files(tmp_path / "in", 1)
@@ -60,13 +60,17 @@ def verdict(old: Manifest, new: Manifest) -> Verdict:
 
 @pytest.mark.parametrize("file", ["data/rates.csv", "data", "data/*.csv"])
 def test_a_file_that_moved_with_its_release_is_no_change(described: Described, file: str) -> None:
-    """By its name, in a directory, and by a pattern: not even a note."""
+    """The same bundled file in a different release yields no finding, not even a note, whether it is read by name, by
+    directory or by pattern.
+    """
     assert find_changes(described("r1", file=file), described("r2", file=file)) == ()
 
 
 @pytest.mark.parametrize("file", ["data/rates.csv", "data", "data/*.csv"])
 def test_another_content_below_state_is_one(described: Described, file: str) -> None:
-    """The state holds sums over the old prices."""
+    """Different content of a bundled file that feeds state requires a SWITCH, because the state holds sums over the old
+    prices.
+    """
     changed = RATES.replace("3", "4")
     old, new = described("r1", file=file), described("r2", changed, file=file)
     assert (verdict(old, new), verdict(new, old)) == (Verdict.SWITCH, Verdict.SWITCH)
@@ -74,24 +78,28 @@ def test_another_content_below_state_is_one(described: Described, file: str) -> 
 
 
 def test_one_file_more_in_a_directory_that_is_read_is_a_change(described: Described) -> None:
-    """Beside a file that is read by its name it is none."""
+    """An additional file requires a SWITCH if its directory is read, and is no change beside a file that is read by
+    name.
+    """
     assert verdict(described("r1", file="data"), described("r2", file="data", more=RATES)) is Verdict.SWITCH
     assert find_changes(described("r3"), described("r4", more=RATES)) == ()
 
 
 def test_other_options_of_the_reader_are_a_change(described: Described) -> None:
-    """The same file, read otherwise."""
+    """Different reader options for the same file require a SWITCH."""
     assert verdict(described("r1"), described("r2", sep=";")) is Verdict.SWITCH
 
 
 def test_a_file_outside_of_the_bundle_counts_by_its_place(described: Described, tmp_path: Path) -> None:
-    """What is in it is no part of the release."""
+    """A file outside the bundle is compared by its path, because its content is not part of the release."""
     elsewhere = tmp_path / "in"
     assert verdict(described("r1", root=elsewhere), described("r2", root=elsewhere)) is Verdict.SWITCH
 
 
 def test_where_the_query_sees_a_files_place_or_time_the_place_counts(described: Described) -> None:
-    """The release's directory is in the state, then."""
+    """If the query reads a file's name or modification time, the same file in a different release requires a SWITCH,
+    because the release's directory may be in the state.
+    """
     from pyspark.sql import functions as F
 
     def named(rates: DataFrame) -> DataFrame:
@@ -107,7 +115,9 @@ def test_where_the_query_sees_a_files_place_or_time_the_place_counts(described: 
 
 
 def test_a_release_that_an_older_version_described_goes_on(described: Described, tmp_path: Path) -> None:
-    """It recorded the place: in that one it is the same, in another it is not known to be."""
+    """A release that an older version described by the file's path resumes in the same directory, and requires a SWITCH
+    in a different one because equality cannot be proven.
+    """
     found = described("r1")
     older = msgspec.structs.replace(described("r1", root=tmp_path / "in"), digests=1)
     assert older.bundle == ""

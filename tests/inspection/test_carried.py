@@ -1,4 +1,4 @@
-"""Which Python functions a deduplication only carries, and which its state or its rows are made of."""
+"""Tests which Python functions a deduplication only carries along, and which its state or its rows depend on."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def described(spark: SparkSession, folder: Path) -> Callable[[Build, int], Manif
 
 
 def dims(stream: DataFrame) -> DataFrame:
-    """Static rows."""
+    """Return static rows."""
     return stream.sparkSession.range(9).selectExpr("id AS d", "id * 2 AS price")
 
 
 def joined(stream: DataFrame, other: DataFrame) -> DataFrame:
-    """Two streams."""
+    """Return a join of two streams."""
     from pyspark.sql import functions as F
 
     return stream.join(other.selectExpr("k AS o", "y AS z"), F.expr("k = o"))
@@ -114,7 +114,9 @@ COUNTED: dict[str, Build] = {
 
 @pytest.mark.parametrize("case", CARRIED)
 def test_a_function_that_is_only_carried_is_resumed(described: Callable[[Build, int], Manifest], case: str) -> None:
-    """The state holds keys: what such a function returns leaves with its row."""
+    """A changed function whose result is only carried past a deduplication resumes, because the state holds keys and
+    the result leaves with its row.
+    """
     one, again, other = (described(CARRIED[case], step) for step in (1, 1, 2))
     assert find_changes(one, again) == ()
     findings = find_changes(one, other)
@@ -126,7 +128,9 @@ def test_a_function_that_is_only_carried_is_resumed(described: Callable[[Build, 
 def test_a_function_of_which_anything_is_made_is_asked_about(
     described: Callable[[Build, int], Manifest], case: str
 ) -> None:
-    """Keys, which rows, how many, when they are late, and whatever else keeps state."""
+    """A changed function requires a BACKUP if keys, the choice or number of rows, lateness or any other state depend on
+    it.
+    """
     findings = find_changes(described(COUNTED[case], 1), described(COUNTED[case], 2))
     assert "code-in-state-changed" in {each.rule for each in findings}
     assert verdict_of(findings) is Verdict.BACKUP

@@ -1,4 +1,6 @@
-"""Clones beside their owner: what a source's options, the job's functions and its listeners would do is not done."""
+"""Tests clones that run beside their owner: side effects of source options, the job's functions and its listeners are
+prevented.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ Protected = pytest.mark.parametrize("protected", [True, False], ids=["protected"
 
 
 def run(df: DataFrame, folder: Path) -> Any:
-    """One batch of a clone that begins anew."""
+    """Run one batch of a clone with a new checkpoint."""
     return run_next(query(df, output_mode="append"), LocalTree(folder / "clone"), timeout_s=60)
 
 
@@ -45,7 +47,9 @@ def run(df: DataFrame, folder: Path) -> Any:
 def test_a_clone_leaves_its_input_where_it_is(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cleaner: str, protected: bool
 ) -> None:
-    """The owner has yet to read it. With the source's own options the cleaner takes away the batch before the next."""
+    """A clone leaves its input files in place for the owner. Negative control: with the source's own ``cleanSource``
+    option, Spark deletes or archives a file.
+    """
     write_files(tmp_path / "in", 2)
     options = {"CLEANSOURCE": cleaner, "sourceArchiveDir": str(tmp_path / "archive")}
     if not protected:
@@ -106,7 +110,7 @@ def _binds_a_socket(path: str) -> None:
 
 
 class _Server:
-    """Counts who connects."""
+    """A server that counts the connections it receives."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -128,7 +132,9 @@ EFFECTS += [_attaches_a_database, _makes_a_pipe, _binds_a_socket]
 def test_a_function_changes_nothing_beside_the_owner(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
 ) -> None:
-    """What Python reports of a function is stopped and named, also where the function catches the error."""
+    """Each of nine side effects of a Python function in a clone is stopped and named, even if the function catches the
+    error. Negative control: without the guard the effects occur.
+    """
     from pyspark.sql import functions as F
 
     write_files(tmp_path / "in", 1, rows=1)
@@ -162,7 +168,9 @@ def test_a_function_changes_nothing_beside_the_owner(
 
 
 def test_a_clones_functions_run_in_workers_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
-    """What a stopped function has cached, or imported, is not there for the owner's tasks."""
+    """A clone's functions run in separate Python workers, so nothing that they cached or imported reaches the owner's
+    tasks.
+    """
     from pyspark.sql import functions as F
 
     write_files(tmp_path / "in", 1)
@@ -185,7 +193,9 @@ def test_a_clones_functions_run_in_workers_of_their_own(spark: SparkSession, tmp
 
 
 def test_a_function_that_passes_over_errors_does_not_pass_over_the_guard(spark: SparkSession, tmp_path: Path) -> None:
-    """With ``except Exception`` it would go on with other results, and a rehearsal would call them the query's."""
+    """A function with ``except Exception`` cannot suppress the guard's error, so a rehearsal never mistakes the
+    substitute results for the query's.
+    """
     from pyspark.sql import functions as F
 
     write_files(tmp_path / "in", 1)
@@ -203,7 +213,9 @@ def test_a_function_that_passes_over_errors_does_not_pass_over_the_guard(spark: 
 
 
 def test_a_rehearsal_and_a_drill_name_what_they_stopped(spark: SparkSession, tmp_path: Path) -> None:
-    """A rehearsal says so in a note, and a drill rests on the state alone; neither calls it the query's failure."""
+    """A rehearsal reports a stopped side effect in a note and a drill passes on the state alone; neither counts it as a
+    failure of the query.
+    """
     from pyspark.sql import functions as F
 
     out = tmp_path / "effect"
@@ -232,7 +244,9 @@ def test_a_rehearsal_and_a_drill_name_what_they_stopped(spark: SparkSession, tmp
 
 
 def test_temporary_files_are_no_effects_and_later_tasks_are_free(spark: SparkSession, tmp_path: Path) -> None:
-    """The guard holds for a clone's task: the same worker then serves the owner's, whose function writes."""
+    """A function in a clone may write temporary files, and the guard ends with the clone's tasks: later tasks of the
+    owner may write.
+    """
     from pyspark.sql import functions as F
 
     out = tmp_path / "effect"
@@ -256,7 +270,7 @@ def test_temporary_files_are_no_effects_and_later_tasks_are_free(spark: SparkSes
 
 
 def test_every_kind_of_python_function_is_guarded(spark: SparkSession, tmp_path: Path) -> None:
-    """Each pickled function of a plan has the guard before it."""
+    """Every kind of pickled Python function in a clone's plan is prefixed with the guard."""
     from pyspark.sql import functions as F
 
     write_files(tmp_path / "in", 1)
@@ -302,7 +316,7 @@ def _count(key: Any, frames: Any, state: Any) -> Any:
 
 
 def _functions(plan: Any) -> list[Any]:
-    """The commands of the Python functions of a plan and below."""
+    """Return the commands of all Python functions in a plan and its children."""
     found = []
     expressions, children = plan.expressions(), plan.children()
     left = [expressions.apply(at) for at in range(expressions.size())]
@@ -318,7 +332,9 @@ def _functions(plan: Any) -> list[Any]:
 
 
 def test_the_jobs_listeners_hear_nothing_of_a_clone(spark: SparkSession, tmp_path: Path) -> None:
-    """A listener may write what it hears; it hears the query itself (the control)."""
+    """The job's streaming listeners receive no event of a clone. Negative control: they receive the start of the query
+    itself.
+    """
     from pyspark.sql.streaming.listener import StreamingQueryListener
 
     heard: list[str] = []
@@ -348,6 +364,6 @@ def test_the_jobs_listeners_hear_nothing_of_a_clone(spark: SparkSession, tmp_pat
 
 
 def test_a_source_of_which_nothing_is_known_is_not_cloned(spark: SparkSession) -> None:
-    """Reading it may change it."""
+    """A query with an unknown source is not cloned, because reading the source may change its data."""
     with pytest.raises(Unsupported, match="a clone could change the data that it reads: source 'rate'"):
         clone_of(spark.readStream.format("rate").load())

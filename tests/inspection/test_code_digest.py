@@ -1,4 +1,4 @@
-"""The digest of a Python function and of what it uses."""
+"""Tests the digest of a Python function and of the code and data that it uses."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ names = lambda value: value in {"a", "b", "c", "d"}
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Loads the two modules, with replacements in their text, from a new directory each time."""
+    """Return a function that loads both modules from a new directory each time, with replacements in their text, and
+    returns a digest.
+    """
     count = 0
 
     def load(
@@ -109,7 +111,7 @@ ALL = ["direct", "through_name", "through_module", "late", "library", "instance"
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_same_code_elsewhere_has_the_same_digest(job: Any, name: str) -> None:
-    """Where the bundle lies, and how often it was loaded, does not count."""
+    """The digest does not depend on the bundle's directory or on how often the code was loaded."""
     assert job(name) == job(name)
 
 
@@ -133,7 +135,9 @@ def test_the_same_code_elsewhere_has_the_same_digest(job: Any, name: str) -> Non
 def test_a_change_that_can_change_the_result_changes_the_digest(
     job: Any, name: str, where: str, before: str, after: str
 ) -> None:
-    """The function, its constants, what it calls, the data that that uses, the order of a table."""
+    """The digest changes with the function, its constants, the functions it calls, the data that those use, and the
+    order of a table.
+    """
     assert job(name) != job(name, **{where: (before, after)})
 
 
@@ -150,25 +154,25 @@ def test_a_change_that_can_change_the_result_changes_the_digest(
 def test_a_change_that_cannot_change_the_result_does_not(
     job: Any, name: str, where: str, before: str, after: str
 ) -> None:
-    """Comments, docstrings, formatting, code that is not used, the order of a set."""
+    """The digest ignores comments, docstrings, formatting, unused code and the order of a set."""
     assert job(name) == job(name, **{where: (before, after)})
 
 
 def test_what_a_function_closes_over_counts(job: Any) -> None:
-    """A param of the job that ends up in a closure is part of the code."""
+    """A value captured in a closure, such as a param of the job, is part of the digest."""
     assert job("factory", 3) == job("factory", 3)
     assert job("factory", 3) != job("factory", 4)
 
 
 def test_what_a_wrapper_of_a_library_wraps_counts() -> None:
-    """functools.partial and functools.wraps hide the job's code from a look at the outside only."""
+    """The digest includes arguments bound by ``functools.partial`` and the function wrapped by ``functools.lru_cache``."""
     digest = CodeDigest(None).of
     assert digest(functools.partial(pow, 2)) != digest(functools.partial(pow, 3))
     assert digest(functools.lru_cache(lambda x: x)) != digest(functools.lru_cache(lambda x: -x))
 
 
 def test_recursion_ends() -> None:
-    """A function that calls itself, and data that contains itself, have a digest."""
+    """A recursive function and a list that contains itself have a stable digest."""
     loop: list[object] = []
     loop.append(loop)
 
@@ -179,7 +183,9 @@ def test_recursion_ends() -> None:
 
 
 def test_what_cannot_be_looked_into_is_said() -> None:
-    """A socket has no content to compare: the digest does not claim to cover it, and is stable all the same."""
+    """A function that uses a socket has a stable digest that is marked as unreadable, because a socket has no content
+    to compare.
+    """
     with socket.socket() as one, socket.socket() as other:
         assert CodeDigest(None).of(lambda: one).startswith(UNREADABLE)
         assert CodeDigest(None).of(lambda: one) == CodeDigest(None).of(lambda: one)
@@ -187,13 +193,13 @@ def test_what_cannot_be_looked_into_is_said() -> None:
 
 
 def test_a_lock_holds_nothing_to_compare() -> None:
-    """Unlike a connection, it stands for nothing outside of the code."""
+    """A function that uses a lock has a readable digest, because a lock stands for nothing outside the code."""
     lock = threading.Lock()
     assert not CodeDigest(None).of(lambda: lock).startswith(UNREADABLE)
 
 
 def test_digests_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
-    """Two processes with other hash seeds and other places of the bundle agree on every digest."""
+    """Three processes with different hash seeds and bundle directories compute the same digests."""
     found = set()
     for seed in ("1", "2", "3"):
         root = tmp_path / seed

@@ -1,4 +1,4 @@
-"""The parts of a job's code: what a manifest says of each function, value and file that is reached."""
+"""Tests the code parts that a manifest records for each function, value and file that a job's code reaches."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FILES = {
 
 
 def write(root: Path, files: Mapping[str, str], *edits: tuple[str, str]) -> Path:
-    """A bundle with texts replaced in whatever file has them."""
+    """Write a bundle with texts replaced in every file that contains them."""
     for name, text in files.items():
         shown = textwrap.dedent(text).lstrip("\n")
         for before, after in edits:
@@ -75,13 +75,13 @@ def write(root: Path, files: Mapping[str, str], *edits: tuple[str, str]) -> Path
 
 
 def parts_of(root: Path) -> dict[str, CodePart]:
-    """Of ``plus`` in ``job.py``."""
+    """Return the code parts of ``plus`` in ``job.py``."""
     digests = CodeDigest(root)
     return digests.parts.of({"above/0 plus": digests.of(run_job_file(root, "job.py").plus)})[0]
 
 
 def test_each_function_and_value_that_is_reached_is_a_part(tmp_path: Path) -> None:
-    """With its own file and line, its own text, and without what it uses."""
+    """Each reached function and value is a part with its own file, line and text, without the text of what it uses."""
     parts = parts_of(write(tmp_path, FILES))
     assert parts["job.plus"].text == "def plus(x: int) -> int:\n    return price(x) + 1"
     assert parts["lib.rates.rate"].place == "lib/rates.py:12"
@@ -92,7 +92,9 @@ def test_each_function_and_value_that_is_reached_is_a_part(tmp_path: Path) -> No
 
 
 def test_nothing_under_the_name_of_a_secret_is_recorded(tmp_path: Path) -> None:
-    """Neither its text nor a digest of it alone, by which a short one could be found."""
+    """Values named like secrets are recorded neither as text nor as a separate digest, from which a short secret could
+    be guessed.
+    """
     stored = to_json(parts_of(write(tmp_path, FILES))).decode()
     assert "abcdefgh" not in stored
     assert "ijklmnop" not in stored
@@ -102,7 +104,9 @@ def test_nothing_under_the_name_of_a_secret_is_recorded(tmp_path: Path) -> None:
 
 
 def test_a_comment_a_docstring_and_an_annotation_are_no_part_of_a_digest(tmp_path: Path) -> None:
-    """A part is named where its code differs; the neighbouring edit changes one digest, and only one."""
+    """Comments, docstrings and annotations do not change a part's digest, and an edit of one function's code changes
+    the digest of that part alone.
+    """
     before = parts_of(write(tmp_path / "a", FILES))
     same = parts_of(
         write(tmp_path / "b", FILES, ("# a comment", "# none\n"), ("Not code", "No"), ("x: int", "x: float"))
@@ -114,7 +118,7 @@ def test_a_comment_a_docstring_and_an_annotation_are_no_part_of_a_digest(tmp_pat
 
 
 def test_a_long_function_has_a_digest_and_no_text(tmp_path: Path) -> None:
-    """A manifest stays small: the finding names the function and its line."""
+    """A very long function is recorded with its digest and line but without its text, which keeps the manifest small."""
     body = "\n".join(f"    x = x + {number}" for number in range(200))
     parts = parts_of(write(tmp_path, {"job.py": f"def plus(x):\n{body}\n    return x\n"}))
     assert parts["job.plus"].text == ""
@@ -124,7 +128,7 @@ def test_a_long_function_has_a_digest_and_no_text(tmp_path: Path) -> None:
 
 @pytest.fixture
 def described(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Manifest]]:
-    """The manifest of a query that calls ``plus`` below its state, with texts replaced."""
+    """Return a function that describes a query calling ``plus`` below its state, with texts replaced in the bundle."""
     from pyspark.sql import functions as F
 
     write_files(tmp_path / "in", 1)
@@ -170,7 +174,9 @@ def described(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Man
 def test_a_finding_about_a_function_names_what_changed_below_it(
     described: Callable[..., Manifest], edits: list[tuple[str, str]], evidence: str, line: str
 ) -> None:
-    """The function that Spark calls is the same text: the finding says so by not naming it."""
+    """A finding about a function that Spark calls names the helper, constant, decorator or table entry that changed
+    below it, with file and line.
+    """
     findings = find_changes(described(), described(*edits))
     [found] = [each for each in findings if each.rule == "code-in-state-changed"]
     assert found.where == "Python function plus, on which the state of the aggregation depends"
@@ -179,7 +185,9 @@ def test_a_finding_about_a_function_names_what_changed_below_it(
 
 @pytest.mark.spark
 def test_the_same_bundle_elsewhere_has_the_same_parts_and_no_finding(described: Callable[..., Manifest]) -> None:
-    """Negative control: a comment alone changes neither a digest nor a part's text."""
+    """Negative control: two bundles in different directories that differ in a comment alone have equal parts and yield
+    no finding.
+    """
     one, other = described(), described(("# a comment", "# another"))
     assert one.parts == other.parts
     assert find_changes(one, other) == ()

@@ -1,4 +1,4 @@
-"""Which settings a manifest records, and that the table of them is Spark's own list."""
+"""Tests which settings a manifest records, and that the table of settings matches Spark's own list."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.spark
 JUDGED = MEANING | TUNING | PINNED | REFUSED
 UNLISTED_BY_SPARK = {"spark.sql.streaming.checkpointFileManagerClass"}
 ELSEWHERE = {"spark.sql.shuffle.partitions"}
-"""Pinned beside Spark's list, with the number of state partitions."""
+"""Confs pinned with the number of state partitions rather than in Spark's list."""
 
 
 @pytest.fixture
 def setting(spark: SparkSession) -> Iterator[Callable[[str, str], None]]:
-    """Sets confs of the session until the test ends."""
+    """A function that sets a conf of the session; all confs are restored when the test finishes."""
     before = dict(spark.conf.getAll)
     yield spark.conf.set
     restore_confs(spark, before)
@@ -48,7 +48,7 @@ def module(spark: SparkSession, name: str) -> Any:
 
 
 def entries(spark: SparkSession) -> dict[str, Any]:
-    """Key -> entry of every conf that Spark SQL knows, internal ones included."""
+    """Return the entry of every Spark SQL conf by its key, including internal ones."""
     for name in ("org.apache.spark.sql.internal.StaticSQLConf$", "org.apache.spark.sql.hive.HiveUtils$"):
         module(spark, name)
     listed = module(spark, "org.apache.spark.sql.internal.SQLConf$").getConfigEntries()
@@ -61,14 +61,16 @@ def entries(spark: SparkSession) -> dict[str, Any]:
 
 
 def test_every_conf_of_spark_is_judged_and_no_other(spark: SparkSession) -> None:
-    """A new Spark's confs show up here."""
+    """Every conf of this Spark version is classified, and no unknown one is, so a new Spark version's confs make this
+    test fail.
+    """
     known = set(entries(spark))
     assert known - JUDGED == set()
     assert JUDGED - known == UNLISTED_BY_SPARK
 
 
 def test_what_is_pinned_is_what_spark_writes_into_the_checkpoint(spark: SparkSession) -> None:
-    """Read from Spark's own list."""
+    """The pinned confs are those that Spark's own list writes into the checkpoint."""
     name = "org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata$"
     listed = module(spark, name).relevantSQLConfs()
     written = {str(listed.apply(number).key()) for number in range(listed.size())}
@@ -76,7 +78,7 @@ def test_what_is_pinned_is_what_spark_writes_into_the_checkpoint(spark: SparkSes
 
 
 def test_a_former_key_is_read_as_the_current_one(spark: SparkSession) -> None:
-    """Every second key that Spark knows."""
+    """Every former key that Spark still accepts for a conf maps to its current key."""
     for key, entry in entries(spark).items():
         former = entry.alternatives()
         assert {current_key(str(former.apply(number))) for number in range(former.size())} <= {key}
@@ -85,7 +87,7 @@ def test_a_former_key_is_read_as_the_current_one(spark: SparkSession) -> None:
 def test_a_default_spelled_out_and_a_tuning_conf_leave_no_trace(
     spark: SparkSession, setting: Callable[[str, str], None]
 ) -> None:
-    """In any spelling that Spark takes."""
+    """An explicitly set default, in any spelling that Spark accepts, and a tuning conf are not recorded."""
     before = read_confs(spark)
     setting("spark.sql.parquet.binaryAsString", "FALSE")
     setting("spark.sql.ansi.enabled", " True")
@@ -97,7 +99,7 @@ def test_a_default_spelled_out_and_a_tuning_conf_leave_no_trace(
 def test_every_conf_of_meaning_that_is_set_is_recorded(
     spark: SparkSession, setting: Callable[[str, str], None]
 ) -> None:
-    """Each boolean one, at what is not its default: Spark itself says what that is."""
+    """Every boolean conf that affects results is recorded when it differs from the default that Spark reports."""
     static = module(spark, "org.apache.spark.sql.internal.SQLConf$")
     flags = {
         key: str(entry.defaultValueString())
@@ -119,7 +121,7 @@ def test_every_conf_of_meaning_that_is_set_is_recorded(
 def test_other_settings_are_recorded_without_what_they_say(
     spark: SparkSession, setting: Callable[[str, str], None]
 ) -> None:
-    """By a hash; a secret not at all."""
+    """Other settings are recorded without their values, and secrets and S3A settings are not recorded at all."""
     setting("orc.force.positional.evolution", "true")
     setting("spark.job.threshold", "12345")
     setting("spark.sql.catalog.sales.password", "hidden")
@@ -131,7 +133,9 @@ def test_other_settings_are_recorded_without_what_they_say(
 
 
 def test_what_a_job_writes_into_hadoops_configuration_is_recorded(spark: SparkSession) -> None:
-    """Beside the session's own confs."""
+    """A setting that a job writes into Hadoop's configuration is recorded beside the session's confs, and only while it
+    is set.
+    """
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set("parquet.strings.signed-min-max.enabled", "true")
     try:
@@ -142,7 +146,7 @@ def test_what_a_job_writes_into_hadoops_configuration_is_recorded(spark: SparkSe
 
 
 def test_what_is_always_recorded_is_of_spark_or_of_its_state_store(spark: SparkSession) -> None:
-    """Two of them Spark reads by their text alone."""
+    """All confs that are always recorded are in Spark's list, except two that Spark reads by their literal key."""
     assert set(ALWAYS) - set(entries(spark)) == {
         "spark.sql.streaming.checkpointFileManagerClass",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
@@ -168,7 +172,9 @@ def test_files_beside_the_stream_are_read_by_the_sessions_settings(
     key: str,
     value: str,
 ) -> None:
-    """The same change goes on where there are none."""
+    """A changed time zone or case sensitivity requires a SWITCH if the query joins static files, and resumes if it has
+    none.
+    """
     rows = spark.range(3).selectExpr("concat('k', id) k", "id z", "timestamp'2026-01-01 00:00:00' t")
     written = "parquet" if form in ("table", "cached") else form
     rows.write.format(written).save(str(tmp_path / "beside"))

@@ -1,4 +1,6 @@
-"""Outputs of real plans: what their columns mean, and the verdicts on changes of keys, partitions and values."""
+"""Tests outputs of real plans: the meaning of their columns, and the verdicts on changes of keys, partitions and
+values.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def described(spark: SparkSession, folder: Path) -> Described:
-    """Describes what a builder makes of the stream."""
+    """Return a function that describes the query a builder creates from the stream."""
     return lambda make: describe(make(read(spark, folder)), spark, bundle_root=None)
 
 
 def into_table(columns: Callable[[DataFrame], DataFrame], mode: str = "update") -> Build:
-    """Totals per window and key, with what is made of them; ``at`` is the key of their table."""
+    """Return a builder of totals per window and key with computed columns; ``at`` is the key of their table."""
 
     def make(stream: DataFrame) -> Query:
         from pyspark.sql import functions as F
@@ -69,7 +71,7 @@ def key(text: str, value: str = "s", **more: str) -> Build:
     ],
 )
 def test_another_key_of_a_table_is_a_switch(described: Described, old: Build, new: Build) -> None:
-    """Its state is the same, and its rows are found by another key."""
+    """A table key computed by a different expression requires a SWITCH although the state is the same."""
     findings = find_changes(described(old), described(new))
     assert [each.rule for each in findings] == ["sink-key-redefined"]
     assert verdict_of(findings) is Verdict.SWITCH
@@ -90,14 +92,18 @@ def test_another_key_of_a_table_is_a_switch(described: Described, old: Build, ne
     ],
 )
 def test_the_same_key_of_a_table_is_resumed(described: Described, old: Build, new: Build, rules: list[str]) -> None:
-    """Written otherwise, beside another value, or in a table that each batch replaces."""
+    """A table key that is written differently, that stands beside a changed value, or whose table each batch replaces
+    resumes.
+    """
     findings = find_changes(described(old), described(new))
     assert [each.rule for each in findings] == rules
     assert verdict_of(findings) is Verdict.RESUME
 
 
 def test_the_order_of_a_map_counts_where_it_can_be_seen(described: Described) -> None:
-    """A lookup in a literal map, in the grouping and in the output's key, and a list of its keys beside it."""
+    """Reordering a literal map resumes if the query only looks up entries, and does not resume if the query lists its
+    keys or if entries change.
+    """
 
     def grouped(expression: str) -> Build:
         sink = TableSink("sqlite:////tmp/out.db", table="totals", key=["at"])
@@ -114,7 +120,7 @@ def test_the_order_of_a_map_counts_where_it_can_be_seen(described: Described) ->
 
 
 def test_a_function_counts_for_the_column_that_it_computes(described: Described) -> None:
-    """Another code of the key's function asks for a person; of a value's it is a note."""
+    """A changed function requires a BACKUP if it computes the table's key, and resumes if it computes a value."""
     from pyspark.sql import functions as F
 
     def labelled(of_key: Callable[[Any], Any], of_value: Callable[[Any], Any]) -> Build:
@@ -141,7 +147,7 @@ def test_a_function_counts_for_the_column_that_it_computes(described: Described)
 
 
 def test_a_function_that_a_literal_seems_to_name_is_none(described: Described) -> None:
-    """What is quoted in a meaning is no part of it."""
+    """A quoted literal that resembles a Python function call is not counted as a function."""
     column = described(key("regexp_replace(k, 'pythonudf', 'func=1?')")).columns[0]
     assert column.functions == ()
 
@@ -149,7 +155,9 @@ def test_a_function_that_a_literal_seems_to_name_is_none(described: Described) -
 def test_a_key_from_another_static_table_is_asked_about(
     spark: SparkSession, described: Described, tmp_path: Path
 ) -> None:
-    """The same column of another table, another column of the same one, and a table that no key is made of."""
+    """A key from a different static table requires a BACKUP, a key from a different column of the same table requires a
+    SWITCH, and a different table that only provides a value resumes.
+    """
     from pyspark.sql import functions as F
 
     for name in ("cities", "towns"):
@@ -173,7 +181,7 @@ def test_a_key_from_another_static_table_is_asked_about(
 
 
 def test_another_partition_of_files_is_a_switch(described: Described) -> None:
-    """A column beside it is not."""
+    """A changed partition column of files requires a SWITCH, and a change of a different column resumes."""
 
     def files(day: str, value: str = "x") -> Build:
         sink = FileSink("/tmp/out", partition_by=["day"])

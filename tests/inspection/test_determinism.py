@@ -1,4 +1,4 @@
-"""One query, one manifest: in one process, in two, and wherever its code lies."""
+"""Tests that a query has the same manifest within a process, across processes and in any code directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_two_processes_describe_every_kind_of_query_in_equal_bytes(spark: SparkSession, tmp_path: Path) -> None:
-    """This one and one with a JVM of its own; other hash seeds and other places of the code make no difference."""
+    """This process and a second one with its own JVM describe ten kinds of query in identical bytes, despite different
+    hash seeds and code directories.
+    """
     write_files(tmp_path / "in", 1)
     here, there = (_bundle(tmp_path / name) for name in ("here", "there"))
     with _imported_from(here):
@@ -45,14 +47,14 @@ def _manifests(output: str) -> dict[str, str]:
 
 
 def _bundle(root: Path) -> Path:
-    """A copy of the code that makes the queries."""
+    """Return a copy of the code that builds the queries."""
     shutil.copytree(ROOT / "tests/inspection", root / "tests/inspection", ignore=shutil.ignore_patterns("__pycache__"))
     return root
 
 
 @contextmanager
 def _imported_from(root: Path) -> Iterator[None]:
-    """``tests`` is the package below ``root``."""
+    """Import ``tests`` from the package below ``root``."""
 
     def of_tests() -> list[str]:
         return [name for name in sys.modules if name.partition(".")[0] == "tests"]
@@ -71,7 +73,7 @@ def _imported_from(root: Path) -> Iterator[None]:
 
 
 def _start(spark: SparkSession, folder: Path, root: Path) -> subprocess.Popen[str]:
-    """Describe in another process, in a session with the same settings."""
+    """Start the description in a separate process and session with the same settings."""
     confs = dict(spark.sparkContext.getConf().getAll())
     given = {key: confs[key] for key in confs if key.startswith("spark.sql.")}
     own = ("spark.master", "spark.ui.enabled", "spark.jars", "spark.driver.extraJavaOptions")

@@ -1,4 +1,6 @@
-"""Changes that hide from a look at a function alone, code that did not change, and changes that reach no function."""
+"""Tests changes that are invisible in a function's own text, code that did not change, and changes that reach no
+function.
+"""
 
 from __future__ import annotations
 
@@ -35,12 +37,12 @@ TABLES: dict[str, tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]]] = {
     "dangerous": ({name: each.changed() for name, each in CHANGE_THE_DIGEST.items()}, OF_CODE),
     "neighbours, harmless": ({name: each.changed() for name, each in LEAVE_THE_DIGEST.items()}, ("digests",)),
 }
-"""Table -> its bundles, and what is read of them in one process."""
+"""Maps each table to its bundles and to the readings that one process makes of them."""
 
 
 @pytest.fixture(scope="module")
 def digests(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A reading of all bundles of a table; another seed is another process and another folder."""
+    """Return a function that reads all bundles of a table; a different seed means a separate process and folder."""
 
     @cache
     def read(table: str, seed: int, readings: tuple[str, ...]) -> Mapping[str, Digests]:
@@ -75,7 +77,7 @@ def _digests(place: Path, seed: int, readings: tuple[str, ...]) -> Mapping[str, 
 
 
 def _unseen(before: Digests, after: Digests) -> list[str]:
-    """Bundles of which some way gives one readable digest before and after."""
+    """Return the bundles with an equal, readable digest before and after the change in some way of reading."""
     return [
         name
         for name in before
@@ -91,50 +93,58 @@ def _opaque(found: Digests) -> list[str]:
 
 
 def test_no_way_of_hiding_a_change_goes_unseen(digests: Run) -> None:
-    """Every hidden change gives another digest, or one that says it does not cover everything."""
+    """Every hidden change yields a different digest, or a digest that is marked as incomplete."""
     assert len(HIDINGS) >= 60
     assert _unseen(digests("hidings"), digests("changed hidings")) == []
 
 
 def test_what_is_seen_is_the_change_and_nothing_else(digests: Run) -> None:
-    """Without a change the same bundles have the same digests in another process and folder, and few are unreadable."""
+    """Without a change the same bundles have the same digests in a separate process and folder, and at most five are
+    unreadable.
+    """
     assert digests("hidings") == digests("hidings", seed=2)
     assert len(_opaque(digests("hidings"))) <= 5
 
 
 def test_without_the_rule_that_closes_the_digest_files_and_late_modules_go_unseen(digests: Run) -> None:
-    """Negative control: what unknown code may reach has to be brought in."""
+    """Negative control: without the bundle code that unknown code may reach, at least 20 hidden changes go undetected,
+    such as a file opened in the function.
+    """
     unseen = _unseen(digests("hidings", "without the bundle"), digests("changed hidings", "without the bundle"))
     assert {"open in the function", "import_module with a computed name", "eval of a constant"} <= set(unseen)
     assert len(unseen) >= 20
 
 
 def test_code_that_did_not_change_has_one_digest_in_every_process_and_folder(digests: Run) -> None:
-    """Whatever the hash seed, and whatever kind of object the code holds."""
+    """Unchanged code has the same digest in every process and folder, whatever the hash seed and the kinds of objects
+    it holds.
+    """
     assert len(FORMS) >= 40
     assert digests("forms") == digests("forms", seed=2)
 
 
 def test_hardly_any_code_is_unreadable(digests: Run) -> None:
-    """Only what has no content to compare."""
+    """Of all code forms, only a thread pool and an open connection are unreadable, because they have no content to
+    compare.
+    """
     assert _opaque(digests("forms")) == ["thread pool", "open connection"]
 
 
 def test_a_change_that_a_function_does_not_reach_leaves_its_digest(digests: Run) -> None:
-    """Another function, module or file of the bundle is no reason for a person to look."""
+    """A change in a function, module or file that the code does not reach leaves its digest unchanged."""
     before, after = digests("harmless"), digests("changed harmless")
     assert [name for name in HARMLESS if before[name] != after[name]] == []
 
 
 def test_every_change_is_one(digests: Run) -> None:
-    """The tables hold no change of nothing."""
+    """Every edit in the tables of cases actually changes its bundle."""
     edits = (*CHANGE_THE_DIGEST.values(), *LEAVE_THE_DIGEST.values())
     cases: list[Hiding] = [*HIDINGS.values(), *HARMLESS.values(), *(edit.hiding for edit in edits)]
     assert [each for each in cases if each.changed() == each.files] == []
 
 
 def test_harmless_edits_leave_the_digest_and_their_neighbours_do_not(digests: Run) -> None:
-    """Docstrings behind a cache or a wrapper, how annotations are kept, comments of what is found by name."""
+    """Harmless edits leave the digest unchanged, and the similar edits that change what the function does change it."""
     before, harmless, dangerous = digests("neighbours"), digests("neighbours, harmless"), digests("dangerous")
     assert [name for name in harmless if harmless[name] != before[LEAVE_THE_DIGEST[name].bundle]] == []
     assert _unseen({name: before[CHANGE_THE_DIGEST[name].bundle] for name in dangerous}, dangerous) == []
@@ -143,7 +153,9 @@ def test_harmless_edits_leave_the_digest_and_their_neighbours_do_not(digests: Ru
 
 @pytest.mark.parametrize(("before", "after"), [("hidings", "changed hidings"), ("neighbours", "dangerous")])
 def test_code_in_one_form_hides_no_change(digests: Run, before: str, after: str) -> None:
-    """What may leave out how code is written still shows every change that the digest itself shows."""
+    """The digest of the normal form, which ignores how code is written, still detects every change that the plain
+    digest detects.
+    """
     found = digests(before, "rewritten")
     if before == "neighbours":
         found = {name: found[each.bundle] for name, each in CHANGE_THE_DIGEST.items()}
@@ -152,12 +164,14 @@ def test_code_in_one_form_hides_no_change(digests: Run, before: str, after: str)
 
 
 def test_code_in_one_form_is_the_same_in_every_process_and_folder(digests: Run) -> None:
-    """Whatever the hash seed, and whatever kind of object the code holds."""
+    """The digest of the normal form is the same in every process and folder, whatever the hash seed."""
     assert digests("forms", "rewritten") == digests("forms", "rewritten", seed=2)
 
 
 def test_every_kind_of_harmless_edit_has_a_neighbour_that_is_none() -> None:
-    """A digest that nothing changes would pass the test of what leaves it."""
+    """Every kind of harmless edit has a similar edit that must change the digest, so a constant digest could not pass
+    these tests.
+    """
     assert [name for name, each in NEIGHBOURS.items() if not each.dangerous] == []
 
 
@@ -172,7 +186,9 @@ def _manifest(found: list[str]) -> Manifest:
 
 
 def test_hardly_any_hidden_change_is_without_a_name(digests: Run) -> None:
-    """A finding about code names the function, value or file, wherever the change hides; the same code has none."""
+    """A finding about a hidden code change names the function, value or file in all but two cases, and unchanged code
+    has the same parts in a separate process.
+    """
     before, after = digests("hidings", "parts"), digests("changed hidings", "parts")
     seen = [name for name in HIDINGS if before[name][0] != after[name][0]]
     named = {name: code_change("below/0 f", _manifest(before[name]), _manifest(after[name])) for name in seen}
@@ -187,5 +203,7 @@ def test_hardly_any_hidden_change_is_without_a_name(digests: Run) -> None:
 
 @pytest.mark.parametrize("table", ["hidings", "changed hidings", "forms", "neighbours", "dangerous"])
 def test_recording_parts_changes_no_digest(digests: Run, table: str) -> None:
-    """Verdicts rest on digests and on the names in a sink's function; releases on record have them without parts."""
+    """Recording code parts does not change digests or the names of a sink's function, which registered releases without
+    parts are compared by.
+    """
     assert digests(table, "texts") == digests(table, "texts without parts")

@@ -1,4 +1,4 @@
-"""What importing a module of a job does besides assigning its names."""
+"""Tests which side effects the import of a job's module has besides assigning its names."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def step(x):
 
 
 def has_effects(tmp_path: Path, text: str, loaded_as: str = "") -> bool:
-    """Whether a package of the job with this text has effects of its import; ``loaded_as``: what is loaded instead."""
+    """Return whether importing a package of the job with this text has side effects; ``loaded_as``: the text loaded
+    instead.
+    """
     file = tmp_path / "steps_of_job" / "__init__.py"
     file.parent.mkdir()
     (file.parent / "net.py").write_text('NAME = "net"\n\n\ndef step(x):\n    return x\n')
@@ -104,7 +106,9 @@ def has_effects(tmp_path: Path, text: str, loaded_as: str = "") -> bool:
     ],
 )
 def test_a_decorator_that_only_wraps_its_function_is_no_effect(tmp_path: Path, text: str) -> None:
-    """A change of it reaches only the functions that it decorates."""
+    """A decorator that only wraps its function is no import effect, because a change of it reaches only the functions
+    that it decorates.
+    """
     assert not has_effects(tmp_path, text)
 
 
@@ -177,7 +181,9 @@ def test_a_decorator_that_only_wraps_its_function_is_no_effect(tmp_path: Path, t
     ],
 )
 def test_any_other_decorator_of_the_job_is_an_effect(tmp_path: Path, text: str) -> None:
-    """Negative control: it may register the function, patch a library or keep what it is given."""
+    """Negative control: a decorator that may register the function, patch a library or keep its argument is found to be
+    an import effect.
+    """
     assert has_effects(tmp_path, text)
 
 
@@ -194,7 +200,9 @@ for found in pkgutil.iter_modules(__path__):
 
 
 def test_a_package_that_imports_its_modules_has_no_effect_of_its_own(tmp_path: Path) -> None:
-    """The effects of these modules are found in them, because they are loaded."""
+    """A package that imports all its modules in a loop has no import effect of its own, because their effects are found
+    in the loaded modules.
+    """
     assert not has_effects(tmp_path, FINDS)
 
 
@@ -218,10 +226,14 @@ def test_a_package_that_imports_its_modules_has_no_effect_of_its_own(tmp_path: P
     ],
 )
 def test_any_other_import_by_a_computed_name_is_an_effect(tmp_path: Path, text: str) -> None:
-    """Negative control: the name may be any module's, and the loop may do more than import."""
+    """Negative control: an import by a computed name that may be any module, or a loop that does more than import, is
+    found to be an import effect.
+    """
     assert has_effects(tmp_path, text, loaded_as=FINDS)
 
 
 def test_a_found_module_that_is_not_loaded_is_an_effect(tmp_path: Path) -> None:
-    """Its own effects are not found, although they may have happened, or may happen in a worker."""
+    """A module that the import loop finds but that is not loaded counts as an import effect, because its own effects
+    cannot be examined.
+    """
     assert has_effects(tmp_path, FINDS, loaded_as="import importlib\nimport pkgutil\nSTEPS = {}\n")

@@ -1,4 +1,6 @@
-"""Spark over input in HDFS: what it does with files that are gone, and what is said before and after."""
+"""Tests how Spark treats missing input files in HDFS, and what is reported before a start, by a rehearsal and by a
+drill.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.hdfs]
 def test_files_that_are_gone_from_hdfs_are_missed_before_a_start_and_by_a_rehearsal_and_a_drill(
     spark: SparkSession, tmp_path: Path, hdfs_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: Spark commits the open batch with 0 of its 20 rows, and nothing is said where nobody looks."""
+    """Missing HDFS input files of an open batch are reported before a start, by a rehearsal and by a drill. Negative
+    control: without the check Spark commits the batch with 0 of its 20 rows and nothing is reported.
+    """
     write_files(tmp_path / "made", 2)
     folder = tree_at(f"{hdfs_url}/in")
     for name in ("f0000.json", "f0001.json"):
@@ -67,7 +71,7 @@ def test_files_that_are_gone_from_hdfs_are_missed_before_a_start_and_by_a_rehear
 
 
 def rules(asked: Any, checkpoint: LocalTree) -> list[str]:
-    """What a look before a start finds."""
+    """Return the rules that a check before a start finds."""
     return [each.rule for each in look_at_sources(asked, checkpoint, served=False)]
 
 

@@ -1,4 +1,4 @@
-"""Which topics of a query can be compared by their ids, without brokers."""
+"""Tests, without brokers, which topics of a query can be compared by their ids."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ def reading(servers: str, *topics: str, pattern: str = "") -> KafkaReading:
 
 
 def test_a_topic_name_in_two_clusters_is_not_compared() -> None:
-    """The recorded id is of one of them. Negative control: two sources may read one cluster."""
+    """A topic name that is read from two clusters is not compared, because the recorded id belongs to one of them.
+    Negative control: two sources that read the same cluster are compared.
+    """
     assert of_one_cluster(IDS, [reading("a:9092", "sales", "returns"), reading("b:9092", "sales")]) == {"returns": "r"}
     assert of_one_cluster(IDS, [reading("a:9092", "sales", "returns"), reading("a:9092", "sales")]) == IDS
 
 
 def test_a_pattern_that_only_java_can_read_may_match_any_topic() -> None:
-    """Otherwise a topic of its cluster would be compared with the id of another one."""
+    """A topic pattern that only Java can parse is assumed to match any topic, so no topic is compared with an id from a
+    different cluster.
+    """
     assert of_one_cluster(IDS, [reading("a:9092", "sales", "returns"), reading("b:9092", pattern=r"\Qx\E")]) == {}

@@ -1,4 +1,6 @@
-"""A function without the names of its local variables: equal where only these differ, and given up where they count."""
+"""Tests function digests without local variable names: equal if only the names differ, and absent if the code may see
+them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def f(frame):
 
 @pytest.fixture
 def loaded(tmp_path: Path) -> Iterator[Callable[[str], tuple[str, str]]]:
-    """Digest, and digest without local names, of ``f`` in a module of that text."""
+    """Return a function that loads a module text and returns the digest of ``f`` with and without local names."""
     count = 0
 
     def digests(text: str) -> tuple[str, str]:
@@ -83,7 +85,7 @@ def renamed(*pairs: tuple[str, str]) -> str:
     ids=["a variable", "in a helper too", "an exception", "in a comprehension", "like a global"],
 )
 def test_other_names_are_the_same_function(loaded: Callable[[str], tuple[str, str]], text: str) -> None:
-    """The digest itself differs, so the verdict rests on the second one."""
+    """Functions that differ only in local names have different plain digests and the same digest without names."""
     (before, plain), (after, other) = loaded(PLAIN), loaded(text)
     assert before != after
     assert plain == other != ""
@@ -109,7 +111,9 @@ def test_other_names_are_the_same_function(loaded: Callable[[str], tuple[str, st
     ],
 )
 def test_anything_else_is_another_function(loaded: Callable[[str], tuple[str, str]], text: str) -> None:
-    """Variables that change places, parameters, globals and what handles an exception."""
+    """Swapped variables and changed parameters, globals or exception handlers yield a different digest even without
+    local names.
+    """
     assert loaded(PLAIN)[1] != loaded(text)[1]
 
 
@@ -131,5 +135,7 @@ def test_anything_else_is_another_function(loaded: Callable[[str], tuple[str, st
     ],
 )
 def test_code_that_may_see_the_names_is_compared_with_them(loaded: Callable[[str], tuple[str, str]], line: str) -> None:
-    """Negative control: renamed there, ``limit`` would mean the global."""
+    """Negative control: code that may read its variables by name has no digest without names, because a renamed
+    ``limit`` would refer to the global.
+    """
     assert loaded(SEEING.format(line))[1] == ""

@@ -1,4 +1,4 @@
-"""Expressions as deep as Spark plans them, and deeper than Python's own recursion goes."""
+"""Tests expressions nested as deeply as Spark plans them and deeper than Python's own recursion limit."""
 
 from __future__ import annotations
 
@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 
 DEPTH = 20_000
 SPARKS_DEPTH = 200
-"""On the JVM's default stack Spark itself stops at 260 to 320 levels, by their shape and by what is compiled so far."""
+"""A depth below the 260 to 320 levels at which Spark stops on the JVM's default stack, depending on the expressions'
+shape and on the code compiled so far.
+"""
 SPARKS_WIDTH = 100
-"""By default Spark leaves out what comes after 25 fields of a plan's node."""
+"""A width above the 25 fields after which Spark by default truncates the text of a plan's node."""
 
 
 def test_calls_inside_each_other_do_not_end_at_the_limit_of_recursion() -> None:
-    """And neither that limit nor the depth that is counted is another one afterwards."""
+    """Nested calls exceed Python's recursion limit, and that limit and the counted depth are unchanged afterwards."""
     nesting, limit = Nesting(), sys.getrecursionlimit()
 
     def count(number: int) -> int:
@@ -46,7 +48,7 @@ def test_calls_inside_each_other_do_not_end_at_the_limit_of_recursion() -> None:
 
 
 def test_an_error_comes_through_all_threads() -> None:
-    """As what it is, and with the depth counted back."""
+    """An exception in a deeply nested call reaches the caller unchanged and resets the counted depth."""
     nesting = Nesting()
 
     def fail(number: int) -> int:
@@ -60,7 +62,7 @@ def test_an_error_comes_through_all_threads() -> None:
 
 
 def deep_plan(depth: int, literal: int) -> Node:
-    """``SELECT 0 + 1 + … FROM`` a range, with one literal in the middle."""
+    """Return the plan of ``SELECT 0 + 1 + … FROM`` a range, with the given literal in the middle."""
 
     def number(value: int) -> Node:
         return Node(EXPRESSION, "Literal", {"value": value, "dataType": Tagged("t", "long")})
@@ -73,7 +75,9 @@ def deep_plan(depth: int, literal: int) -> Node:
 
 
 def test_a_literal_deep_inside_is_part_of_digest_and_meaning() -> None:
-    """At a depth that no stack of Spark's reaches."""
+    """A literal nested 3000 levels deep, deeper than Spark's stack allows, changes the plan's digest, its normalised
+    form and its meaning.
+    """
     one, same, other = deep_plan(3000, 7), deep_plan(3000, 7), deep_plan(3000, 8)
     assert structure_digest(one) == structure_digest(same) != structure_digest(other)
     assert normalised("plan", one) == normalised("plan", same) != normalised("plan", other)
@@ -82,7 +86,7 @@ def test_a_literal_deep_inside_is_part_of_digest_and_meaning() -> None:
 
 
 def test_plans_inside_each_other_are_read_at_any_depth() -> None:
-    """Filters on filters; each of their conditions counts."""
+    """A plan of 3000 nested filters is read completely, and each filter's condition counts."""
     condition = Node(EXPRESSION, "Literal", {"value": True, "dataType": Tagged("t", "boolean")})
     plan = Node(PLAN, "Range", {"start": 0, "output": []})
     for _ in range(3000):
@@ -164,7 +168,7 @@ def calls_in_calls(stream: DataFrame, literal: int) -> DataFrame:
     ],
 )
 def test_a_changed_literal_deep_inside_is_told(spark: SparkSession, tmp_path: Path, build: Build, rule: str) -> None:
-    """Each of these queries is one that Spark itself runs."""
+    """A changed literal deep inside a query that Spark itself can run is reported by the matching rule."""
     write_files(tmp_path / "in", 1)
 
     def described(literal: int) -> Any:
@@ -177,7 +181,9 @@ def test_a_changed_literal_deep_inside_is_told(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.spark
 def test_what_spark_cannot_build_is_one_line_with_the_way_out(spark: SparkSession, tmp_path: Path) -> None:
-    """The job, its error, and the setting that gives the JVM more stack."""
+    """A job that is nested too deeply for Spark fails with one line that names the job, the error and ``-Xss16m``,
+    which gives the JVM more stack.
+    """
     write_files(tmp_path / "in", 1)
 
     def build(session: SparkSession, params: object) -> Any:
@@ -202,7 +208,9 @@ def test_what_spark_cannot_build_is_one_line_with_the_way_out(spark: SparkSessio
 def test_what_cannot_be_described_is_one_line_that_names_the_query(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
 ) -> None:
-    """Whichever side ran out of stack."""
+    """A query that overflows the stack of the JVM or of Python fails with a message that names the query and the
+    remedy.
+    """
     write_files(tmp_path / "in", 1)
 
     def fail(*arguments: object) -> None:

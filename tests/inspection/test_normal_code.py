@@ -1,4 +1,6 @@
-"""What a function does, however it is written: rewritings that provably do the same, each beside one that does not."""
+"""Tests the normal form of a function's code: rewritings that provably do the same, each beside a similar one that does
+not.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,15 @@ HELPERS = """
 
 @pytest.fixture(params=["by name", "by value"])
 def loaded(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loaded]:
-    """The digest of ``f`` and of what it does, of a job beside ``bundle_helpers``, as Spark sends it to a worker."""
+    """Return a function that yields the plain digest and the normal-form digest of ``f``, for a job beside
+    ``bundle_helpers``, as Spark sends it to a worker.
+    """
     yield from _loaded(tmp_path, by_value=request.param == "by value")
 
 
 @pytest.fixture
 def named(tmp_path: Path) -> Iterator[Loaded]:
-    """The same of a function that a worker finds in its module."""
+    """Return the same digests for a function that a worker finds in its module."""
     yield from _loaded(tmp_path, by_value=False)
 
 
@@ -79,12 +83,14 @@ def _loaded(tmp_path: Path, *, by_value: bool) -> Iterator[Loaded]:
 
 
 def in_function(body: str, *, top: str = "", parameters: str = "x, y") -> str:
-    """A job whose function has these statements."""
+    """Return the text of a job whose function has these statements."""
     return f"{textwrap.dedent(top)}\ndef f({parameters}):\n{textwrap.indent(textwrap.dedent(body).strip(), '    ')}\n"
 
 
 def same(loaded: Loaded, before: str, after: str, *, helpers: tuple[str, str] = (HELPERS, HELPERS)) -> bool:
-    """Whether both are proven to do the same; their digests differ, so that the answer rests on nothing else."""
+    """Return whether both texts are proven to do the same; their plain digests must differ, so that the answer rests on
+    nothing else.
+    """
     (plain, one), (other_plain, other) = loaded(before, helpers[0]), loaded(after, helpers[1])
     assert plain != other_plain
     return one == other != ""
@@ -140,7 +146,7 @@ REWRITTEN = {
 
 @pytest.mark.parametrize(("before", "after"), REWRITTEN.values(), ids=REWRITTEN)
 def test_the_same_in_other_words(loaded: Loaded, before: str, after: str) -> None:
-    """In either direction."""
+    """Each pair of equivalent rewritings has the same normal form in both directions."""
     assert same(loaded, in_function(before, top=_HELP), in_function(after, top=_HELP))
     assert same(loaded, in_function(after, top=_HELP), in_function(before, top=_HELP))
 
@@ -274,7 +280,9 @@ CHANGED = {
 
 @pytest.mark.parametrize(("before", "after"), CHANGED.values(), ids=CHANGED)
 def test_what_is_evaluated_otherwise_is_another_function(loaded: Loaded, before: str, after: str) -> None:
-    """Another order, another number of times, where another error is caught, or another value."""
+    """A rewriting that changes the order or number of evaluations, the place where an error is caught or a value has a
+    different normal form.
+    """
     assert not same(loaded, in_function(before, top=_HELP), in_function(after, top=_HELP))
 
 
@@ -282,7 +290,9 @@ def test_what_is_evaluated_otherwise_is_another_function(loaded: Loaded, before:
     "use", ["called(x, y)", "called(other=y, value=x)", "called(**x)", "functools.partial(called, value=x)(y)"]
 )
 def test_the_name_of_a_parameter_counts(loaded: Loaded, use: str) -> None:
-    """Any caller may use it, also one in a library."""
+    """A renamed parameter yields a different function, because any caller, including one in a library, may pass it by
+    name.
+    """
     before = "import functools\ndef called(value, other):\n    return value - other\n" + in_function(f"return {use}")
     assert not same(loaded, before, before.replace("(value, other)", "(number, other)").replace("value -", "number -"))
 
@@ -322,12 +332,16 @@ _INLINE = ("a = g(x)\nreturn g(a)", "return g(g(x))")
     ],
 )
 def test_where_it_may_count_when_a_value_is_made_or_gone_a_variable_stays(loaded: Loaded, top: str) -> None:
-    """An object that ends as soon as nothing holds it, and a function that a call replaces."""
+    """A local variable is not inlined if its value's lifetime may matter, such as an object with a finaliser, or if a
+    call may replace the function.
+    """
     assert not same(loaded, in_function(_INLINE[0], top=top), in_function(_INLINE[1], top=top))
 
 
 def test_how_long_a_literal_lives_does_not_count(loaded: Loaded) -> None:
-    """Beside a variable that may hold something else."""
+    """The lifetime of a literal does not matter, so an early return of it is equivalent, but not if the variable may
+    hold a call's result instead.
+    """
     top = "import weakref\ndef g(x):\n    return x"
     before = "if x:\n    a = 'one'\nelse:\n    a = {}\nreturn a"
     after = "if x:\n    return 'one'\nreturn {}"
@@ -343,7 +357,7 @@ def test_how_long_a_literal_lives_does_not_count(loaded: Loaded) -> None:
     ],
 )
 def test_a_variable_of_an_outer_function_may_change_in_between(loaded: Loaded, before: str, after: str) -> None:
-    """Another inner function assigns it."""
+    """Code that reads a variable of an outer function is not rewritten if a second inner function assigns it."""
     top = """
 def outer():
     n = 0
@@ -360,7 +374,7 @@ f = outer()
 
 
 def test_a_class_in_a_set_has_the_name_that_its_text_shows(named: Loaded) -> None:
-    """``repr`` of a dataclass shows what its class is called, wherever it is held."""
+    """A renamed dataclass in a set counts as a change, because its ``repr`` shows the class name."""
     top = "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass {0}:\n    n: int = 1\nS = {{{0}()}}"
     before = in_function("return x if y else str(S)", top=top.format("A"))
     after = in_function("if y:\n    return x\nreturn str(S)", top=top.format("B"))
@@ -368,7 +382,7 @@ def test_a_class_in_a_set_has_the_name_that_its_text_shows(named: Loaded) -> Non
 
 
 def test_code_that_sees_its_variables_is_never_rewritten(loaded: Loaded) -> None:
-    """``locals()`` shows a variable that was taken away."""
+    """Code that calls ``locals()`` is not rewritten, because it would see that a variable was removed."""
     top = "def g(x):\n    return x\n"
     before, after = "a = g(x)\nreturn g(a), locals()", "return g(g(x)), locals()"
     assert not same(loaded, in_function(before, top=top), in_function(after, top=top))
@@ -384,7 +398,7 @@ LIBRARY = {
 
 @pytest.mark.parametrize(("one", "use", "other", "other_use"), LIBRARY.values(), ids=LIBRARY)
 def test_a_librarys_code_counts_by_what_it_is(loaded: Loaded, one: str, use: str, other: str, other_use: str) -> None:
-    """However it was imported."""
+    """A library function or class counts as the same however it was imported."""
     assert same(loaded, in_function(f"return {use}", top=one), in_function(f"return {other_use}", top=other))
 
 
@@ -424,7 +438,9 @@ def test_a_librarys_code_counts_by_what_it_is(loaded: Loaded, one: str, use: str
 def test_a_librarys_code_that_may_be_another_is_another(
     loaded: Loaded, one: str, use: str, other: str, other_use: str
 ) -> None:
-    """Also where the name is assigned, or something replaces an attribute of the library."""
+    """A library function counts as different if the name may be bound to a different object, or if the library's
+    attribute may be replaced.
+    """
     import hashlib
 
     kept = hashlib.md5
@@ -443,7 +459,9 @@ _TURNED = 'T = {"b": 2, "a": 1}'
     ["T[x]", "T.get(x)", "T.get(x, y)", "x in T", "x not in T", "len(T)", "x.map(T)", "[T[each] for each in x]"],
 )
 def test_the_order_of_a_table_does_not_count_where_only_its_entries_are_used(loaded: Loaded, use: str) -> None:
-    """``map`` is what pandas has of it. Its content counts."""
+    """The order of a table is ignored if only its entries are used, also in ``map`` of pandas, while a changed entry
+    counts.
+    """
     before = in_function(f"return {use}", top=_TABLE)
     assert same(loaded, before, in_function(f"return {use}", top=_TURNED))
     assert not same(loaded, before, in_function(f"return {use}", top=_TURNED.replace("2", "3")))
@@ -469,7 +487,7 @@ _TABLE_USES = {
 
 @pytest.mark.parametrize("use", _TABLE_USES.values(), ids=_TABLE_USES)
 def test_the_order_of_a_table_counts_elsewhere(loaded: Loaded, use: str) -> None:
-    """Wherever code may go through it."""
+    """The order of a table counts wherever code may iterate over it."""
     assert not same(loaded, in_function(f"return {use}", top=_TABLE), in_function(f"return {use}", top=_TURNED))
 
 
@@ -492,20 +510,24 @@ def test_the_order_of_a_table_counts_elsewhere(loaded: Loaded, use: str) -> None
     ],
 )
 def test_the_order_of_a_table_counts_where_it_is_reached_otherwise(loaded: Loaded, top: str, use: str) -> None:
-    """Under another name, as a default, by code that goes through it."""
+    """The order of a table counts if the table is reachable under a different name, as a default, or by code that may
+    iterate over it.
+    """
     before, after = top.replace("{}", _TABLE), top.replace("{}", _TURNED)
     assert not same(loaded, in_function(f"return {use}", top=before), in_function(f"return {use}", top=after))
 
 
 def test_the_order_of_a_table_that_is_made_again_counts(named: Loaded) -> None:
-    """A worker that imports the module may make another one."""
+    """The order of a table counts if the module rebuilds it on import, because a worker that imports the module may
+    build a different one.
+    """
     top = "{}\nif print:\n    T = dict(T)"
     before, after = top.format(_TABLE), top.format(_TURNED)
     assert not same(named, in_function("return T[x]", top=before), in_function("return T[x]", top=after))
 
 
 def test_whether_two_tables_are_one_counts(named: Loaded) -> None:
-    """Where one is changed, the other one's entries show whether it is the same."""
+    """Whether two names refer to the same table counts if one of them is modified."""
     top = f"{_TABLE}\ndef g(t=T):\n    t['c'] = 3"
     other = f"{_TABLE}\ndef g(t={{'a': 1, 'b': 2}}):\n    t['c'] = 3"
     assert not same(named, in_function("return g(), T[x]", top=top), in_function("return g(), T[x]", top=other))
@@ -519,7 +541,9 @@ _VERBOSE = r"(?P<a> [a-z]+ ) \s : [ ] # a name"
 
 
 def test_a_pattern_counts_by_what_it_matches(loaded: Loaded) -> None:
-    """Comments, blanks of a verbose one, and how its flags are named."""
+    """A regular expression is compared by what it matches: comments, blanks in verbose mode and the spelling of flags
+    are ignored.
+    """
     assert same(loaded, _pattern(_VERBOSE), _pattern(r"(?P<a>[a-z]+) \s  :[ ]   # who"))
     assert same(loaded, _pattern(_VERBOSE), _pattern(_VERBOSE, "re.X | re.IGNORECASE"))
     assert same(loaded, _pattern(_VERBOSE), _pattern(r"(?P<a>[a-z]+)\s:[ ]", "re.I"))
@@ -546,12 +570,14 @@ def test_a_pattern_counts_by_what_it_matches(loaded: Loaded) -> None:
 def test_a_pattern_that_matches_otherwise_or_is_read_is_another(
     loaded: Loaded, text: str, flags: str, use: str
 ) -> None:
-    """Each neighbour of the edits above."""
+    """A regular expression with a different match or different flags, or whose text the code may read, counts as
+    different.
+    """
     assert not same(loaded, _pattern(_VERBOSE, use=use), _pattern(text, flags, use))
 
 
 def test_a_flag_that_an_import_hides_counts(loaded: Loaded) -> None:
-    """``re`` is only what an import says that it is."""
+    """Two spellings of a regular expression flag are equal only if ``re`` is certainly the imported module."""
     top = "import re\n{}\nP = re.compile('a', re.{} | re.I)"
     chosen = "if __name__ != 'bundle_job':\n    import enum as re"
     use = "return P.search(x)"
@@ -576,7 +602,7 @@ def _moved(into: bool, shown: str = "x") -> tuple[str, str]:
 
 
 def test_a_function_may_stand_in_another_module(loaded: Loaded) -> None:
-    """Where no code sees where it stands."""
+    """A function moved to a different module counts as the same unless its code or the globals it uses change."""
     (before, old), (after, new) = _moved(False), _moved(True)
     assert same(loaded, before, after, helpers=(old, new))
     assert not same(loaded, before, after, helpers=(old, new.replace("x > LIMIT", "x >= LIMIT")))
@@ -586,7 +612,7 @@ def test_a_function_may_stand_in_another_module(loaded: Loaded) -> None:
 
 @pytest.mark.parametrize("shown", ["is_hot.__module__", "is_hot.__qualname__", "vars(is_hot)", "print(dir(is_hot))"])
 def test_where_code_sees_it_where_a_function_stands_counts(loaded: Loaded, shown: str) -> None:
-    """Its module's name is a text like any other."""
+    """A moved function counts as different if code reads its module or qualified name."""
     (before, old), (after, new) = _moved(False, shown), _moved(True, shown)
     assert not same(loaded, before, after, helpers=(old, new))
 
@@ -605,7 +631,9 @@ _CALLS = "from bundle_helpers import join, PARTS, OTHERS, held\n"
     ],
 )
 def test_an_argument_that_is_the_default_does_not_count(loaded: Loaded, use: str, expected: bool) -> None:
-    """The very object: another one that is equal may be changed."""
+    """Passing a default value explicitly is equivalent, but passing an equal mutable object or a value of a different
+    type is not.
+    """
     assert (
         same(loaded, in_function("return join(x, y)", top=_CALLS), in_function(f"return {use}", top=_CALLS)) == expected
     )
@@ -613,12 +641,16 @@ def test_an_argument_that_is_the_default_does_not_count(loaded: Loaded, use: str
 
 @pytest.mark.parametrize("use", ["join(x, y, PARTS)", "join(x, y, options=PARTS)"])
 def test_the_default_itself_does_not_count(named: Loaded, use: str) -> None:
-    """Of a function that is sent by value it would be a copy."""
+    """Passing the default object itself is equivalent for a function that a worker finds by name; a function sent by
+    value would hold a copy.
+    """
     assert same(named, in_function("return join(x, y)", top=_CALLS), in_function(f"return {use}", top=_CALLS))
 
 
 def test_how_a_function_reaches_a_worker_counts(tmp_path: Path) -> None:
-    """By name a worker imports its module, which may fail there."""
+    """A function sent by name differs from the same function sent by value, because a worker imports the module of the
+    former, which may fail.
+    """
     before, after = in_function("return x if y else 1"), in_function("if y:\n    return x\nreturn 1")
     found = [
         next(_loaded(tmp_path / name, by_value=by_value))(job)[1]
@@ -628,7 +660,9 @@ def test_how_a_function_reaches_a_worker_counts(tmp_path: Path) -> None:
 
 
 def test_a_default_that_changed_counts(loaded: Loaded) -> None:
-    """The argument that was left out now is another."""
+    """Omitting an argument is not equivalent to passing it if the parameter's default changed or the called function is
+    decorated.
+    """
     before, after = in_function("return join(x, y)", top=_CALLS), in_function("return join(x, y, by=1)", top=_CALLS)
     changed = HELPERS.replace("by=1", "by=2")
     assert not same(loaded, before, after, helpers=(HELPERS, changed))
@@ -638,7 +672,7 @@ def test_a_default_that_changed_counts(loaded: Loaded) -> None:
 
 
 def test_arguments_at_import_that_are_defaults_do_not_count(loaded: Loaded) -> None:
-    """``score = make(1, by=2)`` beside ``score = make(1)``."""
+    """Default arguments that are passed explicitly in a call at import are ignored, and any other argument counts."""
     top = "def make(a, by=2):\n    def scale(x):\n        return x * a * by\n    return scale\nscale = make({})"
     use = "return scale(x)"
     before = in_function(use, top=top.format("1"))
@@ -649,7 +683,7 @@ def test_arguments_at_import_that_are_defaults_do_not_count(loaded: Loaded) -> N
 
 
 def test_two_values_by_one_name_at_import_count(named: Loaded) -> None:
-    """A worker that imports the module anew may get the other one."""
+    """Both values that a name may have at import count, because a worker that imports the module may get the other one."""
     top = "X = {}\nif not __name__.startswith('bundle'):\n    X = {}"
     before = in_function("return X", top=top.format(5, 6))
     assert not same(named, before, in_function("return X", top=top.format(5, 7)))
@@ -662,7 +696,9 @@ UNEQUAL = tomllib.loads((Path(__file__).parent / "unequal_rewritings.toml").read
 
 @pytest.mark.parametrize("case", UNEQUAL)
 def test_what_only_looks_alike_is_not_the_same(loaded: Loaded, case: str) -> None:
-    """Another order of evaluation, a table that something else iterates, a wrapped default, a pattern that is read."""
+    """Pairs that only resemble each other, such as a different order of evaluation or a table that other code iterates,
+    are never proven equal.
+    """
     before, after = UNEQUAL[case]["before"], UNEQUAL[case]["after"]
     helpers = f"{HELPERS}\n    def g(x):\n        return x\n"
     assert not same(loaded, before, after, helpers=(helpers, helpers))

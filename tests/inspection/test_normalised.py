@@ -1,4 +1,4 @@
-"""Plans in a form that two builds of one query share."""
+"""Tests the normalised form of plans, which is the same for two builds of one query."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def rand(seed: int) -> Node:
 
 
 def test_attribute_ids_are_renumbered_in_their_order() -> None:
-    """Ids grow with every build in a session; which attribute is which stays."""
+    """Attribute ids, which grow with every build in a session, are renumbered in order of appearance, while different
+    attributes stay distinct.
+    """
     assert normalised_text("Project [k#17, x#9L, k#17]") == normalised_text("Project [k#3, x#40L, k#3]")
     assert normalised_text("Project [k#1, k#1]") != normalised_text("Project [k#1, k#2]")
     assert structure_digest(plan(attribute(7), attribute(9))) == structure_digest(plan(attribute(1), attribute(2)))
@@ -53,7 +55,7 @@ def test_attribute_ids_are_renumbered_in_their_order() -> None:
     ],
 )
 def test_what_differs_between_builds_or_may_move_is_taken_out(one: str, other: str) -> None:
-    """Locations, object identities, node ids, generated names and seeds."""
+    """Locations, object identities, node ids, generated names and seeds are removed from a plan's text."""
     assert normalised_text(one) == normalised_text(other)
 
 
@@ -68,23 +70,25 @@ def test_what_differs_between_builds_or_may_move_is_taken_out(one: str, other: s
     ],
 )
 def test_what_has_a_meaning_stays(one: str, other: str) -> None:
-    """Nothing else is masked."""
+    """Literals, intervals, functions, column names and source types remain in a plan's text."""
     assert normalised_text(one) != normalised_text(other)
 
 
 def test_a_literal_that_looks_like_an_id_is_kept_by_the_whole() -> None:
-    """The text alone would take '#12' in a string for an attribute's id, and the structure does not."""
+    """The string literal '#12' is compared as a value by the plan's structure, although the text alone would treat it
+    as an attribute's id.
+    """
     one = normalised("Filter (k#4 = #12)", plan(attribute(4), literal("#12", "string")))
     assert one == normalised("Filter (k#12 = #12)", plan(attribute(12), literal("#12", "string")))
     assert one != normalised("Filter (k#4 = #13)", plan(attribute(4), literal("#13", "string")))
 
 
 def test_the_type_of_a_literal_shows_only_in_the_structure() -> None:
-    """`3` is an int or a long."""
+    """The plan's structure distinguishes the literal ``3`` as an int from ``3`` as a long, which have the same text."""
     assert normalised("Filter 3", plan(literal(3))) != normalised("Filter 3", plan(literal(3, "long")))
 
 
 def test_only_the_seed_of_a_random_expression_is_masked() -> None:
-    """A literal next to it that is no seed keeps its value."""
+    """The seed of a random expression is masked, and a literal beside it keeps its value."""
     assert structure_digest(plan(rand(1), literal(5))) == structure_digest(plan(rand(2), literal(5)))
     assert structure_digest(plan(rand(1), literal(5))) != structure_digest(plan(rand(1), literal(6)))

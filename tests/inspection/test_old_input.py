@@ -1,4 +1,4 @@
-"""What Spark does with files that are older than ``maxFileAge`` allows, against what is counted of them."""
+"""Compares what Spark does with files older than ``maxFileAge`` with the number of such files that is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY_S = 86_400
 
 
 class Feed:
-    """A directory of files of 10 rows, and a query that copies it."""
+    """A directory of files with 10 rows each, and a query that copies it."""
 
     def __init__(self, spark: SparkSession, root: Path, **options: object) -> None:
         self._spark, self._root, self._options = spark, root, options
@@ -36,7 +36,7 @@ class Feed:
         os.utime(path, (time.time() - age_s,) * 2)
 
     def run(self) -> int:
-        """Read what Spark reads, in a new run; its rows."""
+        """Run the query anew until all input that Spark accepts is read, and return the number of rows."""
         reader = self._spark.readStream.schema("x int").options(**self._options)
         rows: list[int] = []
         writer: Any = reader.csv(str(self.directory)).writeStream
@@ -50,7 +50,7 @@ class Feed:
         return sum(rows)
 
     def counted(self) -> tuple[int, int]:
-        """Files that wait, and files that are too old."""
+        """Return the number of files that wait and the number of files that are too old."""
         tree = LocalTree(self._root / "cp")
         batch = last_committed(tree)
         assert batch is not None
@@ -74,7 +74,9 @@ class Feed:
 def test_what_is_counted_as_too_old_is_what_spark_does_not_read(
     spark: SparkSession, tmp_path: Path, options: dict[str, object], late_s: float, read: bool
 ) -> None:
-    """40 of 60 rows are read where two files kept their old times: both are counted, and neither waits."""
+    """Files that are counted as too old are exactly those that Spark does not read, for several values of
+    ``maxFileAge`` and ``latestFirst``.
+    """
     feed = Feed(spark, tmp_path, **options)
     for number in range(2):
         feed.put(f"first{number}.csv", age_s=100 + number)
@@ -90,7 +92,9 @@ def test_what_is_counted_as_too_old_is_what_spark_does_not_read(
 def test_a_file_that_is_touched_is_read_once_and_one_that_was_read_and_is_forgotten_is_read_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Therefore the runbook has exactly the listed files touched; a new query reads all of them."""
+    """Touching a skipped file makes Spark read it, but touching a file that Spark read long ago makes it read that file
+    twice, so the runbook touches only listed files; a new query reads all files.
+    """
     feed = Feed(spark, tmp_path)
     feed.put("read-long-ago.csv", age_s=20 * DAY_S)
     assert feed.run() == 10

@@ -1,4 +1,4 @@
-"""Spark's own option classes read a default spelled out as they read nothing."""
+"""Tests that Spark's own option classes treat an explicitly set default like an unset option."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def options(spark: SparkSession, form: str, given: dict[str, str]) -> Any:
 
 
 def readings(chosen: Any) -> dict[str, str]:
-    """Every value that an option class works out for reading."""
+    """Return every value that an option class computes for reading."""
     own = [each for each in chosen.getClass().getMethods() if is_reading(each)]
     return {str(each.getName()): str(each.invoke(chosen, None)) for each in own}
 
@@ -61,25 +61,27 @@ def is_reading(method: Any) -> bool:
 
 @pytest.mark.parametrize(("form", "key"), CASES)
 def test_a_default_spelled_out_is_read_like_nothing(spark: SparkSession, form: str, key: str) -> None:
-    """Every value that the option class works out is the same."""
+    """For each file format, the option class computes the same values with an explicitly set default as without it."""
     spelled = options(spark, form, {key: DEFAULTS[form][key]})
     assert readings(spelled) == readings(options(spark, form, {}))
 
 
 @pytest.mark.parametrize("key", STREAM)
 def test_a_streams_default_spelled_out_is_read_like_nothing(spark: SparkSession, key: str) -> None:
-    """The same of a file stream's own options."""
+    """The options of a file stream have the same values with an explicitly set default as without it."""
     assert readings(options(spark, "stream", {key: STREAM[key]})) == readings(options(spark, "stream", {}))
 
 
 def test_another_value_is_read_otherwise(spark: SparkSession) -> None:
-    """The comparison tells options apart."""
+    """A value that is not the default changes the computed values, so the comparison distinguishes options."""
     for form, key, value in (("csv", "sep", ";"), ("json", "mode", "FAILFAST"), ("xml", "valueTag", "v")):
         assert readings(options(spark, form, {key: value})) != readings(options(spark, form, {}))
 
 
 def test_the_documented_time_pattern_reads_less_than_no_pattern(spark: SparkSession, tmp_path: Path) -> None:
-    """Why no time format counts as a default."""
+    """The documented ``timestampFormat`` parses fewer timestamps than an unset one, so no time format counts as a
+    default.
+    """
     texts = ["2026-01-01T10:00:00.000Z", "2026-01-01 10:00:00", "2026-01-01T10:00:00.123456Z", "2026-01-01"]
     (tmp_path / "in.json").write_text("".join(f'{{"t": "{each}"}}\n' for each in texts))
     reader = spark.read.schema("t timestamp")

@@ -1,4 +1,4 @@
-"""Rows that a job makes, in another order: no change where nothing sees it, and a change where something may."""
+"""Tests static rows in a different order: no change if nothing depends on the order, and a change if something may."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Build = Callable[["DataFrame", "DataFrame"], "DataFrame"]
 
 
 def _sql(text: str) -> Build:
-    """``{t}``: the stream joined with the rows."""
+    """Return a builder of the SQL query, in which ``t`` is the stream joined with the rows."""
 
     def build(stream: DataFrame, rows: DataFrame) -> DataFrame:
         spark = stream.sparkSession
@@ -48,7 +48,7 @@ def _outer_renamed(stream: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _within_itself(stream: DataFrame, rows: DataFrame) -> DataFrame:
-    """The list's own columns compared with each other find nothing by a key."""
+    """Return a query in which the list's own columns are compared with each other, which finds no row by a key."""
     own = rows.selectExpr("k", "z", "z + 0 as same")
     return own.join(stream, (own["k"] == stream["k"]) & (own["z"] == own["same"]), "right").groupBy("z").count()
 
@@ -90,7 +90,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def change(spark: SparkSession, folder: Path) -> Callable[..., Any]:
-    """The findings on one list of rows for another; what is described in a test is described once."""
+    """Return a function that finds the changes from one list of rows to a different one; each list is described once
+    per test.
+    """
 
     @cache
     def described(build: Build, rows: tuple[tuple[str, int], ...]) -> Manifest:
@@ -102,7 +104,9 @@ def change(spark: SparkSession, folder: Path) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("build", IN_ANY_ORDER.values(), ids=IN_ANY_ORDER)
 def test_where_no_order_is_seen_another_one_is_a_note(change: Callable[..., Any], build: Build) -> None:
-    """Another value in the same place is a change as before, and so are rows of which two have one key."""
+    """Reordered rows are a note if the query does not depend on their order, while changed values, and reordered rows
+    that share a key, require a SWITCH.
+    """
     found = change(build, ROWS, ROWS[::-1])
     assert [each.rule for each in found] == ["rows-reordered"]
     assert verdict_of(found) is Verdict.RESUME
@@ -114,17 +118,21 @@ def test_where_no_order_is_seen_another_one_is_a_note(change: Callable[..., Any]
 
 @pytest.mark.parametrize("build", IN_THIS_ORDER.values(), ids=IN_THIS_ORDER)
 def test_where_an_order_may_be_seen_another_one_is_a_change(change: Callable[..., Any], build: Build) -> None:
-    """First, last, lists, ties, limits, numbers, chance, Python, keys that are none."""
+    """Reordered rows require a SWITCH if the query may depend on their order, as with first, last, lists, limits, row
+    numbers, random values or Python.
+    """
     assert verdict_of(change(build, ROWS, ROWS[::-1])) is Verdict.SWITCH
 
 
 def test_columns_that_are_compared_with_each_other_make_no_key(change: Callable[..., Any]) -> None:
-    """Together with the key they are unique, and a row of the stream finds two of them."""
+    """Columns that are compared only with each other do not make a key unique, so reordered rows with the same key
+    require a SWITCH.
+    """
     assert verdict_of(change(_within_itself, SAME_KEY, SAME_KEY[::-1])) is Verdict.SWITCH
 
 
 def test_rows_whose_content_is_in_the_plan_count_in_order(spark: SparkSession, folder: Path) -> None:
-    """Those of SQL's VALUES: the digest of the plan has them."""
+    """Reordered rows of SQL's VALUES require a SWITCH, because the plan's digest contains their content."""
 
     def described(values: str) -> Manifest:
         rows = spark.sql(f"select * from values {values} as r(k, z)")
@@ -136,7 +144,7 @@ def test_rows_whose_content_is_in_the_plan_count_in_order(spark: SparkSession, f
 
 
 def test_spark_goes_on_with_rows_in_another_order(spark: SparkSession, tmp_path: Path) -> None:
-    """The same results as without the change, on one checkpoint."""
+    """Spark continues on the same checkpoint with reordered rows and computes the same results as without the change."""
     build = IN_ANY_ORDER["summed"]
     results = []
     for name, second in (("same", ROWS), ("reordered", ROWS[::-1])):

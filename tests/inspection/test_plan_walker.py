@@ -1,4 +1,4 @@
-"""What the walk of a plan tells: every argument of every node, the same for two builds of one query."""
+"""Tests that the walk of a plan covers every argument of every node and is the same for two builds of one query."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SAMPLE = (
     "aggregate approx_count_distinct array_sort coalesce date_format decode from_csv from_json ilike in json_tuple lag "
     "named_struct overlay percentile_approx regexp_replace sequence split to_json transform translate window"
 )
-"""A function of every kind; ``python -m conformance.walk`` walks all of them."""
+"""A sample with a function of every kind; ``python -m conformance.walk`` walks all functions."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def walk(spark: SparkSession) -> Iterator[FunctionWalk]:
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A view over files; none of its values is a literal that the optimizer could fold."""
+    """A view over files, none of whose values is a literal that the optimizer could fold."""
     folder = tmp_path_factory.mktemp("walker") / "t"
     rows = spark.range(3).selectExpr(
         "id AS x", "cast(id AS string) AS s", "array(id) AS a", "timestamp_seconds(id) AS ts", "id % 2 = 0 AS b"
@@ -45,7 +45,7 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def told(spark: SparkSession, sql: str) -> tuple[object, ...]:
-    """What a query over the view means."""
+    """Return the meaning of a query over the view."""
     walker = PlanWalker(spark)
     tree = walker.walk(walker.optimized(spark.sql(sql)._jdf.queryExecution().analyzed()))
     lineage = Lineage(tree, [], SessionSettings())
@@ -54,7 +54,9 @@ def told(spark: SparkSession, sql: str) -> tuple[object, ...]:
 
 
 def test_functions_of_sparks_registry_are_told_apart_by_each_of_their_literals(walk: FunctionWalk) -> None:
-    """The sample's lines are those of the committed list, which holds every function there is."""
+    """For a sample of Spark's functions a change of any literal changes the meaning, and the results equal the
+    committed list, which covers the whole registry.
+    """
     committed = dict(line.split("\t", 1) for line in RESULTS.read_text().splitlines())
     functions = walk.functions()
     assert set(functions) == set(committed) - {"function"}
@@ -66,7 +68,7 @@ def test_functions_of_sparks_registry_are_told_apart_by_each_of_their_literals(w
 
 
 def test_a_change_of_a_literal_is_one_that_spark_can_build() -> None:
-    """Whole numbers, fractions and texts, one at a time."""
+    """Variants of a query change one whole number, fraction or text at a time."""
     assert list(variants("SELECT f(1, 'a2', 0.5)")) == [
         "SELECT f(2, 'a2', 0.5)",
         "SELECT f(1, 'a2z', 0.5)",
@@ -108,7 +110,9 @@ def test_an_argument_that_is_passed_over_is_found(
     before: str,
     after: str,
 ) -> None:
-    """Control: with the argument dropped the two queries come out alike."""
+    """Two queries that differ in one argument have different meanings. Negative control: with that argument ignored,
+    their meanings are equal.
+    """
     one, other = (f"SELECT {each} AS c FROM {table}" for each in (sql, sql.replace(before, after)))
     assert told(spark, one) != told(spark, other)
     whole = Meanings.arguments
@@ -121,7 +125,9 @@ def test_an_argument_that_is_passed_over_is_found(
 
 
 def test_two_builds_of_a_query_have_one_structure(spark: SparkSession, table: str) -> None:
-    """Ids, lambda variables, seeds and the present time are of one build."""
+    """Two builds of one query have the same structure digest although ids, lambda variables, seeds and the current time
+    differ.
+    """
     sql = f"SELECT transform(a, (e, i) -> e + i) AS t, now() AS n, rand() AS r FROM {table} WHERE x > 0"
     walker = PlanWalker(spark)
     digests = {
@@ -175,7 +181,7 @@ OPERATORS = (
 def test_the_arguments_of_an_operator_are_told_apart(
     spark: SparkSession, table: str, sql: str, before: str, after: str
 ) -> None:
-    """Those that SQL can write; on a stream as on static rows below it."""
+    """A change of any operator argument that SQL can express changes the query's meaning."""
     assert before in sql
     one, other = (each.format(t=table) for each in (sql, sql.replace(before, after, 1)))
     assert told(spark, one) == told(spark, one)

@@ -1,4 +1,4 @@
-"""Each proof that a difference is harmless, and each thing that it relies on: without that the verdict rises."""
+"""Tests each proof that a difference is harmless, and each condition that it relies on: without it the verdict rises."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def described(spark: SparkSession, folder: Path) -> Callable[..., Manifest]:
-    """Describes SQL over the streams ``s``, ``nested``, ``w`` and ``w2`` and the tables ``dim`` and ``rates``."""
+    """Return a function that describes SQL over the streams ``s``, ``nested``, ``w`` and ``w2`` and the tables ``dim``
+    and ``rates``.
+    """
 
     for name in ("dim", "rates"):
         rows = spark.range(4).selectExpr("id", "id * 2 AS price", "id % 2 = 0 AS active", "'fed' AS origin")
@@ -52,7 +54,7 @@ def described(spark: SparkSession, folder: Path) -> Callable[..., Manifest]:
 
 @contextmanager
 def settings(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
-    """``a_b=c`` sets ``spark.sql.a.b``."""
+    """Set confs for the duration of the body; ``a_b=c`` sets ``spark.sql.a.b``."""
     keys = {f"spark.sql.{key.replace('_', '.')}": value for key, value in conf.items()}
     for key, value in keys.items():
         spark.conf.set(key, value)
@@ -64,31 +66,31 @@ def settings(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
 
 
 LENIENT = "'allowSingleQuotes', 'true'"
-"""With an option Spark's own optimizer does not prune the fields of parsed JSON."""
+"""Parser options; with any option, Spark's own optimizer does not prune the fields of parsed JSON."""
 
 
 def json_sum(schema: str, options: str = "", used: str = "j.a") -> str:
-    """A sum over a field of parsed JSON."""
+    """Return SQL for a sum over a field of parsed JSON."""
     given = f", map({options})" if options else ""
     return f"SELECT k2, sum({used}) AS t FROM (SELECT k2, from_json(k, '{schema}'{given}) AS j FROM s) GROUP BY k2"
 
 
 def exploded(element: str) -> str:
-    """A sum over a field of the elements of a parsed array."""
+    """Return SQL for a sum over a field of the elements of a parsed array."""
     parsed = f"from_json(k, 'i array<struct<{element}>>', map({LENIENT}))"
     elements = f"SELECT k2, explode(j.i) AS e FROM (SELECT k2, {parsed} AS j FROM s)"
     return f"SELECT k2, sum(e.d) AS t FROM ({elements}) GROUP BY k2"
 
 
 def reduced(element: str, read: str = "e.d") -> str:
-    """A sum over a text made of the elements of a parsed array by a lambda function."""
+    """Return SQL for a sum over a text that a lambda function builds from the elements of a parsed array."""
     parsed = f"from_json(k, 'i array<struct<{element}>>', map({LENIENT}))"
     text = f"concat_ws('', transform(j.i, e -> string({read})))"
     return f"SELECT k2, sum(length({text})) AS t FROM (SELECT k2, {parsed} AS j FROM s) GROUP BY k2"
 
 
 def csv_sum(schema: str) -> str:
-    """A sum over a field of parsed CSV, which finds its fields by their number."""
+    """Return SQL for a sum over a field of parsed CSV, whose fields are found by position."""
     return f"SELECT k2, sum(j.b) AS t FROM (SELECT k2, from_csv(k, '{schema}') AS j FROM s) GROUP BY k2"
 
 
@@ -177,11 +179,11 @@ HARMLESS = [
         "SELECT sum(w.v.a) AS t FROM (SELECT k, struct(v, k) AS w FROM nested) GROUP BY k",
     ),
 ]
-"""What a proof takes out."""
+"""Pairs of queries whose difference a proof shows to be harmless."""
 
 
 def over(table: str, condition: str) -> str:
-    """A sum over a static table that is made of filtered rows."""
+    """Return SQL for a sum over a static table that is computed from filtered rows."""
     return f"SELECT s.k, sum(d.price) AS t FROM s JOIN ({table.format(condition)}) d ON s.x = d.id GROUP BY s.k"
 
 
@@ -358,12 +360,12 @@ CHANGING = [
         "SELECT k, max(p), sum(x) AS t FROM (SELECT k, now() AS p, y AS x FROM s) GROUP BY k",
     ),
 ]
-"""What each proof relies on, changed."""
+"""Pairs of queries that differ in something a proof relies on."""
 
 
 @pytest.mark.parametrize(("old", "new"), [each[1:] for each in HARMLESS], ids=[each[0] for each in HARMLESS])
 def test_what_is_proven_harmless_is_resumed(described: Callable[..., Manifest], old: str, new: str) -> None:
-    """In both directions."""
+    """A difference that is proven harmless resumes in both directions."""
     before, after = described(old), described(new)
     for findings in (find_changes(before, after), find_changes(after, before)):
         assert verdict_of(findings) is Verdict.RESUME, [(each.rule, each.evidence) for each in findings]
@@ -373,7 +375,7 @@ def test_what_is_proven_harmless_is_resumed(described: Callable[..., Manifest], 
 def test_without_what_a_proof_relies_on_the_verdict_rises(
     described: Callable[..., Manifest], old: str, new: str
 ) -> None:
-    """In both directions."""
+    """A difference that breaks a condition of a proof requires a SWITCH in both directions."""
     before, after = described(old), described(new)
     for findings in (find_changes(before, after), find_changes(after, before)):
         assert verdict_of(findings) is Verdict.SWITCH, [(each.rule, each.evidence) for each in findings]
@@ -382,7 +384,9 @@ def test_without_what_a_proof_relies_on_the_verdict_rises(
 def test_two_functions_and_two_inputs_do_not_change_places(
     described: Callable[..., Manifest], spark: SparkSession, folder: Path
 ) -> None:
-    """Neither their bodies nor their names are in a plan, and both are what a column is made of."""
+    """Swapping two Python functions or two inputs of a Python function requires a SWITCH, although their bodies and
+    names are not in the plan.
+    """
     from pyspark.sql import functions as F
 
     more, less = F.udf(lambda x: x + 1, "long"), F.udf(lambda x: x - 1, "long")
@@ -403,7 +407,9 @@ def test_two_functions_and_two_inputs_do_not_change_places(
 
 
 def test_a_column_that_is_rewritten_in_many_steps_is_told_in_few_words(described: Callable[..., Manifest]) -> None:
-    """Each step names the one before it three times, and the last one is still told apart."""
+    """A column rewritten in 14 steps, each of which uses the previous one three times, has a meaning of less than
+    20,000 characters, and a changed first step is still detected.
+    """
     inner = "SELECT k, x FROM s"
     for step in range(14):
         rewritten = f"CASE WHEN length(k) > {step} THEN regexp_replace(k, '{step}', k) ELSE k END"
@@ -421,7 +427,7 @@ def test_a_column_that_is_rewritten_in_many_steps_is_told_in_few_words(described
     ids=["partial results off", "another column for corrupt records"],
 )
 def test_a_setting_that_a_proof_relies_on_counts(described: Callable[..., Manifest], conf: dict[str, str]) -> None:
-    """The same change, harmless under the default."""
+    """A change that is harmless under Spark's defaults requires a SWITCH under a setting that breaks the proof."""
     before, after = (described(json_sum(schema, LENIENT), **conf) for schema in ("a int", "a int, b string"))
     assert verdict_of(find_changes(before, after)) is Verdict.SWITCH
 
@@ -434,7 +440,9 @@ CHOSEN = "SELECT k, count(*) AS t FROM listed WHERE exists(items, item -> item.d
 
 @pytest.mark.parametrize("sql", [EXPLODED_ITEMS, ADDED_UP, CHOSEN], ids=["exploded", "added up", "chosen by"])
 def test_a_field_of_an_arrays_elements_counts_where_it_is_read(spark: SparkSession, folder: Path, sql: str) -> None:
-    """A new one beside it is no change, in both directions; another type of the one in use is."""
+    """A new field beside the one that is read from an array's elements resumes in both directions, and a different type
+    of the field that is read requires a SWITCH.
+    """
 
     def built(schema: str) -> Manifest:
         spark.readStream.schema(schema).json(str(folder)).createOrReplaceTempView("listed")

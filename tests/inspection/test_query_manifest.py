@@ -1,4 +1,4 @@
-"""Manifests of real plans, and the verdicts on changes between them."""
+"""Tests the manifests of real plans, and the verdicts on changes between them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def manifest(spark: SparkSession, folder: Path) -> Callable[..., Manifest]:
-    """Describes what a builder makes of the stream."""
+    """Return a function that describes the query a builder creates from the stream."""
 
     def build(make: Build, **changes: Any) -> Manifest:
         return describe(query(make(read(spark, folder)), **changes), spark, bundle_root=None)
@@ -41,7 +41,7 @@ def manifest(spark: SparkSession, folder: Path) -> Callable[..., Manifest]:
 
 
 def aggregate(expression: str = "sum(x)", *, key: str = "k", before: str = "", after: str = "") -> Build:
-    """One aggregation, with a filter below or above it."""
+    """Return a builder of one aggregation, optionally with a filter below or above it."""
 
     def make(stream: DataFrame) -> DataFrame:
         from pyspark.sql import functions as F
@@ -100,7 +100,9 @@ def select(*columns: str) -> Build:
     ],
 )
 def test_silent_corruption_is_found_and_named(manifest: Any, old: Build, new: Build, rule: str) -> None:
-    """Spark compares types only and takes each of these (or nearly so); the plan tells them apart."""
+    """Changes that Spark mostly accepts because it compares only types, such as a different aggregate function or key,
+    are named by a rule and require a SWITCH.
+    """
     findings = find_changes(manifest(old), manifest(new))
     assert rule in {each.rule for each in findings}
     assert verdict_of(findings) is Verdict.SWITCH
@@ -125,14 +127,16 @@ def test_silent_corruption_is_found_and_named(manifest: Any, old: Build, new: Bu
     ],
 )
 def test_benign_changes_are_resumed_with_a_note(manifest: Any, old: Build, new: Build, rule: str) -> None:
-    """Stateless changes, and changes above all state."""
+    """Stateless changes, changes above all state and other harmless changes yield one finding and resume."""
     findings = find_changes(manifest(old), manifest(new))
     assert [each.rule for each in findings] == [rule]
     assert verdict_of(findings) is Verdict.RESUME
 
 
 def test_python_below_state_asks_for_a_backup(manifest: Any) -> None:
-    """A body that no plan shows, and the same body again."""
+    """A changed body of a Python function below state requires a BACKUP although no plan shows it, and an unchanged
+    body yields no finding.
+    """
     old = manifest(with_code(lambda x: x + 1, below=True))
     assert find_changes(old, manifest(with_code(lambda x: x + 1, below=True))) == ()
     findings = find_changes(old, manifest(with_code(lambda x: x + 2, below=True)))
@@ -141,7 +145,7 @@ def test_python_below_state_asks_for_a_backup(manifest: Any) -> None:
 
 
 def test_a_broadcast_counts_by_its_value(spark: SparkSession, manifest: Any) -> None:
-    """A function that uses one can be read, and another value is another function."""
+    """A function that uses a broadcast variable is readable, and a different broadcast value counts as a code change."""
 
     def built(rate: int) -> Build:
         rates = spark.sparkContext.broadcast({"eu": rate})
@@ -154,7 +158,9 @@ def test_a_broadcast_counts_by_its_value(spark: SparkSession, manifest: Any) -> 
 
 
 def test_rows_that_the_job_made_are_part_of_what_its_state_means(spark: SparkSession, manifest: Any) -> None:
-    """Spark's plan shows their columns only."""
+    """Changed rows that the job itself creates and joins below state are reported, although Spark's plan shows only
+    their columns.
+    """
 
     def joined(rows: list[tuple[str, int]]) -> Build:
         return lambda s: totals(s.join(spark.createDataFrame(rows, "k string, z int"), "k"))
@@ -165,7 +171,7 @@ def test_rows_that_the_job_made_are_part_of_what_its_state_means(spark: SparkSes
 
 
 def test_a_stateful_processor_is_looked_into(manifest: Any) -> None:
-    """transformWithState: the processor's methods and fields are what its state means."""
+    """A change in the methods of a ``transformWithState`` processor counts as a code change in state."""
     from pyspark.sql.streaming import StatefulProcessor
 
     def processed(step: int) -> Build:
@@ -188,7 +194,9 @@ def test_a_stateful_processor_is_looked_into(manifest: Any) -> None:
 
 
 def test_a_manifest_says_what_the_query_is(spark: SparkSession, folder: Path, manifest: Any) -> None:
-    """Sources in order with location and limits apart, operators, output, settings."""
+    """A manifest lists sources with location and limits kept separate, operators, watermarks, output, trigger, sink and
+    settings.
+    """
     found = manifest(windowed("10 minutes"), trigger="1 second")
     (source,) = found.sources
     assert (source.kind, source.location, source.options) == ("file", str(folder), {"format": "json"})
@@ -207,13 +215,15 @@ def test_a_manifest_says_what_the_query_is(spark: SparkSession, folder: Path, ma
 
 
 def test_a_stream_read_twice_is_one_source(spark: SparkSession, folder: Path) -> None:
-    """As it is for Spark: its offsets stand in the checkpoint once."""
+    """A stream that is used twice in a query counts as one source, as in Spark's checkpoint."""
     found = describe(query(varied(spark, folder)["twice"]()), spark, bundle_root=None)
     assert len(found.sources) == 2
 
 
 def test_two_builds_are_equal_and_leave_the_session_as_it_was(spark: SparkSession, folder: Path) -> None:
-    """Printing a plan whole needs other settings, which are put back: unset ones to unset."""
+    """Two builds of a query have identical manifests, and describing them restores every setting of the session,
+    including unset ones.
+    """
     before = dict(spark.conf.getAll)
     for build in varied(spark, folder).values():
         one = describe(query(build()), spark, bundle_root=None)
@@ -222,7 +232,7 @@ def test_two_builds_are_equal_and_leave_the_session_as_it_was(spark: SparkSessio
 
 
 def test_a_long_plan_is_described_whole(manifest: Any) -> None:
-    """A change in the two-hundredth column is not cut off with the text."""
+    """A change in the last of 200 columns is detected, because the plan's text is not truncated."""
     many = [f"x + {number} AS c{number}" for number in range(200)]
     one, other = manifest(select(*many)), manifest(select(*many[:-1], "x + 999 AS c199"))
     assert "more fields" not in one.plan
@@ -230,7 +240,9 @@ def test_a_long_plan_is_described_whole(manifest: Any) -> None:
 
 
 def test_columns_with_spaces_in_their_names_are_told_apart(spark: SparkSession, folder: Path) -> None:
-    """In a source's schema, in the output's, and in what state is made of."""
+    """Columns with spaces in their names are distinguished in a source's schema, in the output's schema and in the
+    state's meaning.
+    """
     from pyspark.sql import functions as F
 
     def described(kind: str, key: str = "order id") -> Manifest:

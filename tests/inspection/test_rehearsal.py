@@ -1,4 +1,4 @@
-"""Rehearsals on real checkpoints: what Spark refuses, what it accepts, and what stays untouched."""
+"""Tests rehearsals on real checkpoints: what Spark refuses, what it accepts, and what stays unchanged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.spark
 
 
 class Deployed:
-    """A checkpoint that a deployed query left behind, and the batches it wrote."""
+    """A checkpoint of a deployed query, and the batches that the query wrote."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self.folder = root / "in"
@@ -42,7 +42,7 @@ class Deployed:
         self.batches = run_to_end(totals(read(spark, self.folder)), self.checkpoint)
 
     def contents(self) -> dict[str, tuple[bytes, int]]:
-        """Every file of the live checkpoint with its bytes and its time."""
+        """Return every file of the live checkpoint with its bytes and its modification time."""
         files = [path for path in sorted(self.checkpoint.rglob("*")) if path.is_file()]
         return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
@@ -62,14 +62,14 @@ def run(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> Callable[...
 
 
 def retyped(stream: DataFrame) -> DataFrame:
-    """The same query with its key as a number: refused."""
+    """Return the same query with a number as its key, which Spark refuses."""
     from pyspark.sql import functions as F
 
     return stream.groupBy(F.col("y").alias("k")).agg(F.sum("x").alias("s"))
 
 
 def test_the_same_query_runs_its_last_batch_again(spark: SparkSession, deployed: Deployed, run: Any) -> None:
-    """With the real state, and nothing of the live checkpoint changed."""
+    """A rehearsal reruns the last batch with the real state and changes nothing in the live checkpoint."""
     before = deployed.contents()
     found = run(totals(read(spark, deployed.folder)))
     assert (found.ok, found.batch, found.error_class, found.message) == (True, 3, "", "")
@@ -79,7 +79,7 @@ def test_the_same_query_runs_its_last_batch_again(spark: SparkSession, deployed:
 def test_what_spark_refuses_is_found_without_touching_the_live_checkpoint(
     spark: SparkSession, deployed: Deployed, run: Any
 ) -> None:
-    """A key of another type, with Spark's own error class."""
+    """A key of a different type is refused with Spark's own error class, and the live checkpoint is unchanged."""
     before = deployed.contents()
     found = run(retyped(read(spark, deployed.folder)))
     assert (found.ok, found.batch, found.error_class) == (False, 3, "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE")
@@ -90,7 +90,9 @@ def test_what_spark_refuses_is_found_without_touching_the_live_checkpoint(
 def test_without_a_rehearsal_the_refusal_would_mark_the_live_checkpoint(
     spark: SparkSession, deployed: Deployed, tmp_path: Path
 ) -> None:
-    """The negative control: the same candidate on the checkpoint itself leaves the plan of a batch behind."""
+    """Negative control: the same candidate started on the checkpoint itself leaves the planned offsets of a batch
+    behind.
+    """
     live = tmp_path / "live"
     shutil.copytree(deployed.checkpoint, live)
     more = tmp_path / "in"
@@ -106,7 +108,7 @@ def test_without_a_rehearsal_the_refusal_would_mark_the_live_checkpoint(
 
 
 def test_an_added_operator_is_refused(spark: SparkSession, deployed: Deployed, run: Any) -> None:
-    """Operator numbers shift, and Spark notices."""
+    """An added stateful operator shifts the operator numbers, and Spark refuses it."""
     found = run(totals(read(spark, deployed.folder).dropDuplicates(["k"])))
     assert not found.ok
     assert found.error_class.startswith("STREAMING_STATEFUL_OPERATOR")
@@ -115,7 +117,9 @@ def test_an_added_operator_is_refused(spark: SparkSession, deployed: Deployed, r
 def test_silent_corruption_passes_a_rehearsal_and_not_the_plan(
     spark: SparkSession, deployed: Deployed, run: Any
 ) -> None:
-    """The sum becomes a maximum: Spark runs it; only the manifests tell. Neither finding replaces the other."""
+    """A sum replaced by a maximum passes a rehearsal and requires a SWITCH by the manifests, so neither check replaces
+    the other.
+    """
     from pyspark.sql import functions as F
 
     stream = read(spark, deployed.folder)
@@ -127,7 +131,9 @@ def test_silent_corruption_passes_a_rehearsal_and_not_the_plan(
 
 
 def test_the_candidates_own_errors_are_told_in_one_line(spark: SparkSession, deployed: Deployed, run: Any) -> None:
-    """A function that raises: its error, not the JVM's way of passing it on."""
+    """An error in the candidate's own function is reported in one line with the function's message instead of the JVM's
+    wrapper.
+    """
     from pyspark.sql import functions as F
 
     def fail(value: Any) -> Any:
@@ -140,7 +146,7 @@ def test_the_candidates_own_errors_are_told_in_one_line(spark: SparkSession, dep
 
 
 def test_a_query_that_hangs_is_stopped(spark: SparkSession, deployed: Deployed, run: Any) -> None:
-    """The deploy goes on after the time it was given."""
+    """A rehearsal whose query hangs is stopped after its timeout, and no query keeps running."""
     from pyspark.sql import functions as F
 
     def hang(value: Any) -> Any:
@@ -155,7 +161,7 @@ def test_a_query_that_hangs_is_stopped(spark: SparkSession, deployed: Deployed, 
 
 
 def test_the_sink_is_not_written(spark: SparkSession, deployed: Deployed, run: Any) -> None:
-    """The author's function is not called; with the sink not diverted it would be (the negative control)."""
+    """A rehearsal does not call the author's sink function. Negative control: calling it directly records the batch."""
     calls: list[int] = []
     sink = ForeachBatch(lambda batch, context: calls.append(context.batch_id))
     assert run(totals(read(spark, deployed.folder)), sink=sink).ok
@@ -165,7 +171,9 @@ def test_the_sink_is_not_written(spark: SparkSession, deployed: Deployed, run: A
 
 
 def test_the_first_batch_runs_on_empty_state(spark: SparkSession, tmp_path: Path, run: Any) -> None:
-    """Batch 0 has no predecessor: its plan and its files are enough, and a changed key is refused all the same."""
+    """Batch 0, which has no predecessor, is rehearsed from its plan and files alone, and a changed key is still
+    refused.
+    """
     write_files(tmp_path / "in", 1)
     checkpoint = tmp_path / "live"
     run_to_end(totals(read(spark, tmp_path / "in")), checkpoint)
@@ -177,14 +185,16 @@ def test_the_first_batch_runs_on_empty_state(spark: SparkSession, tmp_path: Path
 
 
 def test_a_checkpoint_without_a_batch_has_nothing_to_rehearse(spark: SparkSession, tmp_path: Path, run: Any) -> None:
-    """Neither a failure nor a batch."""
+    """A rehearsal on a checkpoint without a batch succeeds and runs none."""
     write_files(tmp_path / "in", 1)
     found = run(totals(read(spark, tmp_path / "in")), checkpoint=tmp_path / "none")
     assert (found.ok, found.batch) == (True, None)
 
 
 def test_sources_with_names_go_on_where_no_batch_can_run_again(spark: SparkSession, tmp_path: Path, run: Any) -> None:
-    """Spark 4.2 cannot start them from an open batch: the next batch runs, or none, and either is told."""
+    """With named sources, which Spark 4.2 cannot start from an open batch, a rehearsal runs the next batch or none, and
+    reports which.
+    """
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
     session.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2")
@@ -202,7 +212,9 @@ def test_sources_with_names_go_on_where_no_batch_can_run_again(spark: SparkSessi
 
 @pytest.mark.parametrize("named", [False, True])
 def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path, run: Any, named: bool) -> None:
-    """Spark replays the batch without them, and says nothing; the rehearsal does, also where sources have names."""
+    """A rehearsal reports source files that are missing from the replayed batch, with and without named sources,
+    although Spark runs the batch silently without them.
+    """
     session = spark.newSession()
     if named:
         session.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
@@ -226,7 +238,9 @@ def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path
 def test_a_damaged_checkpoint_is_told_and_not_raised(
     spark: SparkSession, deployed: Deployed, tmp_path: Path, run: Any
 ) -> None:
-    """The rehearsal names the file."""
+    """A rehearsal on a damaged checkpoint fails with a result that names the damaged file, without raising an
+    exception.
+    """
     broken = tmp_path / "broken"
     shutil.copytree(deployed.checkpoint, broken)
     (broken / "offsets" / "2").unlink()
@@ -237,7 +251,7 @@ def test_a_damaged_checkpoint_is_told_and_not_raised(
 
 @pytest.fixture
 def restored(deployed: Deployed, tmp_path: Path) -> Callable[[int], Path]:
-    """What a snapshot of a batch gives back: nothing from before that batch is in it."""
+    """Return a function that restores the snapshot of a batch, which contains nothing from before that batch."""
 
     def restore_at(batch: int) -> Path:
         catalogue, target = Catalogue(LocalStore(tmp_path / "store"), "sales/totals"), tmp_path / f"restored{batch}"
@@ -257,7 +271,9 @@ def restored(deployed: Deployed, tmp_path: Path) -> Callable[[int], Path]:
 def test_a_restored_checkpoint_is_rehearsed_from_its_batch_on(
     spark: SparkSession, deployed: Deployed, restored: Callable[[int], Path], run: Any, batch: int, did: str
 ) -> None:
-    """Its last batch cannot run again, for what the one before left is not in a snapshot: the next one runs."""
+    """On a restored checkpoint, a rehearsal runs the next batch or loads the state, because the last batch cannot be
+    replayed without its predecessor's state.
+    """
     found = run(totals(read(spark, deployed.folder)), checkpoint=restored(batch))
     assert (found.ok, found.error_class, found.batch, found.did) == (True, "", batch, did), found.message
 
@@ -265,7 +281,9 @@ def test_a_restored_checkpoint_is_rehearsed_from_its_batch_on(
 def test_what_spark_refuses_is_found_on_a_restored_checkpoint_too(
     spark: SparkSession, deployed: Deployed, restored: Callable[[int], Path], run: Any
 ) -> None:
-    """The negative control: another key type, and a state file that is cut short where nothing new can be read."""
+    """Negative control: on a restored checkpoint, a different key type fails the rehearsal, and so do truncated state
+    files if there is no new input.
+    """
     assert not run(retyped(read(spark, deployed.folder)), checkpoint=restored(2)).ok
     last = restored(3)
     for state in (last / "state").rglob("*.changelog"):
@@ -277,7 +295,9 @@ def test_what_spark_refuses_is_found_on_a_restored_checkpoint_too(
 def test_a_checkpoint_that_does_not_hold_still_is_no_source_out_of_reach(
     spark: SparkSession, deployed: Deployed, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An owner that outruns every copy leaves the batch untried, and says nothing of the sources."""
+    """If the live query changes the checkpoint faster than it can be copied, the rehearsal fails with a copy error that
+    does not blame the sources.
+    """
 
     def outrun(*_given: object, **_more: object) -> None:
         raise CheckpointChanged("state/0/0/3.delta was removed while it was being copied")
@@ -290,7 +310,7 @@ def test_a_checkpoint_that_does_not_hold_still_is_no_source_out_of_reach(
 def test_what_is_found_after_a_failed_batch_does_not_make_it_better(
     spark: SparkSession, deployed: Deployed, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only brokers that do not answer take the blame off the candidate; damage that shows afterwards does not."""
+    """Checkpoint damage that is found after a failed batch does not replace the candidate's own error."""
     refused = run(retyped(read(spark, deployed.folder)))
     answers: list[Exception | None] = [None, CheckpointDamaged("its offsets cannot be read")]
 
@@ -308,7 +328,7 @@ def test_what_is_found_after_a_failed_batch_does_not_make_it_better(
 
 
 def test_a_clone_goes_on_to_the_same_results(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:
-    """From every committed batch on, the clone's batches equal the live ones: no file of state is missing."""
+    """A clone of every committed batch continues with the same results as the live query, so no state file is missing."""
     for batch in range(4):
         copy = tmp_path / f"clone{batch}"
         clone(LocalTree(deployed.checkpoint), LocalTree(copy), batch - 1, pending=True)
@@ -317,7 +337,9 @@ def test_a_clone_goes_on_to_the_same_results(spark: SparkSession, deployed: Depl
 
 
 def test_a_clone_that_lacks_one_change_does_not_go_on(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:
-    """The negative control: every file of the closed set is needed."""
+    """Negative control: a clone that lacks one changelog file cannot load its state, so every file of the closed set is
+    needed.
+    """
     clone(LocalTree(deployed.checkpoint), LocalTree(tmp_path / "copy"), 2, pending=True)
     lost = next(iter(sorted((tmp_path / "copy/state/0/0").glob("*.changelog"))))
     lost.unlink()
@@ -326,7 +348,7 @@ def test_a_clone_that_lacks_one_change_does_not_go_on(spark: SparkSession, deplo
 
 
 def finished(stream: DataFrame, divisor: int) -> DataFrame:
-    """Windows that come out once they end, with a function that divides by ``divisor``."""
+    """Return a query that emits windows when they close, with a function that divides by ``divisor``."""
     from pyspark.sql import functions as F
 
     share = F.udf(lambda x: x // divisor, "long")
@@ -337,7 +359,9 @@ def finished(stream: DataFrame, divisor: int) -> DataFrame:
 def test_where_the_last_batch_has_no_rows_the_newest_with_rows_runs_as_well(
     spark: SparkSession, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A function that fails on every row is found; negative control: the last batch alone runs without an error."""
+    """If the last batch has no rows, the newest batch with rows is rehearsed too, so a function that fails on every row
+    is found. Negative control: the last batch alone runs without an error.
+    """
     write_files(tmp_path / "in", 2)
     stream = read(spark, tmp_path / "in")
     live = tmp_path / "live"
@@ -356,7 +380,9 @@ def test_where_the_last_batch_has_no_rows_the_newest_with_rows_runs_as_well(
 
 
 def test_an_earlier_batch_that_cannot_run_is_left_out(spark: SparkSession, tmp_path: Path, run: Any) -> None:
-    """Its input is deleted: the rehearsal reports that no batch with rows ran."""
+    """If the input of the newest batch with rows was deleted, that batch is left out and the rehearsal reports that no
+    batch with rows ran.
+    """
     write_files(tmp_path / "in", 2)
     stream = read(spark, tmp_path / "in")
     run_to_end(finished(stream, 1), tmp_path / "live", mode="append")
@@ -372,7 +398,9 @@ def test_an_earlier_batch_that_cannot_run_is_left_out(spark: SparkSession, tmp_p
 def test_an_older_state_that_spark_rejects_says_nothing_about_the_candidate(
     spark: SparkSession, tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPatch, error_class: str, expected: Any
 ) -> None:
-    """The last batch ran on the present state; negative control: any other error of the earlier batch is reported."""
+    """A state schema error of the earlier batch does not fail the candidate, whose last batch ran on the present state.
+    Negative control: any other error of the earlier batch is reported.
+    """
     write_files(tmp_path / "in", 2)
     stream = read(spark, tmp_path / "in")
     run_to_end(finished(stream, 1), tmp_path / "live", mode="append")

@@ -1,4 +1,6 @@
-"""Drills of closed file sets: good ones pass with the right counts, damage fails, and what Spark lets by is known."""
+"""Tests drills of closed file sets: good ones pass with correct counts, damaged ones fail, and the damage that Spark
+does not detect is known.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 NEWEST = 5
-"""Batches 0 to 5 read one file each: there is nothing new after the last."""
+"""Batches 0 to 5 read one file each; there is no new input after the last."""
 
 
 class Live:
-    """A query's input and its checkpoint in one layout; ``restored`` gives closed file sets of it."""
+    """A query's input and its checkpoint in one state layout; ``restored`` returns closed file sets of it."""
 
     def __init__(self, spark: SparkSession, root: Path, folder: Path, layout: str) -> None:
         self.folder = folder
@@ -44,17 +46,17 @@ class Live:
         assert last_committed(LocalTree(self.checkpoint)) == NEWEST
 
     def stream(self) -> DataFrame:
-        """The input, one file per batch."""
+        """Return the input as a stream, one file per batch."""
         return read(self.session, self.folder)
 
     def restored(self, batch: int, *, pending: bool = False) -> Path:
-        """A new scratch directory that holds a batch's closed file set and nothing else."""
+        """Return a new scratch directory that contains only a batch's closed file set."""
         target = self._root / f"restored-{time.monotonic_ns()}"
         clone(LocalTree(self.checkpoint), LocalTree(target), batch, pending=pending)
         return target
 
     def drill(self, checkpoint: Path, batch: int, df: DataFrame | None = None, **changes: Any) -> DrillAnswer:
-        """The answer, by default for the query that wrote the checkpoint."""
+        """Return the drill's answer, by default for the query that wrote the checkpoint."""
         timeout_s = changes.pop("timeout_s", 120.0)
         built = query(totals(self.stream()) if df is None else df, **changes)
         return drill(self.session, built, LocalTree(checkpoint), batch, timeout_s=timeout_s)
@@ -62,7 +64,7 @@ class Live:
 
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Live]:
-    """From a layout to its checkpoint, made once."""
+    """Return a function that maps a layout to its checkpoint, built once."""
     root = tmp_path_factory.mktemp("drill")
     write_files(root / "in", NEWEST + 1, keys=7)
     known: dict[str, Live] = {}
@@ -77,19 +79,21 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Calla
 
 @pytest.fixture
 def live(made: Callable[[str], Live]) -> Live:
-    """In the layout that new checkpoint versions have."""
+    """The checkpoint in the layout of new checkpoint versions."""
     return made("format-2")
 
 
 def state_file(checkpoint: Path) -> Path:
-    """One that holds rows: an SST where there are any, else the oldest change."""
+    """Return a state file that holds rows: an SST or delta file if one exists, else the oldest changelog file."""
     files = [each for each in sorted(checkpoint.glob("state/0/0/**/*")) if each.suffix in (".sst", ".delta")]
     return (files or sorted(checkpoint.glob("state/0/0/*.changelog")))[0]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_good_closed_set_goes_on_by_one_batch(made: Callable[[str], Live], layout: str) -> None:
-    """The next one, planned or not, or none at the end of the input; counts equal what Python counts."""
+    """A good closed file set continues with the next batch, planned or not, or with none if the input is exhausted, and
+    its counts equal those that Python computes.
+    """
     live = made(layout)
     for batch, pending in ((3, False), (3, True), (NEWEST, False)):
         found = live.drill(live.restored(batch, pending=pending), batch)
@@ -118,7 +122,9 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_damaged_state_fails_a_drill_although_nothing_ran(made: Callable[[str], Live], layout: str) -> None:
-    """A file gone, one cut short, one byte changed: Spark loads none of it as long as the source is idle."""
+    """A missing, truncated or altered state file fails a drill although Spark itself loads no state while the source is
+    idle.
+    """
     live = made(layout)
     for damage in (lose, cut, flip):
         checkpoint = live.restored(NEWEST)
@@ -133,7 +139,7 @@ def test_damaged_state_fails_a_drill_although_nothing_ran(made: Callable[[str], 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_damaged_state_fails_the_batch(made: Callable[[str], Live], layout: str) -> None:
-    """With something to read, Spark itself refuses."""
+    """With new input, a missing state file makes Spark refuse the batch, and the drill fails."""
     live = made(layout)
     checkpoint = live.restored(3)
     lose(state_file(checkpoint))
@@ -143,7 +149,9 @@ def test_damaged_state_fails_the_batch(made: Callable[[str], Live], layout: str)
 
 
 def test_without_reading_the_state_an_idle_drill_proves_nothing(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: the same broken state, and no one notices."""
+    """Negative control: without reading the state, an idle drill passes although a state file is missing; with reading
+    it fails.
+    """
     checkpoint = live.restored(NEWEST)
     lose(state_file(checkpoint))
     with monkeypatch.context() as patch:
@@ -153,7 +161,7 @@ def test_without_reading_the_state_an_idle_drill_proves_nothing(live: Live, monk
 
 
 def test_a_partition_that_is_gone_fails_an_idle_drill(live: Live) -> None:
-    """Spark's reader passes over it."""
+    """A missing state partition fails an idle drill, although Spark's own reader skips it."""
     checkpoint = live.restored(NEWEST)
     shutil.rmtree(checkpoint / "state/0/1")
     found = live.drill(checkpoint, NEWEST)
@@ -163,7 +171,9 @@ def test_a_partition_that_is_gone_fails_an_idle_drill(live: Live) -> None:
 
 @pytest.mark.parametrize("layout", ["hdfs", "changelog", "format-2"])
 def test_state_of_another_partition_or_version_is_accepted_by_spark(made: Callable[[str], Live], layout: str) -> None:
-    """Silent: a whole file under another one's name loads. Only a snapshot's hashes tell."""
+    """A complete state file of a different partition or version under the expected name passes a drill; only a
+    snapshot's hashes can detect it.
+    """
     live = made(layout)
     for donor, rows in (("state/0/1", 11), ("state/0/0", 7)):
         checkpoint = live.restored(NEWEST)
@@ -174,7 +184,9 @@ def test_state_of_another_partition_or_version_is_accepted_by_spark(made: Callab
 
 
 def test_a_lost_commit_is_noticed(live: Live) -> None:
-    """Spark would run the batch again under its number and say nothing (the second half shows it)."""
+    """A drill fails if the batch's commit is missing, because Spark would silently run that batch a second time under
+    its number.
+    """
     checkpoint = live.restored(3)
     (checkpoint / "commits/3").unlink()
     found = live.drill(checkpoint, 3)
@@ -186,7 +198,7 @@ def test_a_lost_commit_is_noticed(live: Live) -> None:
 
 
 def test_a_checkpoint_of_another_batch_is_noticed(live: Live) -> None:
-    """Committed further, or planned further."""
+    """A drill fails if a later batch than the expected one is committed or planned."""
     assert live.drill(live.restored(4), 3).message == ("the checkpoint is not at batch 3: its last commit is batch 4")
     further = live.restored(3)
     shutil.copyfile(live.checkpoint / "offsets/5", further / "offsets/5")
@@ -195,14 +207,16 @@ def test_a_checkpoint_of_another_batch_is_noticed(live: Live) -> None:
 
 @pytest.mark.parametrize(("entry", "batch"), [("offsets/5", 5), ("offsets/3", 3), ("commits/5", 5), ("metadata", 3)])
 def test_an_entry_that_is_cut_short_fails(live: Live, entry: str, batch: int) -> None:
-    """Of the logs, or the query's own id."""
+    """A truncated offset, commit or metadata file fails a drill."""
     checkpoint = live.restored(batch)
     (checkpoint / entry).write_bytes((checkpoint / entry).read_bytes()[:10])
     assert not live.drill(checkpoint, batch).ok
 
 
 def test_another_querys_checkpoint_is_refused_once_a_batch_runs(live: Live) -> None:
-    """By Spark, where the state differs in type. With an idle source it compares nothing: its message says so."""
+    """A checkpoint of a query with a different key type is refused by Spark once a batch runs; with an idle source it
+    is not compared, and the message states that there was no new input.
+    """
     from pyspark.sql import functions as F
 
     other = live.stream().groupBy(F.col("y").alias("k")).agg(F.sum("x").alias("s"))
@@ -214,7 +228,9 @@ def test_another_querys_checkpoint_is_refused_once_a_batch_runs(live: Live) -> N
 
 
 def test_a_drill_reads_one_batch_of_a_backlog(live: Live) -> None:
-    """Within the source's own limits; trigger ``once`` reads all there is (the negative control)."""
+    """A drill reads one batch within the source's limits. Negative control: an unlimited run reads the whole backlog of
+    80 rows.
+    """
     checkpoint = live.restored(1)
     found = live.drill(checkpoint, 1)
     assert (found.batch, found.rows, last_committed(LocalTree(checkpoint))) == (2, 20, 2)
@@ -223,14 +239,14 @@ def test_a_drill_reads_one_batch_of_a_backlog(live: Live) -> None:
 
 
 def test_the_sink_is_not_written(live: Live) -> None:
-    """The author's function is not called, however many batches there are."""
+    """A drill does not call the author's sink function."""
     calls: list[int] = []
     assert live.drill(live.restored(1), 1, sink=ForeachBatch(lambda _, context: calls.append(context.batch_id))).ok
     assert calls == []
 
 
 def test_source_files_that_are_gone_are_told(live: Live, tmp_path: Path) -> None:
-    """Spark runs a planned batch without them; the drill says so."""
+    """A drill reports missing source files of a planned batch, which Spark runs silently without them."""
     folder, checkpoint = tmp_path / "in", tmp_path / "live"
     write_files(folder, 2)
     run(totals(read(live.session, folder)), checkpoint, "update")
@@ -242,7 +258,7 @@ def test_source_files_that_are_gone_are_told(live: Live, tmp_path: Path) -> None
 
 
 def test_a_batch_that_does_not_end_fails(live: Live) -> None:
-    """It is stopped, and the message says how long it had."""
+    """A drill whose batch does not finish is stopped, and its message states the time limit."""
     from pyspark.sql import functions as F
 
     def hang(value: Any) -> Any:
@@ -258,7 +274,7 @@ def test_a_batch_that_does_not_end_fails(live: Live) -> None:
 
 
 def test_the_jobs_own_error_is_told(live: Live) -> None:
-    """Its class and its sentence, not the JVM's way of passing it on."""
+    """A drill reports the message of the job's own error."""
     from pyspark.sql import functions as F
 
     def fail(value: Any) -> Any:
@@ -270,7 +286,9 @@ def test_the_jobs_own_error_is_told(live: Live) -> None:
 
 
 def test_what_the_reader_does_not_know_is_proven_by_a_batch_only(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch loads all state; without one, nothing shows that this state does."""
+    """State that Spark's reader does not support is proven by a batch that loads it; without a batch the drill reports
+    the state as unproven.
+    """
     monkeypatch.setattr(drilling, "read_all_state", lambda *_, **__: StateCount(0, 0, ("0/queue: STDS_X: unknown",)))
     ran, idle = live.drill(live.restored(3), 3), live.drill(live.restored(NEWEST), NEWEST)
     assert (ran.ok, ran.batch) == (True, 4)
@@ -279,13 +297,13 @@ def test_what_the_reader_does_not_know_is_proven_by_a_batch_only(live: Live, mon
 
 
 def test_what_is_no_checkpoint_fails_and_does_not_raise(live: Live, tmp_path: Path) -> None:
-    """An empty directory, and none."""
+    """A drill of an empty or missing directory fails without raising an exception."""
     assert not live.drill(tmp_path, 3).ok
     assert not live.drill(tmp_path / "none", 3).ok
 
 
 def test_a_query_without_state_passes(live: Live, tmp_path: Path) -> None:
-    """There is nothing to read then."""
+    """A drill of a query without state passes and reports that no state was read."""
     checkpoint = tmp_path / "live"
     run(live.stream().select("k"), checkpoint, "append")
     clone(LocalTree(checkpoint), LocalTree(tmp_path / "restored"), 3)

@@ -1,4 +1,4 @@
-"""What of a sink's function decides where its rows go, and what of it provably does not."""
+"""Tests which parts of a sink's function decide where its rows go, and which provably do not."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ GUARDS_THAT_CHOOSE = {
 
 
 def digests(tmp_path: Path, source: str) -> tuple[str, str]:
-    """Of the whole function, and of its routing."""
+    """Return the digest of the whole function and the digest of its routing."""
     tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "job.py"
     path.write_text(textwrap.dedent(source))
@@ -209,7 +209,7 @@ def digests(tmp_path: Path, source: str) -> tuple[str, str]:
 
 @pytest.mark.parametrize("change", ELSEWHERE)
 def test_what_may_move_rows_is_seen(change: str, tmp_path: Path) -> None:
-    """Names, numbers, order, choice: whatever is not known to be harmless."""
+    """A change of names, numbers, order or conditions that is not known to be harmless changes the routing digest."""
     old, new = ELSEWHERE[change]
     assert old in BEFORE
     before, after = digests(tmp_path / "a", BEFORE), digests(tmp_path / "b", BEFORE.replace(old, new))
@@ -219,7 +219,9 @@ def test_what_may_move_rows_is_seen(change: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", THE_SAME)
 def test_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
-    """Log, names of variables, tuning, and what becomes of the batch's rows before they are written."""
+    """Logging, variable names, tuning and transformations of the rows before they are written do not change the routing
+    digest.
+    """
     old, new = THE_SAME[change]
     assert old in SMALL
     before, after = digests(tmp_path / "a", SMALL), digests(tmp_path / "b", SMALL.replace(old, new))
@@ -229,7 +231,7 @@ def test_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", KEYS)
 def test_a_column_that_the_function_makes_may_be_a_key_or_a_route(change: str, tmp_path: Path) -> None:
-    """What an output does with a column is not known: a changed one is asked about."""
+    """A changed computed column changes the routing digest, because the output may use it as a key or a route."""
     old, new = KEYS[change]
     assert old in COMPUTED
     assert digests(tmp_path / "a", COMPUTED)[1] != digests(tmp_path / "b", COMPUTED.replace(old, new))[1]
@@ -237,7 +239,9 @@ def test_a_column_that_the_function_makes_may_be_a_key_or_a_route(change: str, t
 
 @pytest.mark.parametrize("change", NO_KEYS)
 def test_beside_a_computed_key_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
-    """A filter, tuning, names and log lines stay harmless."""
+    """In a function that computes keys, changed filters, tuning, variable names and prints still do not change the
+    routing digest.
+    """
     old, new = NO_KEYS[change]
     assert old in COMPUTED
     assert digests(tmp_path / "a", COMPUTED)[1] == digests(tmp_path / "b", COMPUTED.replace(old, new))[1]
@@ -245,18 +249,18 @@ def test_beside_a_computed_key_what_moves_no_row_is_left_out(change: str, tmp_pa
 
 @pytest.mark.parametrize("source", [INLINE, IN_HELPER])
 def test_a_key_is_seen_in_the_function_as_in_a_helper(source: str, tmp_path: Path) -> None:
-    """Where the author has put a line of code decides nothing."""
+    """A changed key computation changes the routing digest both in the sink's function itself and in a helper."""
     assert digests(tmp_path / "a", source)[1] != digests(tmp_path / "b", source.replace("md5", "upper"))[1]
 
 
 def test_a_routing_digest_of_a_version_that_left_columns_out_never_equals_one_that_does_not() -> None:
-    """An older record of a function without its columns is no proof that it had none."""
+    """Routing digests start with ``2:``, so an older record that left columns out never equals a present one."""
     assert CodeDigest(None).routing(digests).startswith("2:")
 
 
 @pytest.mark.parametrize("guard", GUARDS)
 def test_a_guard_against_empty_batches_is_left_out(guard: str, tmp_path: Path) -> None:
-    """A batch without rows sends none anywhere."""
+    """A guard that returns early for an empty batch does not change the routing digest."""
     before, after = (
         digests(tmp_path / "a", SMALL),
         digests(tmp_path / "b", SMALL.replace(_FIRST, GUARDS[guard])),
@@ -266,7 +270,9 @@ def test_a_guard_against_empty_batches_is_left_out(guard: str, tmp_path: Path) -
 
 
 def test_a_function_that_writes_only_what_is_not_empty_is_the_same(tmp_path: Path) -> None:
-    """All that it does in one condition, or after one that leaves; and not where something stands beside it."""
+    """Writing only non-empty batches leaves the routing digest unchanged, unless the condition is different or a
+    statement stands beside it.
+    """
     plain = "def write(batch, context):\n    batch.write.save('/lake')\n    batch.write.save('/copy')\n"
     head, *lines = plain.splitlines()
     within = "\n".join([head, "    if not batch.isEmpty():", *(f"    {each}" for each in lines)])
@@ -282,7 +288,7 @@ def test_a_function_that_writes_only_what_is_not_empty_is_the_same(tmp_path: Pat
 
 @pytest.mark.parametrize("guard", GUARDS_THAT_CHOOSE)
 def test_a_guard_that_leaves_rows_behind_is_seen(guard: str, tmp_path: Path) -> None:
-    """Whatever else it asks for, of whatever else, and whatever else it does."""
+    """A guard that may skip rows, checks something else or has a side effect changes the routing digest."""
     before, after = (
         digests(tmp_path / "a", SMALL),
         digests(tmp_path / "b", SMALL.replace(_FIRST, GUARDS_THAT_CHOOSE[guard])),
@@ -299,12 +305,12 @@ def test_a_guard_that_leaves_rows_behind_is_seen(guard: str, tmp_path: Path) -> 
     ],
 )
 def test_a_batch_that_goes_to_two_places_is_split_by_its_filters(old: str, new: str, tmp_path: Path) -> None:
-    """Which rows go to which place is then a question of where rows go."""
+    """If a batch is written to two places, its filters are part of the routing digest."""
     assert digests(tmp_path / "a", TWO)[1] != digests(tmp_path / "b", TWO.replace(old, new))[1]
 
 
 def test_a_batch_that_is_written_in_a_loop_is_split_by_its_filters(tmp_path: Path) -> None:
-    """One line of code may write to many places."""
+    """A filter in a loop that writes is part of the routing digest, because one line may write to many places."""
     loop = """
     def write(batch, context):
         for each in ("eu", "us"):
@@ -314,7 +320,9 @@ def test_a_batch_that_is_written_in_a_loop_is_split_by_its_filters(tmp_path: Pat
 
 
 def test_a_loop_over_what_was_collected_is_none(tmp_path: Path) -> None:
-    """The filter is read once, and its rows go to one place; a file beside it that nothing reads is none of it."""
+    """A filter whose rows are collected and looped over is not part of the routing digest, and neither is a file that
+    the function does not read.
+    """
     loop = """
     import sqlite3
 
@@ -329,7 +337,7 @@ def test_a_loop_over_what_was_collected_is_none(tmp_path: Path) -> None:
 
 
 def test_a_schema_in_other_words_leaves_no_trace(tmp_path: Path) -> None:
-    """What a module builds for itself when it is imported changes no library."""
+    """A schema that a module builds differently on import changes neither the function's digest nor its routing digest."""
     words = """
     from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -348,7 +356,7 @@ def test_a_schema_in_other_words_leaves_no_trace(tmp_path: Path) -> None:
 
 
 def test_a_data_file_that_the_function_reads_counts(tmp_path: Path) -> None:
-    """The name of a table may stand in it."""
+    """A data file that the sink's function reads is part of its routing digest, because it may name a table."""
     source = """
     import json
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a sink's function names: tables, paths, statements; never a secret."""
+"""Tests which tables, paths and statements a sink's function names, and that no secret is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOKEN = "aB3" * 9
 
 
 class Writer:
-    """A callable that holds where it writes."""
+    """A callable object that holds the path it writes to."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -29,7 +29,7 @@ def names(function: Callable[[Any, Any], None]) -> tuple[str, ...]:
 
 
 def test_tables_and_paths_are_found_in_code_globals_closures_and_objects() -> None:
-    """Wherever the author wrote them down."""
+    """Tables and paths are found in a function's code, defaults, globals and closures and in objects."""
     place = "s3a://lake/orders"
 
     def write(batch: Any, context: Any, mode: str = "append") -> None:
@@ -42,7 +42,7 @@ def test_tables_and_paths_are_found_in_code_globals_closures_and_objects() -> No
 
 
 def test_statements_count_and_messages_do_not() -> None:
-    """A text of several words names something where it is SQL."""
+    """A text of several words counts as a name only if it is SQL."""
 
     def write(batch: Any, context: Any) -> None:
         print("written a batch")  # noqa: T201
@@ -54,7 +54,7 @@ def test_statements_count_and_messages_do_not() -> None:
 
 
 def test_names_of_attributes_and_methods_are_none() -> None:
-    """Only texts are: a refactoring changes no name."""
+    """Names of variables, attributes and methods are not listed, so a refactoring changes none."""
 
     def write(batch: Any, context: Any) -> None:
         target = SimpleNamespace()
@@ -65,7 +65,7 @@ def test_names_of_attributes_and_methods_are_none() -> None:
 
 
 def test_secrets_are_never_shown() -> None:
-    """Credentials in URLs, values beside a secret's name, and what looks like a token."""
+    """Credentials in URLs, values beside a secret's name and texts that resemble tokens are never shown."""
     password = "hunter2"
     settings = {"password": "hunter3", "user": "me"}
 
@@ -85,5 +85,5 @@ def test_secrets_are_never_shown() -> None:
 
 
 def test_another_token_is_still_seen() -> None:
-    """What is not shown is told apart all the same."""
+    """A changed token changes the listed names although the token itself is hidden."""
     assert names(Writer("aB3" * 9)) != names(Writer("aB4" * 9))

@@ -1,4 +1,6 @@
-"""State as Parquet: every layout, every operator, equal to what plain Python computes; and the checkpoint only read."""
+"""Tests the export of state as Parquet: every layout and operator equals what plain Python computes, and the checkpoint
+is only read.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three input files."""
+    """A folder with three input files."""
     made = tmp_path_factory.mktemp("in")
     write_files(made, 3)
     return made
@@ -40,14 +42,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def live(spark: SparkSession, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of sums per key, three batches long."""
+    """A checkpoint of sums per key with three batches."""
     made = tmp_path_factory.mktemp("live") / "checkpoint"
     run(totals(read(spark, folder)), made, "update")
     return made
 
 
 def restored(checkpoint: Path, target: Path, batch: int | None = None) -> Path:
-    """The closed file set of a batch, and nothing else."""
+    """Copy the closed file set of a batch to the target and return the target."""
     number = last_committed(LocalTree(checkpoint)) if batch is None else batch
     assert number is not None
     clone(LocalTree(checkpoint), LocalTree(target), number)
@@ -55,7 +57,7 @@ def restored(checkpoint: Path, target: Path, batch: int | None = None) -> Path:
 
 
 def rows(target: Path, store: ExportedStore) -> list[dict[str, Any]]:
-    """An exported store's rows, read without Spark."""
+    """Return an exported store's rows, read without Spark."""
     found: list[dict[str, Any]] = parquet.read_table(target / store.path).to_pylist()
     assert len(found) == store.rows
     return found
@@ -65,7 +67,9 @@ def rows(target: Path, store: ExportedStore) -> list[dict[str, Any]]:
 def test_every_layout_is_exported_as_python_computes_it(
     spark: SparkSession, folder: Path, tmp_path: Path, layout: str
 ) -> None:
-    """At the newest batch and an older one, whatever the session itself is set to, and the checkpoint is only read."""
+    """State in every layout is exported correctly at the newest and an older batch, whatever the session's own layout
+    settings, and the checkpoint is unchanged.
+    """
     live = tmp_path / "live"
     run(totals(read(session_with(spark, layout), folder)), live, "update")
     for batch in (1, 2):
@@ -155,7 +159,9 @@ OPERATORS: dict[str, tuple[str, Callable[[Path], dict[str, list[Any]]], dict[str
 def test_every_operator_is_exported_as_python_computes_it(
     spark: SparkSession, folder: Path, tmp_path: Path, operator: str
 ) -> None:
-    """Each store of it, from the closed file set alone; the same rows are counted as proof, and nothing is touched."""
+    """Each store of every stateful operator is exported correctly from the closed file set, the proof counts the same
+    rows, and the checkpoint is unchanged.
+    """
     mode, expected, shown = OPERATORS[operator]
     build: Callable[[SparkSession, Path], Any] = getattr(stateful, operator)
     # With processing-time timers there is always one more batch: availableNow would not end.
@@ -171,7 +177,9 @@ def test_every_operator_is_exported_as_python_computes_it(
 
 
 def test_two_operators_have_a_folder_each(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
-    """And ``state.json`` says what lies where, with sizes that are the files'."""
+    """Two operators are exported into separate folders, and ``state.json`` records paths, row counts and the files'
+    sizes.
+    """
     run(stateful.deduplicated_totals(spark, folder), tmp_path / "live", "update")
     export = export_state(spark, LocalTree(tmp_path / "live"), None, tmp_path / "out")
     assert [(each.name, each.path, each.rows) for each in export.stores] == [
@@ -188,7 +196,9 @@ def test_two_operators_have_a_folder_each(spark: SparkSession, folder: Path, tmp
 def test_a_failed_read_of_a_state_variable_leaves_files_behind(
     spark: SparkSession, folder: Path, tmp_path: Path
 ) -> None:
-    """Why such state is read from a copy: Spark's reader writes into the store that it reads, once it fails."""
+    """A failed read of a state variable by Spark's reader changes the store that it reads, which is why such state is
+    read from a copy.
+    """
     run(stateful.processed(spark, folder), tmp_path / "live", "update", once=True)
     copy = restored(tmp_path / "live", tmp_path / "copy")
     before = contents(copy)
@@ -201,7 +211,7 @@ def test_a_failed_read_of_a_state_variable_leaves_files_behind(
 def test_what_the_reader_does_not_know_is_noted(
     spark: SparkSession, live: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other stores are exported all the same."""
+    """A store that Spark's reader cannot read is recorded as unsupported, and the other stores are still exported."""
     known = state_export.find_state_stores
 
     def find(*given: Any) -> tuple[StateStore, ...]:
@@ -221,7 +231,7 @@ def test_what_the_reader_does_not_know_is_noted(
 
 
 def test_a_damaged_store_exports_nothing(spark: SparkSession, live: Path, tmp_path: Path) -> None:
-    """Neither the target nor a draft of it is left, and the store is named."""
+    """The export of a damaged store fails with the store's name and leaves neither the target nor a draft."""
     copy = restored(live, tmp_path / "copy")
     next((copy / "state/0/1").glob("*.changelog")).unlink()
     before = contents(copy)
@@ -232,7 +242,7 @@ def test_a_damaged_store_exports_nothing(spark: SparkSession, live: Path, tmp_pa
 
 
 def test_a_partition_that_is_gone_is_damage(spark: SparkSession, live: Path, tmp_path: Path) -> None:
-    """Spark's reader would pass over it and return fewer rows."""
+    """A missing state partition counts as damage, although Spark's reader skips it and returns fewer rows."""
     copy = restored(live, tmp_path / "copy")
     shutil.rmtree(copy / "state/0/1")
     with pytest.raises(CheckpointDamaged, match=r"state store 0/default .* partition 1 of 2 is missing"):
@@ -244,7 +254,9 @@ def test_a_partition_that_is_gone_is_damage(spark: SparkSession, live: Path, tmp
 def test_what_cannot_be_exported_is_refused_before_anything_is_written(
     spark: SparkSession, live: Path, tmp_path: Path
 ) -> None:
-    """A target that is there, a batch without a commit, a checkpoint without one."""
+    """An existing target, a batch without a commit and a checkpoint without a committed batch are refused before any
+    file is written.
+    """
     (tmp_path / "out").mkdir()
     with pytest.raises(InvalidInput, match="already exists"):
         export_state(spark, LocalTree(live), None, tmp_path / "out")
@@ -256,7 +268,7 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(
 
 
 def test_the_active_session_is_as_before(spark: SparkSession, live: Path) -> None:
-    """Settings of the checkpoint's layout do not leak into what runs next."""
+    """Reading the state leaves the active session unchanged, so settings of the checkpoint's layout do not leak."""
     jvm: Any = spark._jvm
     before = jvm.org.apache.spark.sql.classic.SparkSession.getActiveSession()
     read_all_state(spark, LocalTree(live), None)

@@ -1,4 +1,4 @@
-"""What a time window is of, as state's meaning tells it."""
+"""Tests which column the state's meaning gives for a time window."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 
 def column_of(kind: str) -> Column:
-    """An event time that is made of more than one column, or parsed."""
+    """Return an event time that is a plain column, computed from two columns, or parsed."""
     from pyspark.sql import functions as F
 
     return {
@@ -38,7 +38,7 @@ def column_of(kind: str) -> Column:
 def test_a_window_says_its_whole_column(
     spark: SparkSession, tmp_path: Path, kind: str, lengths: tuple[str, ...]
 ) -> None:
-    """All of it: whoever asks what state is made of, or whether a watermark closes it, finds that there."""
+    """The meaning of a window key contains the complete expression of the event time, equal to the watermark's column."""
     from pyspark.sql import functions as F
 
     stream = spark.readStream.schema("value string, ts timestamp, ts2 timestamp").json(str(tmp_path))
@@ -54,7 +54,7 @@ def test_a_window_says_its_whole_column(
 
 
 def test_brackets_and_commas_in_texts_end_no_column() -> None:
-    """A format or a default may hold any sign."""
+    """Brackets and commas in a quoted format or default do not truncate the column of a window."""
     column = r'coalesce(source 0.at, totimestamp(source 0.v, "a,(\" b":string))'
     parts = ['"start":string', f"precisetimestampconversion(precisetimestampconversion({column}, fromType=timestamp))"]
     assert window_text(parts).startswith(f"window({column}; ")

@@ -1,4 +1,4 @@
-"""Spark knows in which line of the job each column was made."""
+"""Tests that each finding names the line of the job in which the changed column was written, as Spark records it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Build = Callable[..., Manifest]
 
 @pytest.fixture
 def described(spark: SparkSession, tmp_path: Path) -> Build:
-    """The manifest of the job with each text replaced, from a bundle of its own."""
+    """Return a function that describes the job, with texts replaced, from a separate bundle."""
     write_files(tmp_path / "in", 1)
 
     def build(*edits: tuple[str, str], outside: bool = False) -> Manifest:
@@ -84,7 +84,7 @@ def described(spark: SparkSession, tmp_path: Path) -> Build:
     ],
 )
 def test_a_finding_names_the_line_that_changed(described: Build, edit: tuple[str, str], rule: str, line: int) -> None:
-    """Where the candidate has it, with its file as the bundle has it."""
+    """A finding names the file in the bundle and the line that changed in the candidate."""
     findings = find_changes(described(), described(edit, ("import LongType", "import LongType\n")))
     assert [(each.rule, each.line) for each in findings if each.rule == rule] == [
         (rule, f"jobs/written_job.py:{line + 1}")
@@ -93,7 +93,7 @@ def test_a_finding_names_the_line_that_changed(described: Build, edit: tuple[str
 
 @pytest.mark.spark
 def test_a_moved_line_changes_nothing_that_is_compared(described: Build) -> None:
-    """All but the lines themselves is equal, byte by byte."""
+    """A job whose lines moved has the same compared content, byte by byte, and yields no finding."""
     here, moved = described(), described(("from pyspark.sql import", "# one line more\nfrom pyspark.sql import"))
     assert here.written != moved.written
     assert to_json(without_context(here)) == to_json(without_context(moved))
@@ -102,12 +102,14 @@ def test_a_moved_line_changes_nothing_that_is_compared(described: Build) -> None
 
 @pytest.mark.spark
 def test_code_outside_of_the_bundle_has_no_line(described: Build) -> None:
-    """A library's lines, and a path of this machine, tell nobody anything."""
+    """Code outside the bundle has no recorded lines, because paths of libraries or of this machine help no reader."""
     assert described(outside=True).written == {}
 
 
 def test_a_job_of_very_many_expressions_tells_no_line(tmp_path: Path) -> None:
-    """A part of them would point at the wrong ones."""
+    """A job with too many or too long expressions has no recorded lines, because a part of them could point at wrong
+    lines.
+    """
     job = tmp_path / "job.py"
     few = {f"f(x{number})": f"{job}:{number}" for number in range(500)}
     assert lines_in_bundle(few, tmp_path)["f(x7)"] == "job.py:7"
@@ -116,7 +118,7 @@ def test_a_job_of_very_many_expressions_tells_no_line(tmp_path: Path) -> None:
 
 
 def test_a_function_is_found_behind_what_wraps_it() -> None:
-    """A partial and a decorated function begin where they are written; a builtin nowhere."""
+    """A partial or decorated function has the line at which it is written, and a builtin has none."""
     line = line_of_function(write_files)
     assert line.startswith(f"{write_files.__code__.co_filename}:")
     assert line_of_function(functools.partial(functools.partial(write_files), count=1)) == line

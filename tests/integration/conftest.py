@@ -1,4 +1,4 @@
-"""One installation for a whole file of tests, and its Airflow; and where the checkpoints of a life may lie."""
+"""Provides one installation with its Airflow per test file, and the locations of checkpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.servers import HDFS_USER, skip_without_s3a
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InstalledAirflow]:
-    """Its drivers and its Airflow are stopped at the end."""
+    """An installation whose drivers and Airflow are stopped after the last test of the file."""
     made = InstalledAirflow(tmp_path_factory.mktemp("installation"))
     yield made
     made.system.stop()
@@ -23,7 +23,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed
 
 @pytest.fixture(scope="module")
 def api(installation: InstalledAirflow) -> AirflowApi:
-    """Airflow, started, with the connection the job's parameters name."""
+    """The API of the started Airflow, with the connection that the job's parameters name."""
     api = installation.start().api
     api.add_connection(CONNECTION, "generic", password=installation.secret)
     return api
@@ -42,7 +42,7 @@ def on_s3(s3_url: str) -> str:
 
 @pytest.fixture
 def in_hdfs(hdfs_url: str, hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A directory of another user."""
+    """A checkpoint directory in HDFS that belongs to a different user."""
     hdfs_server.give(f"{hdfs_url}/checkpoints", HDFS_USER)
     monkeypatch.setenv("HADOOP_USER_NAME", HDFS_USER)
     return f"{hdfs_url}/checkpoints"

@@ -1,4 +1,4 @@
-"""What the integration tests share: one Airflow, with one job and its sales, and the runs of its DAGs."""
+"""Shared by the integration tests: one Airflow with one job and its sales, and the runs of its DAGs."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ from streamkeeper.model.records.job_state import JobState
 from streamkeeper.model.run_names import operation_id
 
 CRASH_AT = "act.prove-dead.recordend.after"
-"""The old driver has ended and the new one does not go yet: the worst moment for the task to die."""
+"""Crash point at which the old driver has terminated and the new one has not started: the worst moment for the task to
+die.
+"""
 CONNECTION = "warehouse"
 MAPPED = 4
-"""Mapped tasks that this Airflow allows; its default is 1,024, which no test could wait for."""
+"""Number of mapped tasks that this Airflow allows; its default of 1,024 would take a test too long."""
 CODE = (
     ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job('),
     ("sales.groupBy(", 'sales.withColumn("amount", counted("amount")).groupBy('),
@@ -39,7 +41,7 @@ APPROVERS = ((f'name="{SALES_TOTALS}",', f'name="{SALES_TOTALS}", approvers=["cl
 
 
 class InstalledAirflow:
-    """One Airflow for all tests of a module, with one job and its sales; its DAGs run when a test says so."""
+    """One Airflow for all tests of a module, with one job and its sales; its DAGs run only when a test triggers them."""
 
     def __init__(self, root: Path) -> None:
         self.places = Places(root)
@@ -58,14 +60,14 @@ class InstalledAirflow:
         self._sales, self._port = 0, 0
 
     def start(self) -> Airflow:
-        """Start Airflow; each time at the same address."""
+        """Start Airflow, at the same address each time."""
         self.airflow = self.system.start_airflow(port=self._port)
         self._port = int(self.airflow.url.rpartition(":")[2])
         self.system.wait_for_airflow(self.airflow)
         return self.airflow
 
     def kill_airflow(self) -> None:
-        """SIGKILL to every process of it."""
+        """Send SIGKILL to every process of Airflow."""
         victims = list(session_of(self.airflow.process))
         assert any("scheduler" in " ".join(each.cmdline()) for each in victims)
         for each in victims:
@@ -73,14 +75,14 @@ class InstalledAirflow:
         assert psutil.wait_procs(victims, timeout=20)[1] == []
 
     def sell(self, rows: int = 20) -> None:
-        """One more sales file."""
+        """Write one more sales file."""
         name = f"{self._sales:06d}"
         sales = [(f"e{name}-{row}", f"c{row % 3}", row + self._sales) for row in range(rows)]
         write_whole(self.places.input / SALES, f"{name}.csv", sales)
         self._sales += 1
 
     def form(self, **fields: Any) -> dict[str, Any]:
-        """Of a deploy, without a probation: most of its tests are about something else."""
+        """Return the form of a deploy, by default without a probation, which most tests do not need."""
         fields = {"probation_batches": 0, **fields}
         form = deploy_conf(self.places, SALES_TOTALS, files_per_trigger=100, reason="integration test", **fields)
         form["params"]["warehouse"] = f"secret://airflow/{CONNECTION}/password"
@@ -91,20 +93,20 @@ class InstalledAirflow:
         return self.system.installation.journal(SALES_TOTALS, "test").state()
 
     def life(self, instance: str = "") -> Life:
-        """Of that driver, else of the one that serves, or did last."""
+        """Return whether the given driver is alive, by default the one that runs the job or ran it last."""
         return self.system.installation.runner.observe(SALES_TOTALS, instance or self.state.serving_instance).life
 
     def is_launched(self, run: Run) -> bool:
-        """Whether the run's operation has a driver, which takes seconds to be ready."""
+        """Return whether the run's operation has launched a driver, which needs seconds to become ready."""
         return any(each.operation == run.operation for each in self.state.instances.values())
 
     @property
     def checkpoint(self) -> Path:
-        """Of the job's only query."""
+        """The checkpoint of the job's only query."""
         return self.places.checkpoints / SALES_TOTALS / "totals" / self.state.current["totals"]
 
     def at_rest(self) -> bool:
-        """Whether everything sold is in the table, and the batch that brought it there is committed."""
+        """Return whether the table contains every sale and the newest planned batch is committed."""
         planned, committed = (
             max((int(path.name) for path in (self.checkpoint / log).glob("[0-9]*")), default=-1)
             for log in ("offsets", "commits")
@@ -115,13 +117,15 @@ class InstalledAirflow:
         return read_totals(self.places.warehouse) == expected_totals(self.places.input / SALES)
 
     def compare(self) -> Account:
-        """The table with everything sold."""
+        """Compare the table with all sales."""
         return compare_totals(
             SALES_TOTALS, expected_totals(self.places.input / SALES), read_totals(self.places.warehouse)
         )
 
     def everything(self) -> Iterator[tuple[Path, bytes]]:
-        """Every file that Streamkeeper and Airflow wrote, but Airflow's own database and the drivers' scratch."""
+        """Yield every file that Streamkeeper and Airflow wrote, with its content, except checkpoints, Airflow's own
+        database and the drivers' scratch.
+        """
         for folder in (self.places.home, self.places.airflow / "logs"):
             for file in folder.rglob("*"):
                 if file.is_file() and "checkpoints" not in file.parts:
@@ -129,10 +133,10 @@ class InstalledAirflow:
 
 
 class Run:
-    """One DAG run; a deploy, unless another DAG is named."""
+    """One DAG run, by default of the deploy DAG."""
 
     def __init__(self, api: AirflowApi, form: dict[str, Any], *, dag: str = DAG, run_id: str = "") -> None:
-        """``run_id``: of a run that there is already."""
+        """Trigger a run, or attach to the existing run ``run_id``."""
         self.api, self.dag = api, dag
         self.run_id = run_id or api.trigger(dag, form)
         self.operation = operation_id(dag, self.run_id)
@@ -146,9 +150,9 @@ class Run:
         return {name: task["state"] for name, task in self.api.tasks(self.dag, self.run_id).items()}
 
     def answer(self, task_id: str, option: str, *, reason: str) -> None:
-        """Answer what a task asks, until it has taken the answer.
+        """Answer a task's question until the answer is accepted.
 
-        One that comes in the very moment of the question makes Airflow try the asking task again, which forgets it.
+        An answer in the very moment of the question makes Airflow retry the task, which loses the answer.
         """
 
         def taken() -> bool:
@@ -161,7 +165,7 @@ class Run:
         assert wait_until(taken, timeout_s=120, poll_s=1)
 
     def mapped(self, task_id: str) -> dict[str, dict[str, Any]]:
-        """What a mapped task's instances are called -> each, as Airflow describes it."""
+        """Return a mapped task's instances as Airflow describes them, by their rendered name."""
         return {each["rendered_map_index"]: each for each in self.api.mapped(self.dag, self.run_id, task_id)}
 
     def log(self, task_id: str, try_number: int = 1, *, map_index: int = -1) -> str:
@@ -171,17 +175,19 @@ class Run:
         return str(self.api.xcom(self.dag, self.run_id, task_id, "report", map_index=map_index))
 
     def told(self) -> list[str]:
-        """The lines in which Streamkeeper says why the run failed.
+        """Return the log lines in which Streamkeeper states why the run failed.
 
-        They begin with an error's name. Airflow's own do not; one of them comes late where a run is deleted while its
-        last task's process ends.
+        They begin with an error's name. Airflow's own do not; one of them comes late if a run is deleted while its last
+        task's process terminates.
         """
         errors = (line.partition(" error ")[2] for line in self.log("finish").splitlines())
         return [error for error in errors if re.match(r"[A-Z]\w+: ", error)]
 
 
 class Interrupted(NamedTuple):
-    """A deploy in which Airflow was killed, its form, and another deploy that came meanwhile; both are over."""
+    """A deploy during which Airflow was killed, its form, and a second deploy that was triggered in the meantime; both
+    have finished.
+    """
 
     run: Run
     form: dict[str, Any]
@@ -190,7 +196,9 @@ class Interrupted(NamedTuple):
 
 @contextmanager
 def edited(installation: InstalledAirflow, replaces: tuple[tuple[str, str], ...]) -> Iterator[None]:
-    """The job with other code, for the time of the body: it is the release's once the run asks something."""
+    """Change the job's code for the duration of the body; a run's release contains that code once the run asks a
+    question.
+    """
     edit(installation, replaces)
     yield
     edit(installation, tuple((new, old) for old, new in replaces))
@@ -207,7 +215,7 @@ def edit(installation: InstalledAirflow, replaces: tuple[tuple[str, str], ...]) 
 
 
 def deploy_first(installation: InstalledAirflow, api: AirflowApi, **fields: Any) -> Run:
-    """The first release, with something to read; once it serves. ``fields``: of the form."""
+    """Deploy the first release with some input, and return its run once it has succeeded. ``fields``: of the form."""
     installation.sell()
     run = Run(api, installation.form(**fields))
     assert run.wait() == "success", run.told()

@@ -1,4 +1,6 @@
-"""Jobs whose checkpoints may lie elsewhere, and whose tasks may run elsewhere: a house, and the life that is lived."""
+"""Provides test installations whose checkpoints and tasks may be on remote systems, and the sequence of lifecycle
+operations that the tests run on them.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ _NAME_OF_ITS_OWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Remote(House):
-    """A house with its checkpoints somewhere else, and a second job, ``sales_rows``, which has no state."""
+    """A test installation with configurable checkpoint storage and a second, stateless job, ``sales_rows``."""
 
     jobs = (JOB, ROWS)
     conf: ClassVar[dict[str, str]] = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
@@ -53,11 +55,11 @@ class Remote(House):
 
     @property
     def database(self) -> str:
-        """The URL of the one that its tables are in."""
+        """The URL of the database that contains the output tables."""
         return f"sqlite:///{self.warehouse}"
 
     def read(self, query: str) -> list[tuple[Any, ...]]:
-        """What a reader of that database finds."""
+        """Run the query on that database and return its rows."""
         with sqlite3.connect(self.warehouse, timeout=30) as connection:
             return connection.execute(query).fetchall()
 
@@ -65,7 +67,7 @@ class Remote(House):
         return {row[0]: row[1:] for row in self.read("SELECT customer, sales, total FROM sales_totals")}
 
     def move(self, checkpoints: str) -> None:
-        """From now on new checkpoint versions lie elsewhere."""
+        """Make new checkpoint versions go to a different location from now on."""
         settings, store = (
             msgspec.structs.replace(self.installation.settings, checkpoints=checkpoints),
             self.installation.store,
@@ -78,7 +80,9 @@ class Remote(House):
     def next(
         self, operation: str, *, trigger: str, job: str = JOB, query: str = QUERY, **more: Any
     ) -> tuple[Transition, str]:
-        """Deploy again: the way it went, and the checkpoint version that serves then; ``more``: of the request."""
+        """Deploy the job and return the transition that it took and the checkpoint version that is current afterwards;
+        ``more`` are further fields of the request.
+        """
         params: dict[str, ParamValue] = {"input": str(self.input), "warehouse": self.database, "trigger": trigger}
         request = DeployRequest(
             job=job,
@@ -98,17 +102,17 @@ class Remote(House):
         return deploy.state.operations[operation].transitions[query].way, serving.version
 
     def must(self, *words: str) -> None:
-        """What somebody types, and what must end well."""
+        """Run a command and require that it succeeds."""
         done = self.command(*words)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def roll_back(self) -> None:
-        """To the release before."""
+        """Roll back to the previous release."""
         self.must("rollback", JOB, "--reason", "the totals are off", "--probation-batches", "0")
 
 
 class Served(Remote):
-    """A house whose tables are in PostgreSQL."""
+    """A test installation whose output tables are in PostgreSQL."""
 
     def __init__(self, root: Path, checkpoints: str, server: str, *, master: str = "") -> None:
         super().__init__(root, checkpoints, master=master)
@@ -124,7 +128,9 @@ class Served(Remote):
 
 
 class Contained(Served):
-    """A house whose drivers are YARN's or Kubernetes'; its store and its input are on a disk that every node has."""
+    """A test installation whose drivers run on YARN or Kubernetes; its store and its input are on a disk that every
+    node has.
+    """
 
     # A killed driver is proven dead once its node has had the time to end what is left of it.
     patience_s = 300.0
@@ -146,7 +152,7 @@ class Contained(Served):
 
 
 class Spread(Served):
-    """A house whose executors are a cluster's."""
+    """A test installation whose executors run on a cluster."""
 
     conf: ClassVar[dict[str, str]] = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
     # Executors that were killed are started again, with their Python workers.
@@ -157,7 +163,9 @@ class Spread(Served):
 
 
 class Stamped(Spread):
-    """One job whose code needs a module that is in the archive of the executors' environment alone."""
+    """A test installation with one job whose code needs a module that is only in the archive of the executors'
+    environment.
+    """
 
     jobs = ("stamped_rows",)
 
@@ -170,7 +178,7 @@ class Stamped(Spread):
         return self.root / "environment.tar.gz"
 
     def pack(self, word: str) -> None:
-        """An environment as small as can be: this Python, and a module beside it that says the word."""
+        """Pack a minimal environment: this Python, and a module whose constant is the word."""
         folder = self.root / f"environment-{word}"
         (folder / "bin").mkdir(parents=True)
         (folder / "lib").mkdir()
@@ -189,7 +197,7 @@ PYTHONPATH="$(cd "$(dirname "$0")/../lib" && pwd):$PYTHONPATH" exec {sys.executa
         self.next(operation, trigger="200 milliseconds", job=self.jobs[0], query="rows")
 
     def words_of(self, file: str) -> list[str]:
-        """What the table says of the rows of an input file, once they are there."""
+        """Wait for the rows of an input file, and return the words that the table has for them."""
 
         def find() -> list[str]:
             return [word for (word,) in self.read(f"SELECT word FROM stamped_rows WHERE event_id LIKE '{file}e%'")]
@@ -200,7 +208,7 @@ PYTHONPATH="$(cd "$(dirname "$0")/../lib" && pwd):$PYTHONPATH" exec {sys.executa
 
 @contextmanager
 def opened(house: Remote) -> Iterator[Remote]:
-    """The house with a job that serves, its table full; closed at the end."""
+    """Yield the installation with a running job and a filled table, and close it at the end."""
     try:
         house.add(("a", 1), ("b", 2))
         house.deploy()
@@ -211,8 +219,9 @@ def opened(house: Remote) -> Iterator[Remote]:
 
 
 def live_a_life(house: Remote) -> None:
-    """Snapshot, resume, rebuild, rollback, a checkpoint that is deleted under a killed driver and restored, and prune:
-    the table holds every row once."""
+    """Run a snapshot, a resume, a rebuild, a rollback, the restore of a checkpoint that was deleted under a killed
+    driver, and a prune, and check that the table contains every row exactly once.
+    """
     house.add(("a", 3))
     house.settle()
     first = house.take()
@@ -248,7 +257,7 @@ def live_a_life(house: Remote) -> None:
 
 
 def hand_off(house: Remote) -> None:
-    """Stop the job, and hand off the one that has no state: its table holds every row once."""
+    """Stop the main job and hand off the stateless job; check that its table contains every row exactly once."""
     # A cluster has no room for drivers of both jobs and a standby.
     house.must("stop", JOB, "--reason", "its room is wanted")
     deploy = partial(house.next, job=ROWS, query=ROWS_QUERY)
@@ -261,14 +270,15 @@ def hand_off(house: Remote) -> None:
 
 
 def has_all_rows(house: Remote) -> bool:
-    """Whether the table of the job without state holds every row once."""
+    """Return whether the table of the stateless job contains every row exactly once."""
     expected = sorted((event, customer, int(amount)) for event, customer, amount in read_rows(house.input))
     return sorted(house.read("SELECT event_id, customer, amount FROM sales_rows")) == expected
 
 
 def outlive_executors(house: Remote, cluster: SparkCluster) -> None:
-    """They are killed, then frozen until another driver has taken over from theirs: every row is there once, and no
-    state file has a name that another attempt would give it."""
+    """Kill the executors, then freeze them until a new driver has taken over, and check that every row is present once
+    and that no state file has a name that a different attempt would also use.
+    """
     assert cluster.strike("kill") > 0
     house.add(("a", 3))
     house.settle()
@@ -287,14 +297,18 @@ def outlive_executors(house: Remote, cluster: SparkCluster) -> None:
 
 
 def shared_names(checkpoint: Tree) -> list[str]:
-    """State files that another attempt at the same batch would name alike; the driver writes what describes them."""
+    """Return the state files whose names two attempts at the same batch would share; ``_metadata`` files are written by
+    the driver alone and are excluded.
+    """
     state = [path for path in checkpoint.fresh().look().files if path.startswith("state/") and "_metadata/" not in path]
     assert state
     return [path for path in state if not _NAME_OF_ITS_OWN.search(path)]
 
 
 def told_at_dry_run(root: Path, checkpoints: str, changed: dict[str, str]) -> str:
-    """What a dry run of a first deploy says, by its environment; it is refused, and leaves nothing."""
+    """Return what a dry run of a first deploy prints in the given environment, after checking that it is refused and
+    records nothing.
+    """
     own = {"HOME": str(root / "home"), "CHECKPOINTS": checkpoints, "JOBS": str(ROOT / "jobs")}
     words = ["deploy", JOB, "--dry-run", "--params", '{"input": "/in", "warehouse": "sqlite:////w.db"}']
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""Airflow's workers on two machines, with one job: what the tests of several machines share."""
+"""Provides two machines with an Airflow worker each, and one job, for the tests of installations on several machines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ A, B = "machine-a", "machine-b"
 
 
 class Fleet:
-    """Two machines, Airflow, and one job; ``disk``: where each machine has its own directory at the same path."""
+    """Two machines, Airflow, and one job; ``disk`` is the path at which each machine has a directory of its own."""
 
     def __init__(self, root: Path, airflow: CeleryAirflow, places: Places, environ: dict[str, str]) -> None:
         self.root, self.airflow, self.places, self.environ = root, airflow, places, environ
@@ -54,7 +54,7 @@ class Fleet:
 
     @property
     def there(self) -> dict[str, str]:
-        """The installation's variables on each machine: a home of its own, at the same path."""
+        """The installation's variables on each machine, with a home of the machine's own at the same path."""
         return {**self.environ, "STREAMKEEPER_HOME": str(self.disk / "home")}
 
     @property
@@ -66,12 +66,12 @@ class Fleet:
         return self.installation.journal(SALES_TOTALS, "test").state()
 
     def work(self, name: str, on: str, queues: str, *, python_path: str = "") -> None:
-        """Start a worker, and wait until it takes tasks."""
+        """Start a worker and wait until it accepts tasks."""
         worker = self.airflow.start_worker(name, self.machines[on], queues, self.there, python_path=python_path)
         wait_for(f"worker {name}", lambda: " ready." in Path(worker.log).read_text(errors="replace"), 120, poll_s=0.5)
 
     def rest(self, name: str) -> None:
-        """End a worker as an upgrade does; drivers stay."""
+        """Stop a worker as an upgrade does; its drivers keep running."""
         self.airflow.processes.stop(name, grace_s=30)
 
     def sell(self) -> None:
@@ -85,18 +85,20 @@ class Fleet:
         return deploy_conf(self.places, SALES_TOTALS, files_per_trigger=fields.pop("files", 100), **fields)
 
     def command(self, on: str, *words: str) -> tuple[int, str]:
-        """The command line on a machine."""
+        """Run the command line on a machine, and return its exit code and output."""
         return self.machines[on].run([sys.executable, "-m", "streamkeeper.cli.main", *words], self.there)
 
     def operation_of(self, run: Run) -> OperationState:
         return self.state.operations[run.operation]
 
     def host_of(self, instance: str) -> str:
-        """Where a driver was started, by its own record."""
+        """Return the host on which a driver was started, according to its own record."""
         return Control(self.installation.store, SALES_TOTALS, instance).processes()[-1].host
 
     def lasting_processes(self, instance: str) -> set[tuple[int, str]]:
-        """Supervisor, driver and JVM on machine-a; Python's workers come and go."""
+        """Return the processes of the instance's supervisor, driver and JVM on machine-a, without the short-lived
+        Python workers.
+        """
         found = set()
         for each in self.machines[A].processes:
             with suppress(psutil.Error):
@@ -105,7 +107,7 @@ class Fleet:
         return {(pid, line) for pid, line in found if "pyspark.daemon" not in line}
 
     def logs(self, on: str, run: Run, task: str) -> str:
-        """What a task said on a machine."""
+        """Return what a task logged on a machine."""
         folder = self.machines[on].own / "disk" / "airflow" / "logs" / f"dag_id={run.dag}" / f"run_id={run.run_id}"
         return "\n".join(file.read_text() for file in sorted((folder / f"task_id={task}").glob("*.log*")))
 
@@ -114,7 +116,7 @@ class Fleet:
 
 
 def skip_without_machines() -> None:
-    """Skip, by name, where namespaces or Redis are missing."""
+    """Skip the test with the reason if namespaces or Redis are missing."""
     if missing := missing_for_machines():
         pytest.skip(missing)
     if find_program() is None:
@@ -123,9 +125,10 @@ def skip_without_machines() -> None:
 
 @contextmanager
 def opened_fleet(server: str, more: Mapping[str, str] | None = None, *, one_network: bool = False) -> Iterator[Fleet]:
-    """Both machines with a worker each; all that it started is ended.
+    """Start both machines with a worker each, and stop everything that was started at the end.
 
-    ``server``: PostgreSQL's; ``more``: of the installation; ``one_network``: of the machines and this one.
+    ``server`` is the URL of PostgreSQL, ``more`` adds variables of the installation, and ``one_network`` lets the
+    machines share this machine's network.
     """
     root = Path(tempfile.mkdtemp(prefix="streamkeeper-machines-"))
     places = Places(root)

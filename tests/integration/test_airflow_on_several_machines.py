@@ -1,4 +1,6 @@
-"""CeleryExecutor with a worker on each of two machines, which share a store and a database: tasks find theirs."""
+"""Tests of the CeleryExecutor with a worker on each of two machines that share a store and a database: each task
+reaches the machine that it needs.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +33,17 @@ Deploy._must_be_here = lambda *_: None
 
 @pytest.fixture(scope="module")
 def fleet(postgres_server: str) -> Iterator[Fleet]:
-    """Each with a network, a disk and processes of its own."""
+    """Two machines, each with its own network, disk and processes."""
     skip_without_machines()
     with opened_fleet(postgres_server) as found:
         yield found
 
 
 def test_a_deploy_finds_the_machine_of_its_drivers(fleet: Fleet) -> None:
-    """A task that is sent to the other machine goes back until a worker of the right one takes it; others go to any.
+    """A task that is sent to the wrong machine goes back into the queue until a worker on the right machine takes it;
+    other tasks run on any machine.
 
-    So do those of the next deploy, and every driver is on the machine of the first.
+    The same holds for the next deploy, and every driver runs on the first deploy's machine.
     """
     fleet.airflow.send({"bundle": "a", "standby": "b"})
     fleet.sell()
@@ -63,7 +66,9 @@ def test_a_deploy_finds_the_machine_of_its_drivers(fleet: Fleet) -> None:
 
 
 def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -> None:
-    """In Airflow once its chances are used up, in a shell at once: nothing is on record, and the driver serves on."""
+    """A request that only reaches the wrong machine is refused with the right machine's name, in Airflow after its
+    attempts are used up and in a shell at once; nothing is recorded and the driver keeps running.
+    """
     fleet.airflow.send({"": "b"})
     before, serving = fleet.state.number, fleet.state.serving_instance
     driver = fleet.lasting_processes(serving)
@@ -91,7 +96,9 @@ def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -
 
 
 def test_backups_and_passes_of_the_watch_come_to_any_machine(fleet: Fleet) -> None:
-    """The backup is taken on the disk's machine; a pass on the other one raises nothing and keeps the row."""
+    """A backup succeeds although its tasks may go to either machine; a watch pass on the machine without the driver
+    raises no incident and keeps the job's row.
+    """
     fleet.airflow.send({})
     fleet.sell()
     assert wait_until(fleet.caught_up, timeout_s=60)
@@ -110,7 +117,9 @@ def test_backups_and_passes_of_the_watch_come_to_any_machine(fleet: Fleet) -> No
 
 
 def test_without_the_protection_a_task_on_the_wrong_machine_ends_the_deploy(fleet: Fleet) -> None:
-    """The negative control: it gives up a candidate that is well, and the operation fails; what serves is untouched."""
+    """Negative control: with the machine check patched out, a task on the wrong machine gives up a healthy candidate
+    and the deploy fails; the serving driver and its output are unaffected.
+    """
     folder = fleet.root / "unprotected"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(UNPROTECTED)
@@ -130,7 +139,9 @@ def test_without_the_protection_a_task_on_the_wrong_machine_ends_the_deploy(flee
 
 
 def test_a_machine_that_is_gone_for_good_is_said_to_be_and_another_one_goes_on(fleet: Fleet) -> None:
-    """Not before: neither what it ran nor what lay on its disk is anybody's guess. Every row is there once."""
+    """After a machine is lost, a different machine starts the job only when a person has stated that the driver is dead
+    and has accepted a restore from a snapshot in place of the checkpoint on the lost disk.
+    """
     serving, reason = fleet.state.serving_instance, ("--reason", "machine-a has burnt down")
     fleet.power[A].close()
     code, said = fleet.command(B, "start", SALES_TOTALS, *reason)

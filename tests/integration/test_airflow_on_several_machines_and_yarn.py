@@ -1,4 +1,4 @@
-"""CeleryExecutor with workers on two machines, and drivers on YARN: any worker runs any task."""
+"""Tests of the CeleryExecutor with workers on two machines and drivers on YARN: any worker can run any task."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ALTERNATING = {
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
-    """Both machines reach the cluster on this one's loopback; they see no process but their own."""
+    """Two machines that reach the YARN cluster over this machine's loopback and see only their own processes."""
     skip_without_machines()
     if not has_jars():
         pytest.skip("no HDFS jars (make connectors)")
@@ -58,7 +58,7 @@ def fleet() -> Iterator[Fleet]:
 
 
 def read_totals(database: str) -> dict[str, Totals]:
-    """Per customer, as the table in PostgreSQL holds it; empty while there is none."""
+    """Return the totals per customer from the table in PostgreSQL; empty until the table exists."""
     with psycopg.connect(database) as connection:
         try:
             rows = connection.execute("SELECT customer, sales, total, squares FROM sales_totals").fetchall()
@@ -68,7 +68,9 @@ def read_totals(database: str) -> dict[str, Totals]:
 
 
 def test_a_deploy_whose_tasks_alternate_between_machines(fleet: Fleet) -> None:
-    """The second release takes over from the first, each task on another machine than the last one; none goes back."""
+    """A second release takes over from the first while each task runs on a different machine than the task before it,
+    and no task goes back into the queue.
+    """
     for files, queues in ((100, _ALTERNATING), (50, {**_ALTERNATING, "bundle": "b", "takeover.handover": "b"})):
         fleet.airflow.send(queues)
         fleet.sell()

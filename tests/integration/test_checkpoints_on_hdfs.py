@@ -1,4 +1,4 @@
-"""Jobs whose checkpoints lie in HDFS: real drivers, a real NameNode and DataNode, and every verb."""
+"""Tests of jobs whose checkpoints are in HDFS, with real drivers, a real NameNode and a real DataNode."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def checkpoints(hdfs_url: str) -> str:
 
 
 def spark_writer(spark: SparkSession, root: str, *, overwriting: bool = False) -> Write:
-    """Writes a file of a checkpoint as Spark does, by a manager of its own; told at its close who was first."""
+    """Return a writer that creates checkpoint files through a Spark file manager of its own and learns at the close
+    whether it was first.
+    """
     jvm: Any = spark._jvm
     state: Any = spark._jsparkSession.sessionState()
     conf = state.newHadoopConf()
@@ -51,7 +53,7 @@ def spark_writer(spark: SparkSession, root: str, *, overwriting: bool = False) -
 
 
 def tree_writer(root: str) -> Write:
-    """Writes it as a restore does."""
+    """Return a writer that creates checkpoint files as a restore does."""
     tree = HdfsTree(root)
 
     def write(number: int, together: threading.Barrier) -> None:
@@ -62,7 +64,9 @@ def tree_writer(root: str) -> Write:
 
 
 def winners(*writers: Write) -> Counter[int]:
-    """In how many rounds how many of the writers of one new file were told that it is theirs."""
+    """Let the writers create the same new file at once in ``ROUNDS`` rounds; return, for each number of winners, how
+    many rounds had that number.
+    """
 
     def wins(write: Write, number: int, together: threading.Barrier) -> bool:
         try:
@@ -81,7 +85,9 @@ def winners(*writers: Write) -> Counter[int]:
 
 
 def test_of_two_writers_one_wins_and_both_know(spark: SparkSession, hdfs_url: str) -> None:
-    """Two drivers, or a driver and a restore, at one checkpoint. Control: where Spark is to overwrite, both win."""
+    """When two drivers, or a driver and a restore, create the same checkpoint file in HDFS, exactly one succeeds in
+    every round. Negative control: when Spark is allowed to overwrite, both succeed in some rounds.
+    """
     drivers, mixed, control = (f"{hdfs_url}/{name}/offsets" for name in ("drivers", "mixed", "control"))
     assert winners(spark_writer(spark, drivers), spark_writer(spark, drivers)) == {1: ROUNDS}
     assert winners(spark_writer(spark, mixed), tree_writer(mixed)) == {1: ROUNDS}
@@ -92,7 +98,9 @@ def test_of_two_writers_one_wins_and_both_know(spark: SparkSession, hdfs_url: st
 def test_a_place_where_nothing_can_be_written_is_told_at_the_dry_run(
     tmp_path: Path, checkpoints: str, hdfs_server: HdfsServer
 ) -> None:
-    """In a line that says what to do, before a driver is started: no right, a NameNode in safe mode."""
+    """A dry run reports a missing write permission and a NameNode in safe mode with the remedy, before any driver is
+    started.
+    """
     assert "Permission denied: user=bob" in told_at_dry_run(tmp_path, checkpoints, {"HADOOP_USER_NAME": "bob"})
     hdfs_server.set_safe_mode("enter")
     try:

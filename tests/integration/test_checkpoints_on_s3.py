@@ -1,4 +1,4 @@
-"""Jobs whose checkpoints lie on S3: real drivers, a real S3 server, and every verb."""
+"""Tests of jobs whose checkpoints are on S3, with real drivers and a real S3 server."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def checkpoints(s3_url: str) -> str:
 
 @pytest.mark.storage
 def test_a_job_moves_to_a_directory_and_back(tmp_path: Path, checkpoints: str) -> None:
-    """By a rebuild each time, whose risk is accepted for s3a's jars are code; every row once. Nobody goes back to where
-    the setting does not lead any more: a driver of a directory's setting writes nothing on S3."""
+    """A job moves from S3 to a local directory and back by rebuilds with an accepted risk, and every row is present
+    once. A rollback to a release that was checked with the S3 settings is refused while the installation uses the
+    directory.
+    """
     with opened(Remote(tmp_path, checkpoints)) as house:
         house.move(str(tmp_path / "cp"))
         rebuild = partial(house.next, strategy=Strategy.REBUILD, accept_risk=True)
@@ -62,14 +64,18 @@ BROKEN = (
 def test_a_bucket_that_cannot_be_used_is_told_at_the_dry_run(
     tmp_path: Path, checkpoints: str, changed: dict[str, str], said: str
 ) -> None:
-    """In a line that says what to do, before a driver is started."""
+    """A dry run reports an unusable bucket, wrong credentials, an unreachable server or missing jars with the remedy,
+    before any driver is started.
+    """
     assert said in told_at_dry_run(tmp_path, checkpoints, changed)
 
 
 def test_a_store_in_which_two_writers_win_is_refused(
     tmp_path: Path, s3_server: S3Server, s3_url: str, checkpoints: str
 ) -> None:
-    """One that knows no If-None-Match, as the probe of the dry run finds; nothing of the probe is left."""
+    """A dry run refuses an S3 server that ignores ``If-None-Match``, which its probe detects, and deletes the probe's
+    objects.
+    """
     bucket, _, prefix = s3_url.removeprefix("s3://").partition("/")
     client = connect("the server itself")
     with fault_proxy(s3_server.endpoint) as proxy:

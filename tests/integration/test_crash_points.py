@@ -1,4 +1,4 @@
-"""Deploys that die in the middle, on real drivers; the whole campaign is ``make campaign``."""
+"""Tests of deploys that are killed at crash points, with real drivers; ``make campaign`` runs the whole campaign."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ SWITCH_AT = (
     "sink.swapped",
     "act.go.send.before",
 )
-"""One point before the cutover, one in it and one after it; the simulation dies at every one
+"""One point before the cutover, one during it and one after it; the simulation is killed at every point
 (``tests/simulation/test_crash_points.py``).
 """
 
 
 class Deploys(SwitchStage):
-    """Those of the campaign, without a wait for more than one batch."""
+    """The deploys of the campaign, without a probation of more than one batch."""
 
     haste = ("--drain-s", "20", "--first-commit-s", "240", "--probation-batches", "0", "--probation-s", "240")
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deploys]:
-    """A site for one job with a table, a file and a foreach sink, with input coming."""
+    """An installation for one job with a table, a file and a ``foreach`` sink, with continuous input."""
     root = tmp_path_factory.mktemp("campaign") / "site"
     with fresh_bed(root, [ROOT / "chaos/jobs/ledgers.py"]) as bed:
         yield Deploys(bed)
 
 
 def test_a_driver_that_dies_goes_on_and_the_ledger_is_clean(stage: Deploys) -> None:
-    """Killed between the write and the commit of a batch: nothing lost, nothing doubled, one driver left, and it
-    serves.
+    """After a driver is killed between the write and the commit of a batch, the deploy succeeds, no row is lost or
+    doubled, and exactly one driver runs.
     """
     result = Stage.play(stage, f"first:{DRIVER_AT}")
     assert result.hits == [DRIVER_AT]
@@ -50,8 +50,9 @@ def test_a_driver_that_dies_goes_on_and_the_ledger_is_clean(stage: Deploys) -> N
 
 
 def test_a_switch_that_dies_is_carried_on_and_no_reader_sees_it(stage: Deploys) -> None:
-    """Rebuild, handoff and resume in one deploy, killed three times, once in the swap: no total ever goes back, nothing
-    is lost or doubled, and one driver is left, which serves."""
+    """A deploy that combines a rebuild, a handoff and a resume is killed three times, once during the swap, and still
+    succeeds: no total ever decreases, no row is lost or doubled, and exactly one driver runs.
+    """
     result = stage.play(f"switch/points:{'+'.join(SWITCH_AT)}")
     state = stage.state()
     assert result.hits == list(SWITCH_AT)

@@ -1,4 +1,4 @@
-"""A bundled job on a real Kafka topic, through a handover from one real driver to the next."""
+"""Tests of bundled jobs on a real Kafka topic, with a handover from one real driver to the next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.driver.driver_house import DriverHouse
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 Counts = dict[tuple[str, str], tuple[int, int]]
-"""(customer, minute) -> events, their amount."""
+"""Maps (customer, minute) to (number of events, sum of their amounts)."""
 
 
 class Event(TypedDict):
@@ -38,7 +38,7 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def events(first: int, count: int) -> list[Event]:
-    """Every seventh second something happens to one of three customers."""
+    """Return events of three customers at intervals of seven seconds."""
     return [
         Event(
             event_id=f"e{n}",
@@ -52,7 +52,7 @@ def events(first: int, count: int) -> list[Event]:
 
 
 def expected(given: list[Event]) -> Counts:
-    """What the table must hold, from the events alone."""
+    """Compute the expected contents of the table from the events alone."""
     found: Counts = {}
     for each in given:
         key = (each["customer"], each["at"][:16].replace("T", " "))
@@ -62,7 +62,7 @@ def expected(given: list[Event]) -> Counts:
 
 
 def counted(warehouse: Path) -> Counts:
-    """What the table holds."""
+    """Return the contents of the table."""
     if not warehouse.exists():
         return {}
     with sqlite3.connect(warehouse, timeout=30) as connection:
@@ -84,9 +84,10 @@ def params(house: DriverHouse, kafka: KafkaBroker, topic: str) -> dict[str, Para
 
 @pytest.mark.kafka
 def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) -> None:
-    """The second driver, which a schedule runs, goes on at the very record, and ends once it has read all there is;
-    where the first began is written down, not what was configured. A third one refuses a topic that was made anew, and
-    a fourth one reads it because a person has approved."""
+    """A scheduled second driver continues at the exact next record and stops after the last one; the journal records
+    where the first driver actually began. A third driver refuses a recreated topic, and a fourth reads it after a
+    person's approval.
+    """
     topic = kafka.create_topic(partitions=2)
     kafka.produce(topic, events(0, 5))
     kafka.delete_records(topic, 5)
@@ -154,7 +155,7 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
 
 @pytest.mark.kafka
 def test_events_become_rows_and_the_job_ends(tmp_path: Path, kafka: KafkaBroker) -> None:
-    """Every event is one row under its id; what is no event is passed over."""
+    """The ``event_table`` job writes each event as one row under its id and skips records that are not events."""
     house = DriverHouse(tmp_path, "event_table")
     try:
         topic = kafka.create_topic(partitions=2)
@@ -175,7 +176,7 @@ def test_events_become_rows_and_the_job_ends(tmp_path: Path, kafka: KafkaBroker)
 
 
 def test_without_kafkas_jars_a_driver_says_what_fetches_them(house: DriverHouse) -> None:
-    """One line, with the way out."""
+    """Without Kafka's jars a driver fails with a one-line error that names the command that fetches them."""
     given = {"servers": "127.0.0.1:1", "topic": "events", "warehouse": f"sqlite:///{house.warehouse}"}
     first = house.launch("first", params=given, environ={"STREAMKEEPER_JARS": str(house.root)})
     assert house.wait_exit(first, 120) != ExitCode.FINISHED

@@ -1,4 +1,6 @@
-"""One life with the tasks in its drivers, wherever checkpoints lie: real servers, every verb, every row once."""
+"""Runs one job through every lifecycle operation with its tasks in the driver, with checkpoints on disk, on S3 and in
+HDFS; real servers, every row once.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ IN_HDFS = pytest.param("in_hdfs", marks=[pytest.mark.hdfs, pytest.mark.storage])
 
 @pytest.mark.parametrize("checkpoints", [ON_DISK, ON_S3, IN_HDFS], indirect=True)
 def test_a_life_with_the_tasks_in_its_drivers(tmp_path: Path, checkpoints: str, pytestconfig: pytest.Config) -> None:
-    """From the first release to a restore, with ``--storage`` to a handoff; nothing is made of a URL on the disk."""
+    """A job passes through every operation from the first release to a restore, and with ``--storage`` to a handoff; a
+    checkpoint URL never creates a local directory.
+    """
     with opened(Remote(tmp_path, checkpoints)) as house:
         live_a_life(house)
         if pytestconfig.getoption("--storage"):

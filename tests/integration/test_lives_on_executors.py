@@ -1,6 +1,6 @@
-"""One life with the tasks on a cluster's executors: real servers, every verb, every row once.
+"""Runs one job through every lifecycle operation with its tasks on a cluster's executors; real servers, every row once.
 
-What is not offered is refused by name: executors with checkpoints in a directory.
+The unsupported combination, executors with checkpoints in a directory, is refused by name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SparkCluster]:
-    """A master and two workers."""
+    """A Spark cluster with a master and two workers."""
     with spark_cluster(Path(tempfile.mkdtemp(prefix="streamkeeper-cluster-"))) as running:
         yield running
 
@@ -48,7 +48,9 @@ def test_a_life_on_executors_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    """Executors die and freeze first; at the end nothing is left of what drivers shared with them."""
+    """A job whose executors are first killed and then frozen passes through every operation; at the end none of the
+    scratch files that drivers shared with their executors is left.
+    """
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
     with opened(Spread(tmp_path, checkpoints, cluster.master, database)) as house:
@@ -75,8 +77,10 @@ def test_a_life_on_executors_elsewhere(
 def test_executors_get_the_environment_that_their_release_was_made_with(
     tmp_path: Path, cluster: SparkCluster, checkpoints: str, postgres_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also one that starts after the archive was replaced in place; another archive is another release, and there is a
-    way back. Negative control: without an archive the job's code does not run there."""
+    """Executors use the environment archive of their release, even when they start after the archive was replaced in
+    place; a new archive makes a new release, which can be rolled back. Negative control: without an archive the job's
+    code fails on the executors.
+    """
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
     house = Stamped(tmp_path, checkpoints, cluster.master, database)
@@ -102,7 +106,9 @@ def test_executors_get_the_environment_that_their_release_was_made_with(
 
 
 def test_executors_are_refused_with_checkpoints_in_a_directory(tmp_path: Path) -> None:
-    """In a line that names both settings and the way out, before anything is recorded."""
+    """A dry run refuses executors with checkpoints in a directory in a message that names both settings, before
+    anything is recorded.
+    """
     told = told_at_dry_run(tmp_path, str(tmp_path / "cp"), {"STREAMKEEPER_MASTER": "spark://127.0.0.1:7077"})
     assert "STREAMKEEPER_MASTER=spark://127.0.0.1:7077" in told
     assert "STREAMKEEPER_CHECKPOINTS" in told

@@ -1,4 +1,4 @@
-"""One life with its drivers in pods and its checkpoints on S3: every verb, every row once."""
+"""Runs one job through every lifecycle operation with its drivers in pods and its checkpoints on S3; every row once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.kubernetes, pytest.mark.timeout(150
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesNode]:
-    """A node that whoever deploys here knows, with the rights of deploy/kubernetes."""
+    """A Kubernetes node with the permissions of ``deploy/kubernetes``, configured through ``KUBECONFIG``."""
     skip_without_kubernetes()
     with lone_node() as running:
         monkeypatch.setenv("KUBECONFIG", running.environment["KUBECONFIG"])
@@ -33,7 +33,9 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesNode]:
 @pytest.mark.postgres
 @pytest.mark.parametrize("checkpoints", [ON_S3], indirect=True)
 def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, postgres_server: str) -> None:
-    """From the first release to a handoff; each driver is a pod of its own, and no Secret or finalizer is left."""
+    """A job passes through every operation from the first release to a handoff with each driver in a pod of its own;
+    afterwards no Secret is left, and no pod of an ended driver has a finalizer.
+    """
     database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
     pods = str(node.template_on_host(tmp_path / "driver-pod.yaml", tmp_path))
     house = Contained(tmp_path, checkpoints, database, drivers=KUBERNETES, variables={POD_TEMPLATE: pods})
@@ -59,7 +61,9 @@ def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, 
 
 
 def drain_a_node(house: Contained, node: KubernetesNode) -> None:
-    """What a node's drain does to a pod: its driver ends between two batches, and the job goes on from there."""
+    """Delete a pod as a node drain does: its driver stops between two batches, and a restart continues the job without
+    loss.
+    """
     serving = house.installation.journal(ROWS, "test").state().serving_instance
     control = Control(house.installation.store, ROWS, serving)
     pod = control.read_place(Pod)
@@ -74,7 +78,7 @@ def drain_a_node(house: Contained, node: KubernetesNode) -> None:
 
 @pytest.mark.parametrize("named", [False, True], ids=["named by nobody", "of which nobody answers"])
 def test_a_cluster_that_is_not_there_is_told_at_the_dry_run(tmp_path: Path, named: bool) -> None:
-    """In a line, before anything is recorded."""
+    """A dry run reports a Kubernetes cluster that is not configured or does not answer, before anything is recorded."""
     file, pods = tmp_path / "kubeconfig", ROOT / "deploy" / "kubernetes" / "driver-pod.yaml"
     if named:
         file.write_text(

@@ -1,4 +1,6 @@
-"""One life with its drivers in YARN's containers and its checkpoints in HDFS: every verb, every row once."""
+"""Runs one job through every lifecycle operation with its drivers in YARN containers and its checkpoints in HDFS; every
+row once.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.storage, pytest.mark.timeout(1500)]
 
 @pytest.fixture
 def yarn(hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[YarnServer]:
-    """A cluster whose containers and clients know HDFS, too."""
+    """A YARN cluster whose containers and clients are configured for HDFS as well."""
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-yarn-"))
     with yarn_server(home / "yarn", {"SPARK_LOCAL_IP": "127.0.0.1"}, beside=hdfs_server.conf) as running:
         monkeypatch.setenv("HADOOP_CONF_DIR", str(running.conf))
@@ -33,7 +35,9 @@ def yarn(hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Y
 @pytest.mark.postgres
 @pytest.mark.parametrize("checkpoints", [IN_HDFS], indirect=True)
 def test_a_life_in_containers(tmp_path: Path, checkpoints: str, yarn: YarnServer, postgres_server: str) -> None:
-    """From the first release to a handoff; each driver is an application of its own, and none is left."""
+    """A job passes through every operation from the first release to a handoff, with each driver as a YARN application
+    of its own.
+    """
     database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
     with opened(Contained(tmp_path, checkpoints, database)) as house:
         live_a_life(house)
@@ -50,7 +54,7 @@ def test_a_life_in_containers(tmp_path: Path, checkpoints: str, yarn: YarnServer
 
 @pytest.mark.parametrize("named", [False, True], ids=["named by nobody", "of which nobody answers"])
 def test_a_cluster_that_is_not_there_is_told_at_the_dry_run(tmp_path: Path, named: bool) -> None:
-    """In a line, before anything is recorded."""
+    """A dry run reports a YARN cluster that is not configured or does not answer, before anything is recorded."""
     conf = tmp_path / "conf"
     conf.mkdir()
     if named:

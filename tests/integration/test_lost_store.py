@@ -1,7 +1,8 @@
-"""docs/operations/runbook.md, "The store is lost": a real driver under a store that is deleted, and what comes after.
+"""Tests of the runbook entry for a lost store (``docs/operations/runbook.md``): the store is deleted under a real
+driver and rebuilt.
 
-Nothing is lost and nothing doubled: the output equals the input in the end, be it a table and the store a directory,
-or, in ``make test-storage``, files and the store a bucket.
+No row is lost or doubled: the output equals the input in the end, for a table with the store in a directory, and, in
+``make test-storage``, for files with the store in a bucket.
 """
 
 from __future__ import annotations
@@ -40,27 +41,29 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 class Installed(House):
-    """A house whose installation has its id, as a deployed one has."""
+    """A test installation that has its id, like a deployed one."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.open()
 
     def open(self) -> None:
-        """The site as a command finds it."""
+        """Open the installation as a command does."""
         settings = self.installation.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
         environ = {**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}}
         self.installation = Installation.from_environment({**environ, "STREAMKEEPER_JOBS": str(ROOT / "jobs")})
 
     def open_deploy(self, operation: str) -> Deploy:
-        """Of the job as it is; not carried out."""
+        """Open a deploy of the unchanged job without running it."""
         params = {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "200 milliseconds"}
         conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
         return Deploy.open(self.installation, operation, DeployRequest(job=JOB, params=params, conf=conf, **HASTE))
 
     def refuses_without_rebuild(self) -> None:
-        """Negative control: a deploy as if nothing had been there. The store is then as it was again."""
+        """Negative control: check that a deploy into the lost store without a rebuild is refused, and put the store
+        back unchanged.
+        """
         store, aside = self.root / "store", self.root / "store-aside"
         shutil.copytree(store, aside)
         self.open()
@@ -76,7 +79,7 @@ class Installed(House):
         aside.rename(store)
 
     def rebuild(self, *words: str) -> tuple[int, str]:
-        """What somebody types."""
+        """Run ``registry rebuild`` with the words, and return its exit code and output."""
         done = self.command(
             "registry", "rebuild", "--output", f"sqlite:///{self.warehouse}", *words, "--no-driver-elsewhere"
         )
@@ -84,7 +87,7 @@ class Installed(House):
 
     @property
     def fence(self) -> tuple[int, str, int, str]:
-        """Epoch, version, batch and installation, in the table's own row."""
+        """The epoch, version, batch and installation in the table's own row."""
         with sqlite3.connect(self.warehouse, timeout=30) as connection:
             told = "SELECT epoch, version, batch_id, installation FROM streamkeeper_outputs"
             return next(iter(connection.execute(told)))
@@ -92,7 +95,7 @@ class Installed(House):
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[Installed]:
-    """A job that serves two batches."""
+    """A running job with two committed batches."""
     house = Installed(tmp_path)
     try:
         house.add(("a", 1), ("b", 2))
@@ -108,8 +111,8 @@ def house(tmp_path: Path) -> Iterator[Installed]:
 
 
 def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_or_doubled(house: Installed) -> None:
-    """The driver is named and ends by itself; the job goes on from its checkpoint, above every epoch of before, once a
-    person has said that nobody knows what the old code was.
+    """After the store is deleted, the rebuild names the driver that still runs, and the driver stops by itself; the job
+    continues from its checkpoint above every earlier epoch once a person has approved the unknown old code.
 
     Negative control: the same deploy without the rebuild is refused by the output's fence, and writes nothing.
     """
@@ -157,7 +160,7 @@ COPY, COPIES = "event_copy", "copy"
 
 
 class Copying:
-    """An installation whose store and snapshots are on S3, and the job that it serves: every event, into files."""
+    """An installation whose store and snapshots are on S3, with a job that copies every event into files."""
 
     def __init__(self, root: Path, url: str) -> None:
         self.root, self.input, self.output = root, root / "input", root / "copies"
@@ -170,11 +173,11 @@ class Copying:
         self.open()
 
     def open(self) -> None:
-        """The site as a command finds it."""
+        """Open the installation as a command does."""
         self.installation = Installation.from_environment({**os.environ, **self.environment})
 
     def command(self, *words: str) -> tuple[int, str]:
-        """What somebody types, in a process of its own: its exit code, and all that it says."""
+        """Run a command in a process of its own, and return its exit code and all its output."""
         done = subprocess.run(
             [sys.executable, "-m", "streamkeeper.cli.main", *words],
             env={**os.environ, **self.environment},
@@ -186,7 +189,7 @@ class Copying:
         return done.returncode, done.stdout + done.stderr
 
     def add(self, rows: int) -> None:
-        """One more file of events."""
+        """Add one more file of events."""
         name = f"{len(self.events):06d}.csv"
         events = [f"e{len(self.events) + row}" for row in range(rows)]
         draft = self.root / "drafts" / name
@@ -195,7 +198,7 @@ class Copying:
         self.events += events
 
     def open_deploy(self, operation: str) -> Deploy:
-        """Of the job as it is; not carried out."""
+        """Open a deploy of the unchanged job without running it."""
         params = {"input": str(self.input), "output": str(self.output), "trigger": "200 milliseconds"}
         conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
         return Deploy.open(self.installation, operation, DeployRequest(job=COPY, params=params, conf=conf, **HASTE))
@@ -209,16 +212,16 @@ class Copying:
         return LocalTree(self.root / "cp" / COPY / COPIES / "v0001")
 
     def settle(self) -> None:
-        """Wait until every event is in the output, and the batch that brought the last is committed."""
+        """Wait until every event is in the output and the batch with the last event is committed."""
         wait_for("the copies", lambda: self.ledger.clean)
         wait_for("the last commit", lambda: open_batch(self.checkpoint) is None)
 
     def back_up(self) -> str:
-        """The name of the snapshot that was taken."""
+        """Take a snapshot and return its name."""
         return back_up(self.installation.snapshots, query_target(self.installation, COPY, COPIES)).snapshot.name
 
     def lose_store(self) -> None:
-        """Every object of it, as a bucket is emptied."""
+        """Delete every object of the store, as when a bucket is emptied."""
         for key in list(self.installation.store.list("")):
             self.installation.store.delete(key)
 
@@ -229,7 +232,7 @@ class Copying:
 
 @pytest.fixture
 def copying(tmp_path: Path, s3_url: str) -> Iterator[Copying]:
-    """A job that serves one batch, of which there is a snapshot."""
+    """A running job with one committed batch and a snapshot of it."""
     copying = Copying(tmp_path, s3_url)
     try:
         copying.add(3)
@@ -245,7 +248,8 @@ def copying(tmp_path: Path, s3_url: str) -> Iterator[Copying]:
 @pytest.mark.s3
 @pytest.mark.storage
 def test_a_store_on_s3_that_is_deleted_under_a_driver_is_rebuilt_for_an_output_of_files(copying: Copying) -> None:
-    """Snapshots apart, on S3 as well, are still the installation's; the files hold every event once.
+    """After a store on S3 is deleted and rebuilt, the snapshots, which are stored separately on S3, still belong to the
+    installation, and the output files contain every event once.
 
     Negative control: the same deploy without the rebuild is refused by the output's fence, and writes nothing.
     """

@@ -1,4 +1,6 @@
-"""A malformed record stops a job: the runbook's own commands bring it back, and only that record is missing."""
+"""Tests the runbook entry for a malformed record that stops a job: its commands repair the job, and only that record is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ ENTRY = "A record fails its batch every time"
 
 
 class Strict(House):
-    """The same job, reading with FAILFAST from a file that may be changed."""
+    """An installation whose job reads with ``FAILFAST`` from a job file that tests may edit."""
 
     @property
     def job_files(self) -> Path:
@@ -35,7 +37,7 @@ class Strict(House):
         return folder
 
     def add_malformed(self) -> Path:
-        """One more input file, of which the second of three rows does not parse; the table will hold the others."""
+        """Add an input file whose second of three rows does not parse; the table is expected to contain the other two."""
         self.files += 1
         draft, file = self.root / "draft", self.input / f"f{self.files:06d}.csv"
         draft.write_text("m1,a,10\nm2,a,not a number\nm3,b,30\n")
@@ -45,7 +47,9 @@ class Strict(House):
         return file
 
     def follow(self, commands: str, **words: object) -> list[str]:
-        """Type commands of the runbook, with values for its words in capitals; what each printed."""
+        """Run commands of the runbook with values in place of its capitalized placeholders, and return what each one
+        printed.
+        """
         printed = []
         for line in commands.strip().splitlines():
             given = re.sub(r"\b(JOB|FILE|CHECKPOINT|OPEN)\b", lambda found: str(words[found[0]]), line)
@@ -60,7 +64,7 @@ class Strict(House):
 
 @pytest.fixture
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strict]:
-    """A job whose open batch holds a malformed record."""
+    """A running job to which a test can add a malformed record."""
     house = Strict(tmp_path_factory.mktemp("house"))
     house.add(("a", 1), ("b", 2))
     house.deploy()
@@ -70,7 +74,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Strict]:
 
 
 def blocks() -> list[str]:
-    """The commands of the runbook's entry, a text for each block."""
+    """Return the command blocks of the runbook's entry, one text per block."""
     text = (ROOT / "docs/operations/runbook.md").read_text().partition(f"## {ENTRY}\n")[2].partition("\n## ")[0]
     return re.findall(r"```\n(.*?)```", text, flags=re.DOTALL)
 
@@ -93,7 +97,9 @@ def edit_file(house: Strict, file: Path) -> None:
 
 @pytest.mark.parametrize("fix", [drop_malformed, pytest.param(edit_file, marks=pytest.mark.storage)])
 def test_the_runbooks_commands_bring_the_job_back(house: Strict, fix: Callable[[Strict, Path], None]) -> None:
-    """The open batch is committed in the same checkpoint version, with every row but the malformed one."""
+    """With the runbook's commands, the open batch is committed in the same checkpoint version and contains every row
+    except the malformed one.
+    """
     version, file = house.version, house.add_malformed()
     wait_for("the diagnosis", lambda: house.look().cause is Problem.BATCH_FAILS)
     opened = open_batch(house.checkpoint)

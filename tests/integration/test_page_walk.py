@@ -1,4 +1,6 @@
-"""The page in a browser, in Airflow's own frame: a real Airflow, real drivers, and everything by its buttons."""
+"""Tests of the page in a browser inside Airflow's own frame, with a real Airflow and real drivers; every operation is
+started with a button.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,16 @@ from tests.integration.walker import WAIT_MS, Walker, walking
 
 IMAGES = Path(__file__).resolve().parents[2] / "docs" / "images"
 SCREENSHOTS = bool(os.environ.get("STREAMKEEPER_SCREENSHOTS"))
-"""Read before the tests take such variables away."""
+"""Read at import, before the tests remove such variables from the environment."""
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.storage, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module")
 def served(installation: InstalledAirflow, api: AirflowApi) -> AirflowApi:
-    """The first release serves, with a Python function below its state, and the watch has made a pass."""
+    """The API of an Airflow whose job runs its first release, with a Python function below its state, after one watch
+    pass.
+    """
     edit(installation, CODE)
     deploy_first(installation, api)
     watch(installation)
@@ -37,12 +41,12 @@ def served(installation: InstalledAirflow, api: AirflowApi) -> AirflowApi:
 
 
 def watch(installation: InstalledAirflow) -> None:
-    """A pass that does nothing by itself: what the fleet is shown from."""
+    """Run a watch pass that only observes; the fleet page shows its results."""
     run_pass(WatchPass(installation=installation.system.installation, acts=False))
 
 
 def shoot(page: Page, name: str) -> None:
-    """One of the README's pictures, where they are wanted."""
+    """Save one of the README's screenshots if ``STREAMKEEPER_SCREENSHOTS`` is set."""
     if SCREENSHOTS:
         IMAGES.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=IMAGES / f"{name}.png")
@@ -57,7 +61,9 @@ def walker(browser: Browser, installation: InstalledAirflow, served: AirflowApi)
 def test_a_walk_from_the_fleet_to_a_recovery(
     walker: Walker, installation: InstalledAirflow, served: AirflowApi
 ) -> None:
-    """Fleet, job, deploy by a button, its steps and its verdict, roll back, approve an opaque change, recover."""
+    """A user can open the fleet and a job, deploy, roll back, approve an opaque change and recover a killed driver with
+    the page's buttons alone.
+    """
     page, frame = walker.page, walker.frame
     page.goto(served.url)
     page.get_by_role("link", name="Streaming", exact=True).click()
@@ -80,7 +86,9 @@ def test_a_walk_from_the_fleet_to_a_recovery(
 
 
 def deploy_by_button(walker: Walker, api: AirflowApi) -> None:
-    """What is wrong is told and nothing typed is lost; a dry run says what it would be; two clicks are one run."""
+    """Deploy with the button: an error is shown and the typed params stay, a dry run shows the verdict, and a double
+    click creates only one run.
+    """
     walker.begin("Deploy", "fewer files a batch")
     params = walker.frame.get_by_label("Job params", exact=True)
     right = params.input_value().replace('"files_per_trigger": 100', '"files_per_trigger": 50')
@@ -113,12 +121,14 @@ def deploy_by_button(walker: Walker, api: AirflowApi) -> None:
 
 
 def by_hand(api: AirflowApi, dag: str = DAG) -> set[str]:
-    """The runs that a dialog has created."""
+    """Return the ids of the runs that a dialog has created."""
     return {run for run in api.runs(dag) if run.startswith("page__")}
 
 
 def roll_back_by_button(walker: Walker, api: AirflowApi, *, loses: bool = False) -> None:
-    """``loses``: the answer to what was sent gets lost on the way; sent again it is the same run."""
+    """Roll back with the button; with ``loses``, the first response gets lost, and sending again must not create a
+    second run.
+    """
     before = by_hand(api, "streaming_rollback")
     walker.begin("Roll back", "back to what served")
     if loses:
@@ -131,7 +141,7 @@ def roll_back_by_button(walker: Walker, api: AirflowApi, *, loses: bool = False)
 
 
 class lost_answer:
-    """Airflow gets what the page sends, and the page gets no answer."""
+    """A context in which Airflow receives the page's requests but the page receives no response."""
 
     def __init__(self, page: Page) -> None:
         self._page = page
@@ -148,7 +158,9 @@ class lost_answer:
 
 
 def approve_by_button(walker: Walker) -> None:
-    """The page says by itself that somebody is asked; the answer goes to the task that asks, with its reason."""
+    """Deploy an opaque change and approve it on its page: the button appears without a reload, and the answer is
+    recorded with its reason.
+    """
     walker.go(page_path(SALES_TOTALS))
     walker.begin("Deploy", "the same by other means")
     walker.send("Deploy")
@@ -166,7 +178,9 @@ def approve_by_button(walker: Walker) -> None:
 
 
 def recover_by_button(walker: Walker, installation: InstalledAirflow) -> None:
-    """Its driver is killed: a dry run says so, and what can be done at which price; the restart is an operation."""
+    """Kill the driver and recover it with the button: the dry run shows the cause and that a restart loses nothing, and
+    the restart is an operation.
+    """
     site, instance = installation.system.installation, installation.state.serving_instance
     site.runner.kill(SALES_TOTALS, instance)
     wait_for("its end", lambda: site.runner.observe(SALES_TOTALS, instance).life is Life.DEAD, timeout_s=60)
@@ -184,6 +198,8 @@ def recover_by_button(walker: Walker, installation: InstalledAirflow) -> None:
 
 
 def test_a_lost_answer_makes_no_second_run(walker: Walker, served: AirflowApi) -> None:
-    """What was sent and got no answer is sent again: it is the same run, and the page leads to its operation."""
+    """When a request is sent again because its response got lost, Airflow creates only one run, and the page opens that
+    run's operation.
+    """
     walker.go(page_path(SALES_TOTALS))
     roll_back_by_button(walker, served, loses=True)

@@ -1,7 +1,8 @@
-"""A real home of the previous version under this one's commands and drivers, and back under the previous one's.
+"""Tests of an installation of the previous Streamkeeper version under this version's commands and drivers, and back
+under the previous version's.
 
-``previous/code.tar.gz`` is that version's code, so that neither tags nor history have to be there;
-``scripts/keep-version`` puts the next one in its place.
+``previous/code.tar.gz`` contains the previous version's code, so that neither tags nor history are required;
+``scripts/keep-version`` replaces it with the next one.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ HASTE = ("--probation-batches", "0", "--conf", "spark.master=local[1]", "--conf"
 
 
 class House:
-    """One installation with one job, on which two versions work; ``previous``: the plugins folder of the older one.
+    """One installation with one job on which two versions work; ``previous`` is the plugins folder of the older
+    version.
 
-    ``function``: a Python function through which the job reads each customer; empty for none.
+    ``function`` is a Python function through which the job reads each customer; empty for none.
     """
 
     def __init__(self, root: Path, function: str = "") -> None:
@@ -62,19 +64,19 @@ class House:
         self.warehouse = root / "warehouse.db"
 
     def now(self, *words: str) -> str:
-        """What this version's command prints; it must end well."""
+        """Run this version's command, require that it succeeds, and return its output."""
         done = CliRunner().invoke(app, list(words))
         assert done.exit_code == 0, done.output
         return done.output
 
     def before(self, *words: str) -> str:
-        """What the previous version's command prints; it must end well."""
+        """Run the previous version's command, require that it succeeds, and return its output."""
         done = self.bed.command(*words, extra={"PYTHONPATH": str(self.previous)})
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def before_refuses(self, *words: str) -> str:
-        """The one line with which the previous version's command does nothing."""
+        """Run the previous version's command, require that it fails, and return its one-line error."""
         done = self.bed.command(*words, extra={"PYTHONPATH": str(self.previous)})
         assert done.returncode != 0, done.stdout
         assert [line.startswith("error: ") for line in done.stderr.splitlines()] == [True], done.stderr
@@ -88,7 +90,9 @@ class House:
         self.job_file.write_text(text.replace('.csv(params["input"])', called))
 
     def ask(self, code: Path, *words: str) -> OperationState:
-        """Deploy by this code until it asks a person, kill the command there, and return the open operation."""
+        """Deploy with this code until it waits for a person's approval, kill the command there, and return the open
+        operation.
+        """
         environment = {**self.bed.environment, "PYTHONPATH": str(code)}
         with (self.bed.root / f"ask-{len(self.state.operations)}.log").open("wb") as log:
             command = subprocess.Popen(
@@ -104,15 +108,16 @@ class House:
         return asked
 
     def asked(self) -> OperationState | None:
-        """The open operation, if its next step is the question: the state has been kept."""
+        """Return the open operation if its state has been kept, so that the approval is its next step."""
         operation = self.state.open_operation
         kept = operation is not None and operation.has_done(Step.KEEP_STATE)
         return operation if kept else None
 
     def end_driver(self) -> None:
-        """Kill every process of the appointed driver when it has nothing to do, as the loss of its machine would.
+        """Kill every process of the appointed driver while it is idle, as the loss of its machine would.
 
-        Killed between listing files and planning them, it would leave a checkpoint about which a start asks a person.
+        A driver killed between listing and planning files would leave a checkpoint that needs a person's decision at
+        the start.
         """
         self.balance()
         killed = list(self.bed.processes())
@@ -138,7 +143,7 @@ class House:
         return self.bed.installation.journal(JOB, "test").state()
 
     def serves(self, release: str, code: Path) -> None:
-        """That this release serves, by a driver of this code."""
+        """Check that this release is the serving one and that its driver runs this code."""
         state = self.state
         assert state.serving_release == release
         supervisors = [each for each in self.bed.processes() if "streamkeeper.runners.supervisor" in _words(each)]
@@ -146,7 +151,7 @@ class House:
         assert runs == {(f"{JOB}/{state.appointed}", str(code))}
 
     def goes_on(self) -> None:
-        """Wait until all sales so far have come out, each once, by the driver that was there before."""
+        """Wait until the output contains all sales so far, and check that the driver is still the same."""
         appointed, sold = self.state.appointed, expected_totals(self.bed.input / "sales")
         counted = sum(each.count for each in sold.values())
         wait_for("the sales so far", lambda: sum(each.count for each in self.out().values()) >= counted, timeout_s=60)
@@ -160,7 +165,7 @@ class House:
         return Control(self.bed.installation.store, JOB, instance).read_exit()
 
     def balance(self) -> None:
-        """That all that was sold is in the table exactly once."""
+        """Stop the producer and check that the table contains every sale exactly once."""
         self.bed.stop_producer()
         sold = expected_totals(self.bed.input / "sales")
         wait_for("the last sales", lambda: self.out() == sold, timeout_s=60)
@@ -168,7 +173,9 @@ class House:
 
 
 def _words(process: psutil.Process) -> list[str]:
-    """None of one that has ended since it was found: a JVM forks for a moment."""
+    """Return the command line of a process; empty if it has ended since it was found, as the short-lived forks of a JVM
+    do.
+    """
     try:
         return list(process.cmdline())
     except psutil.NoSuchProcess:
@@ -177,7 +184,7 @@ def _words(process: psutil.Process) -> list[str]:
 
 @pytest.fixture
 def house(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    """Sales keep coming, and a job of the previous version serves them."""
+    """An installation in which a job of the previous version runs while sales keep arriving."""
     house = House(tmp_path, getattr(request, "param", ""))
     monkeypatch.setenv("COLUMNS", "300")
     for name in ("STREAMKEEPER_HOME", "STREAMKEEPER_JOBS"):
@@ -192,7 +199,7 @@ def house(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def write_of_tomorrow(house: House) -> str:
-    """Record what neither of the two versions knows and no driver may pass over; the entry's key."""
+    """Append a journal record that neither version can read and that no driver may skip; return the entry's key."""
     number = house.state.number + 1
     entry = {"number": number, "at": "", "by": "tomorrow", "record": {"type": "slept"}, "drivers_may_pass": False}
     house.bed.installation.store.create(entry_key(JOB, number), json.dumps(entry).encode())
@@ -200,10 +207,11 @@ def write_of_tomorrow(house: House) -> str:
 
 
 def test_a_home_of_the_previous_version_lives_on_and_goes_back(house: House) -> None:
-    """Its driver serves on under this version's commands, is handed over, and taken back: nothing lost or doubled.
+    """A driver of the previous version keeps running under this version's commands; a deploy hands the job over to this
+    version and a rollback hands it back, and no sale is lost or doubled.
 
-    Negative control: a record that the previous version's driver must understand, and does not, ends it; its release
-    is then started by this version, which describes it as it was described.
+    Negative control: a record that the previous version's driver must understand, and does not, stops it; this version
+    then starts its release from the existing description.
     """
     house.serves("r0001", house.previous)
     assert "r0001" in house.now("jobs", "--now")
@@ -240,8 +248,8 @@ def test_a_home_of_the_previous_version_lives_on_and_goes_back(house: House) -> 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("house", ["def read(name):\n    return name.strip()\n"], indirect=True)
 def test_an_open_question_and_lost_drivers_survive_a_change_of_version(house: House) -> None:
-    """The previous version asks, this one takes the answer and carries the deploy out. After a kill, each version
-    starts the other's driver again. Nothing is lost or doubled.
+    """An approval requested by the previous version is answered in this version, which completes the deploy. After a
+    kill, each version restarts the job, and no sale is lost or doubled.
     """
     house.call("def read(name):\n    return name.strip(' ')\n")
     words = (*house.params(100), *HASTE, "--reason", "only blanks")

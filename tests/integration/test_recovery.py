@@ -1,4 +1,4 @@
-"""Checkpoints that are broken under a driver that is killed, and brought back, with real drivers and a real table."""
+"""Tests of the recovery from damaged checkpoints and killed drivers, with real drivers and a real table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HASTE = {"probation_batches": 0, "first_commit_s": 120.0, "probation_s": 120.0}
 
 
 class House:
-    """One installation that serves one job; ``expected``: what its table must hold."""
+    """A test installation that runs one job; ``expected`` is what its table must contain."""
 
     jobs: ClassVar[tuple[str, ...]] = (JOB,)
     patience_s: ClassVar[float] = 120.0
@@ -65,7 +65,7 @@ class House:
         self.files = 0
 
     def add(self, *rows: tuple[str, int]) -> None:
-        """One more input file."""
+        """Add one more input file."""
         self.files += 1
         draft = self.root / "draft"
         draft.write_text("".join(f"f{self.files}e{n},{name},{amount}\n" for n, (name, amount) in enumerate(rows)))
@@ -74,7 +74,7 @@ class House:
         os.rename(draft, self.input / f"f{self.files:06d}.csv")
 
     def deploy(self) -> None:
-        """Serve the job as it is."""
+        """Deploy the unchanged job."""
         params = {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "200 milliseconds"}
         conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
         done = Deploy.open(self.installation, "first", DeployRequest(job=JOB, params=params, conf=conf, **HASTE)).run()
@@ -82,17 +82,17 @@ class House:
 
     @property
     def job_files(self) -> Path:
-        """The folder of its jobs."""
+        """The folder of the installation's job files."""
         return ROOT / "jobs"
 
     @property
     def directory(self) -> Path:
-        """The checkpoint version that serves."""
+        """The directory of the current checkpoint version."""
         return self.root / "cp" / JOB / QUERY / self.checkpoint.name
 
     @property
     def checkpoint(self) -> Tree:
-        """The same as a tree of files, wherever it lies."""
+        """The current checkpoint version as a tree of files, in whichever storage it is."""
         state = self.installation.journal(JOB, "test").state()
         current = state.current_version(QUERY)
         assert current is not None
@@ -100,7 +100,7 @@ class House:
 
     @property
     def version(self) -> int:
-        """The number in its name."""
+        """The number of the current checkpoint version."""
         return int(self.checkpoint.name.removeprefix("v"))
 
     @property
@@ -116,7 +116,7 @@ class House:
         return {name: (len(each), sum(each)) for name, each in self.expected.items()}
 
     def settle(self) -> None:
-        """Wait until the table holds all that was added, and the checkpoint and the driver's word say so."""
+        """Wait until the table contains all added rows and the checkpoint and the driver's status confirm the commit."""
         wait_for("the table", lambda: self.totals() == self.oracle, self.patience_s)
         # The table has a batch before its commit is there.
         wait_for("the last commit", lambda: open_batch(self.checkpoint) is None)
@@ -127,12 +127,12 @@ class House:
         return status.queries[QUERY].committed if status is not None else None
 
     def serves(self) -> bool:
-        """Whether its driver lives and its table holds all that was added."""
+        """Return whether the driver is alive and its table contains all added rows."""
         alive = self.installation.runner.observe(JOB, self.instance).life is Life.ALIVE
         return alive and self.totals() == self.oracle
 
     def kill(self) -> None:
-        """SIGKILL to the whole tree, and the proof that it is gone."""
+        """Kill the driver's whole process tree with SIGKILL, and wait until it is proven dead."""
         instance = self.instance
         self.installation.runner.kill(JOB, instance)
         wait_for("its end", lambda: self.installation.runner.observe(JOB, instance).life is Life.DEAD, 30)
@@ -144,7 +144,7 @@ class House:
         return diagnose_job(self.installation, JOB)
 
     def recover(self, operation: str, action: RecoveryAction, *, approve_s: float = 24 * 3600.0, **more: object) -> str:
-        """Carry it out; its sentence."""
+        """Run the recovery, require that it succeeds, and return its sentence."""
         request = DeployRequest(job=JOB, reason="drill", requested_by="ada", approve_s=approve_s, **HASTE)
         asked = RecoveryRequest(request=request, action=action, **more)
         done = open_recovery(self.installation, f"{operation}-{self.files}", asked).run()
@@ -152,7 +152,7 @@ class House:
         return done.sentence
 
     def command(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-        """What somebody types; in a process of its own, where it is to die."""
+        """Run a command; in a process of its own if it is to die at a crash point."""
         settings = self.installation.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
         own |= {"MASTER": settings.master, "DRIVERS": settings.drivers}
@@ -178,7 +178,7 @@ class House:
 
 @pytest.fixture(scope="module")
 def houses() -> Iterator[list[House]]:
-    """Those of the tests so far."""
+    """The installations that the tests of this module have created so far; closed at the end."""
     made: list[House] = []
     yield made
     for house in made:
@@ -187,7 +187,9 @@ def houses() -> Iterator[list[House]]:
 
 @pytest.fixture
 def house(houses: list[House], tmp_path_factory: pytest.TempPathFactory) -> House:
-    """A job that serves, and a snapshot without its last batch; each test takes over what the one before recovered."""
+    """An installation with a running job and a snapshot that lacks the last batch; it is reused from the previous test
+    if that test left it healthy.
+    """
     if not houses or not houses[-1].serves():
         houses.append(House(tmp_path_factory.mktemp("house")))
         houses[-1].add(("a", 1), ("b", 2))
@@ -203,7 +205,9 @@ def house(houses: list[House], tmp_path_factory: pytest.TempPathFactory) -> Hous
 
 
 def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: House) -> None:
-    """Named, announced, accepted, restored: the table equals the input, and the next deploy rehearses on it again."""
+    """A deleted checkpoint is diagnosed with the possible loss, and is restored only after the loss is accepted; then
+    the table equals the input, and the next driver rehearses on the restored checkpoint.
+    """
     version = house.version
     house.kill()
     assert house.look().cause is Problem.DRIVER_KILLED
@@ -230,7 +234,9 @@ def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: Ho
 
 
 def test_a_state_file_that_was_flipped_is_restored_and_then_rebuilt(house: House) -> None:
-    """What came since is counted in files and comes again by key; a second one is rebuilt beside the damage."""
+    """A state file with a flipped bit is repaired by a restore, which reports how many files it reads again and replays
+    them by key; a second damaged file is repaired by a rebuild into a new version.
+    """
     version = house.version
     house.kill()
     flip(house.directory)
@@ -250,7 +256,7 @@ def test_a_state_file_that_was_flipped_is_restored_and_then_rebuilt(house: House
 
 
 def test_a_last_commit_that_is_deleted_is_mended_by_a_restart(house: House) -> None:
-    """The batch runs again under its own number, and the table leaves it."""
+    """After the last commit file is deleted, a restart runs the batch under its own number, and the table skips it."""
     version = house.version
     house.kill()
     newest = last_committed(LocalTree(house.directory))
@@ -264,9 +270,10 @@ def test_a_last_commit_that_is_deleted_is_mended_by_a_restart(house: House) -> N
 
 
 def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House) -> None:
-    """An offset in the middle is missing: Spark refuses to start for ever, and names a file to delete by hand
-    (SPARK-38033). The snapshot has it. Killed once the new version is on record, and once it serves, the command goes
-    on when it is typed again, to its end."""
+    """A checkpoint without an offset in the middle, on which Spark never starts (SPARK-38033), is restored from a
+    snapshot. The command is killed after it records the new version and after the appointment; running it once more
+    completes the same operation.
+    """
     version, before = house.version, house.installation.journal(JOB, "test").state().operations.keys()
     house.kill()
     newest = last_committed(LocalTree(house.directory))
@@ -290,9 +297,10 @@ def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House) -> 
 
 
 def test_a_batch_whose_plan_is_cut_short_is_planned_again(house: House) -> None:
-    """Killed once the new version is on record, the command goes on when it is typed again: no committed batch is
-    replayed, every row is there once, and the damaged directory is as it was. Negative controls: a restart is refused
-    for what Spark would do, and a restore goes back two batches."""
+    """A replan that is killed after it records the new version is completed by the same command: every row is present
+    once, and the damaged directory is unchanged. Negative controls: a restart is refused because Spark cannot start on
+    the damaged plan, and a restore would go back two batches.
+    """
     house.add(("a", 4))
     house.settle()
     version, before = house.version, house.installation.journal(JOB, "test").state().operations.keys()
@@ -319,9 +327,10 @@ def test_a_batch_whose_plan_is_cut_short_is_planned_again(house: House) -> None:
 
 
 def test_a_batch_that_the_table_holds_is_not_planned_again(house: House) -> None:
-    """Its commit and the end of its plan are gone, and the table has its rows. Negative control: with the
-    damaged plan deleted by hand, as Spark's users do, the batch would get other rows and be skipped, and a start is
-    refused, for the checkpoint has gone back."""
+    """A replan is refused when the table already contains the batch whose commit and plan are damaged, because other
+    rows in it would be skipped. Negative control: when the damaged plan is deleted by hand instead, the diagnosis
+    reports the checkpoint as lost.
+    """
     house.kill()
     batch = last_committed(house.checkpoint)
     assert batch is not None
@@ -338,7 +347,7 @@ def test_a_batch_that_the_table_holds_is_not_planned_again(house: House) -> None
 
 
 def flip(directory: Path) -> None:
-    """One bit of the newest state file that a start loads."""
+    """Flip one bit of the newest state file that a start loads."""
     files = [each for each in (directory / "state" / "0" / "0").iterdir() if each.suffix in (".changelog", ".zip")]
     newest = max(files, key=lambda each: each.stat().st_mtime)
     content = bytearray(newest.read_bytes())
@@ -347,7 +356,7 @@ def flip(directory: Path) -> None:
 
 
 def kill_with_open_batch(house: House) -> int:
-    """Plan one more batch, let it write nothing, kill the driver and cut the plan short; the batch."""
+    """Let the driver plan one more batch without writing it, kill the driver, truncate the plan, and return the batch."""
     committed = last_committed(house.checkpoint)
     assert committed is not None
     # The table cannot be written while somebody else writes the database.
@@ -362,7 +371,7 @@ def kill_with_open_batch(house: House) -> int:
 
 
 def cut_short(directory: Path, batch: int) -> None:
-    """As a power cut leaves it."""
+    """Truncate the batch's plan to half its size, as after a power failure."""
     plan = directory / "offsets" / str(batch)
     plan.write_bytes(plan.read_bytes()[: plan.stat().st_size // 2])
 

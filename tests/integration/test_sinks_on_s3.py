@@ -1,4 +1,6 @@
-"""A topic that becomes a table, and files that are copied, with their checkpoints in a bucket: short lives."""
+"""Tests of two jobs with checkpoints in a bucket through a few operations: one writes a topic to a table, and one
+copies files.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ HASTE = ("--probation-batches", "0", "--conf", "spark.master=local[1]", "--conf"
 
 
 class JobOnS3:
-    """A site with its checkpoints in a bucket that serves one job."""
+    """An installation with checkpoints in a bucket that runs one job."""
 
     def __init__(self, bed: Bed, job: str) -> None:
         self.bed, self.job = bed, job
 
     def run(self, verb: str, *words: str) -> None:
-        """What somebody types."""
+        """Run a command for the job and require that it succeeds."""
         done = self.bed.command(verb, self.job, "--reason", "a test", *words)
         assert done.returncode == 0, done.stdout + done.stderr
 
@@ -40,7 +42,7 @@ class JobOnS3:
         self.run("deploy", "--params", json.dumps(params), *HASTE, *words)
 
     def kill_driver(self) -> None:
-        """SIGKILL to its Python and its JVM; its supervisor starts it again."""
+        """Kill the driver's Python process and JVM with SIGKILL, and wait until the supervisor has restarted them."""
         instance = self.bed.installation.journal(self.job, "test").state().serving_instance
         control = Control(self.bed.installation.store, self.job, instance)
         for process in list(self.bed.processes()):
@@ -58,7 +60,7 @@ class JobOnS3:
 
 @pytest.fixture
 def job_on_s3(tmp_path: Path, s3_url: str) -> Iterator[Callable[[str], JobOnS3]]:
-    """A site for a job; it is ended after the test."""
+    """Creates the installation for a job; it is closed after the test."""
     beds: list[Bed] = []
 
     def begin(job: str) -> JobOnS3:
@@ -73,7 +75,9 @@ def job_on_s3(tmp_path: Path, s3_url: str) -> Iterator[Callable[[str], JobOnS3]]
 
 @pytest.mark.kafka
 def test_a_topic_becomes_a_table(job_on_s3: Callable[[str], JobOnS3], kafka: KafkaBroker, tmp_path: Path) -> None:
-    """Deployed, killed and started again, rebuilt from where the first checkpoint began: every event counts once."""
+    """A job from a topic to a table is deployed, killed and restarted, and rebuilt from the offsets at which the first
+    checkpoint began; every event is counted once.
+    """
     job, topic, warehouse = job_on_s3("event_counts"), kafka.create_topic(partitions=2), tmp_path / "warehouse.db"
     given = events(0, 60)
     kafka.produce(topic, given[:40])
@@ -94,7 +98,9 @@ def test_a_topic_becomes_a_table(job_on_s3: Callable[[str], JobOnS3], kafka: Kaf
 
 
 def test_files_are_copied(job_on_s3: Callable[[str], JobOnS3], tmp_path: Path) -> None:
-    """Deployed, killed and started again, released anew, rolled back: every event is in the copies once."""
+    """A job that copies files is deployed, killed and restarted, deployed as a second release and rolled back; the
+    copies contain every event once.
+    """
     job = job_on_s3("event_copy")
     folder, output = job.bed.input / EVENTS, tmp_path / "copies"
     numbers = iter(range(100))

@@ -1,4 +1,6 @@
-"""A machine that is frozen and given up by a person's word, and wakes up beside its successor: two real machines."""
+"""Tests of a frozen machine whose driver a person states to be dead and which wakes up beside its successor, on two
+machines.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,16 @@ A, B = "machine-a", "machine-b"
 
 
 class Watched(House):
-    """A house that is looked at from here, while its commands are given on one of two machines; ``disk``: where each
-    has its own directory at the same path."""
+    """A test installation that is observed from here while its commands run on one of two machines; ``disk`` is the
+    path at which each machine has its own directory.
+    """
 
     def __init__(self, root: Path, machines: dict[str, Machine], disk: Path) -> None:
         super().__init__(root)
         self.machines, self.disk = machines, disk
 
     def on(self, name: str, *words: str) -> tuple[int, str]:
-        """The command line on a machine, which has a home of its own."""
+        """Run the command line on a machine, which has a home of its own, and return its exit code and output."""
         settings = self.installation.settings
         own = {"STORE": settings.store, "CHECKPOINTS": settings.checkpoints, "JOBS": settings.jobs}
         own |= {"HOME": str(self.disk / "home")}
@@ -41,12 +44,12 @@ class Watched(House):
         return self.machines[name].run([sys.executable, "-m", "streamkeeper.cli.main", *words], environ)
 
     def must_on(self, name: str, *words: str) -> None:
-        """The same of what must end well."""
+        """Run the command line on a machine and require that it succeeds."""
         code, said = self.on(name, *words)
         assert code == 0, said
 
     def send(self, name: str, number: signal.Signals) -> list[psutil.Process]:
-        """A signal to all drivers' processes on a machine, and which those are."""
+        """Send a signal to all drivers' processes on a machine, and return these processes."""
         found = []
         for each in self.machines[name].processes:
             with suppress(psutil.NoSuchProcess):
@@ -72,8 +75,10 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 
 def test_who_was_given_up_and_wakes_up_writes_nothing_that_anybody_reads(house: Watched) -> None:
-    """It is frozen with everything around it, and its death is stated from another machine: nobody goes on in its
-    directory, but in a copy. It wakes up to new input, and ends; table and new directory are its successor's."""
+    """After a frozen driver is stated to be dead from a different machine, no driver may use its checkpoint directory,
+    only a restored copy. When it wakes up to new input it stops, and the table and the new directory contain only its
+    successor's writes.
+    """
     house.add(("a", 1), ("b", 2))
     params = {"input": str(house.input), "warehouse": f"sqlite:///{house.warehouse}", "trigger": "200 milliseconds"}
     conf = ("--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")

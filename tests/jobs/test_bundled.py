@@ -1,4 +1,4 @@
-"""The bundled jobs load from a bundle, and describe themselves as what they are."""
+"""Tests that the bundled jobs load from a bundle and declare their params."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ KAFKA = {"servers", "topic", "warehouse", "starting", "max_offsets_per_trigger",
     ],
 )
 def test_bundled_job_loads_from_its_bundle(tmp_path: Path, name: str, params: set[str]) -> None:
-    """The bundle alone is enough: nothing is taken from the working tree."""
+    """Each bundled job loads from its unpacked bundle alone, without files of the working tree, and declares the
+    expected params.
+    """
     bundle = build_bundle(ROOT / "jobs", name)
     unpack_bundle(bundle.data, tmp_path / bundle.sha256)
     job = load_job(tmp_path / bundle.sha256, bundle.entry, name)

@@ -1,6 +1,7 @@
-"""``python -m tests.jvm.manager_calls ROOT``: what our manager of checkpoint files asks a real S3 server, call by call.
+"""``python -m tests.jvm.manager_calls ROOT`` records which requests Streamkeeper's checkpoint file manager sends to a
+real S3 server, call by call.
 
-Prints a JSON object: for each call what it answered, and the requests that it took.
+Prints a JSON object with the answer and the requests of each call.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from streamkeeper.jvm.create_only import MANAGER, OURS
 
 
 def main(root: Path) -> None:
-    """Make the calls, in order."""
+    """Make the calls in order and print the answers and requests."""
     told: dict[str, Any] = {}
     with s3_server(root / "s3", volume_mb=64, volumes=10) as server, fault_proxy(server.endpoint) as proxy:
         os.environ |= {**server.environment, "AWS_ENDPOINT_URL": proxy.endpoint}

@@ -1,4 +1,6 @@
-"""Java sources become classes once for an environment, and also where that cannot be written."""
+"""Tests that Java sources are compiled once per environment, and in a temporary directory if the environment is
+read-only.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,9 @@ def source_of(folder: Path, name: str) -> Path:
 def test_a_class_is_compiled_once_for_an_environment(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The directory of its classes is made whole, readable for others whatever the umask, and taken as it is from then
-    on."""
+    """A class is compiled into a complete directory that other users can read whatever the umask, and later loads use
+    the compiled files unchanged.
+    """
     monkeypatch.setattr(classes.sys, "prefix", str(tmp_path))
     source = source_of(tmp_path, "Kept")
     before = os.umask(0o077)
@@ -61,7 +64,7 @@ def test_a_class_is_compiled_once_for_an_environment(
 def test_another_source_or_another_spark_is_compiled_anew(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Classes are kept by the source's bytes and by the version that they were compiled against."""
+    """Compiled classes are cached by the source's bytes and by the Spark version that they were compiled against."""
     monkeypatch.setattr(classes.sys, "prefix", str(tmp_path))
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
@@ -76,7 +79,9 @@ def test_another_source_or_another_spark_is_compiled_anew(
 def test_an_environment_that_cannot_be_written_has_its_classes_elsewhere(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They go to the JVM's own temporary directory, which a driver keeps in its scratch."""
+    """When the environment cannot be written, the classes go to the JVM's temporary directory; when that cannot be
+    written either, an ``OSError`` names the class.
+    """
     (tmp_path / "file").touch()
     monkeypatch.setattr(classes.sys, "prefix", str(tmp_path / "file"))
     jvm: Any = spark._jvm

@@ -1,4 +1,6 @@
-"""One winner for each file of a checkpoint on S3, told so although answers get lost."""
+"""Tests that each checkpoint file on S3 has exactly one creator, which learns the right result even when responses are
+lost.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3]
 
 
 def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
-    """Also when answers are lost and requests refused. Controls: Spark's manager lets both win; of a conditional PUT
-    alone, a winner whose answer was lost is told that it has lost."""
+    """Of two writers exactly one creates each file, and both learn the right result even when responses are lost and
+    requests are refused. Negative controls: with Spark's manager both succeed; with only a conditional PUT, a winner
+    whose response was lost is reported as the loser.
+    """
     _run("bench.checkpoint_races", "--rounds", "60", "--lost", "0.2", "--controls", "12", "--out", str(tmp_path))
     told = json.loads((tmp_path / "checkpoint-races.json").read_text())
     assert told["ours"]["faults"]["lost"] > 0
@@ -34,9 +38,10 @@ def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
 
 
 def test_nothing_is_asked_that_the_answer_tells_anyway(tmp_path: Path) -> None:
-    """A create is one PUT, a removal one DELETE, and a log does not ask for its next entry; what another has made there
-    its create is told of. A folder goes with all that is in it. A standby's touch writes, reads, lists
-    and deletes, and is never an error."""
+    """The manager sends no redundant requests: a create is one PUT, deleting a file one DELETE, and the next log entry
+    is not looked up. Deleting a folder removes its contents, and a standby's touch writes, reads, lists and deletes,
+    and never raises.
+    """
     told = json.loads(_run("tests.jvm.manager_calls", str(tmp_path)).splitlines()[-1])
     assert {
         call: (found["answer"], "".join(f"{kind} " for kind in found["requests"])) for call, found in told.items()
@@ -64,7 +69,9 @@ def test_nothing_is_asked_that_the_answer_tells_anyway(tmp_path: Path) -> None:
 
 
 def _run(module: str, *words: str) -> str:
-    """What a module prints in a process of its own; skips, with the reason, where its server or jars are missing."""
+    """Run a module in a process of its own and return its output; skip the test with the reason if the server or the
+    jars are missing.
+    """
     skip_without_s3a()
     environ = os.environ | {"PYTHONPATH": f"{ROOT / 'plugins'}{os.pathsep}{ROOT}"}
     run = subprocess.run(
@@ -81,7 +88,9 @@ def _run(module: str, *words: str) -> str:
 
 
 def test_a_session_that_lets_two_writers_win_gets_no_checkpoint_on_s3(spark: SparkSession) -> None:
-    """As after a setting was changed under a version that lies there; once the manager is ours it gets it."""
+    """A session whose file manager allows two writers is refused a checkpoint on S3, and gets one after Streamkeeper's
+    manager is configured; a checkpoint in a directory needs no such manager.
+    """
     checkpoint = "s3a://bucket/checkpoints/sales/totals/v0001"
     must_be_create_only(spark, "/checkpoints/sales/totals/v0001")
     with pytest.raises(JobUnusable, match="two drivers could write to this checkpoint at the same time"):
@@ -96,7 +105,9 @@ def test_a_session_that_lets_two_writers_win_gets_no_checkpoint_on_s3(spark: Spa
 
 
 def test_s3a_finds_the_server_that_boto3_finds() -> None:
-    """And nothing is said where nothing is set: then both find Amazon's."""
+    """The s3a settings follow boto3's environment variables for endpoint and region; without these variables no setting
+    is made.
+    """
     assert s3a_conf({"AWS_ENDPOINT_URL": "http://127.0.0.1:9000", "AWS_DEFAULT_REGION": "eu-central-1"}) == {
         "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:9000",
         "spark.hadoop.fs.s3a.path.style.access": "true",

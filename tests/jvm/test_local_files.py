@@ -1,4 +1,4 @@
-"""``LocalFiles`` beside Hadoop's own local files: the same files, without a process for each."""
+"""Tests that ``LocalFiles`` writes the same files as Hadoop's local file system without starting processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_batch_starts_no_process(tmp_path: Path) -> None:
-    """Control: with Hadoop's own local files the same batches, in the same JVM, start some for each file."""
+    """A batch over ``LocalFiles`` starts no process. Negative control: the same batches over Hadoop's local files start
+    more than 20 processes each.
+    """
     command = [sys.executable, "-m", "bench.local_files", "--batches", "3", "--rounds", "1", "--out", str(tmp_path)]
     environ = os.environ | {"PYTHONPATH": f"{ROOT / 'plugins'}{os.pathsep}{ROOT}"}
     run = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=280, check=False)
@@ -36,7 +38,9 @@ def test_a_batch_starts_no_process(tmp_path: Path) -> None:
 
 
 class Folder:
-    """A folder as Spark writes checkpoints: by its file manager over Hadoop's ``FileContext``."""
+    """A folder to which files are written as Spark writes checkpoints: through its file manager over Hadoop's
+    ``FileContext``.
+    """
 
     def __init__(self, spark: SparkSession, folder: Path, kind: str, umask: str) -> None:
         jvm: Any = spark._jvm
@@ -60,7 +64,9 @@ class Folder:
         stream.close()
 
     def read(self, name: str) -> bytes:
-        """With its checksums, which Hadoop looks at only when it is told a buffer's size; Spark's manager does not."""
+        """Read the file and verify its checksums, which Hadoop does only when a buffer size is passed; Spark's manager
+        passes none.
+        """
         stream = self.context.open(self.path(name), 4096)
         try:
             return bytes(stream.readAllBytes())
@@ -75,7 +81,9 @@ class Folder:
         return found.isSymlink(), found.isFile(), found.getLen()
 
     def left(self) -> dict[str, tuple[str, bytes]]:
-        """By name: mode and bytes, checksum files too; the temporary file of a lost race is named at random."""
+        """Return mode and bytes by file name, including checksum files; the random name of a lost race's temporary file
+        is replaced.
+        """
         return {
             re.sub("[0-9a-f-]{36}", "(random)", str(file.relative_to(self.folder))): (
                 stat.filemode(file.lstat().st_mode),
@@ -91,7 +99,7 @@ def configuration_of(spark: SparkSession) -> Any:
 
 
 def said(act: Callable[[], object]) -> object:
-    """What a call returns, or the Java class of what it raises."""
+    """Return the result of a call, or the Java class of the exception that it raises."""
     try:
         return act()
     except Py4JJavaError as error:
@@ -99,7 +107,9 @@ def said(act: Callable[[], object]) -> object:
 
 
 def played(folder: Folder) -> list[object]:
-    """What Spark does to a checkpoint, and what it meets there when others have been at it."""
+    """Perform the operations of Spark on a checkpoint, including files that were changed from outside, and return their
+    results.
+    """
     folder.manager.mkdirs(folder.path("state/0"))
     folder.write("state/0/1.delta", b"a" * 2000, over=False)
     folder.write("state/0/2.delta", b"", over=False)
@@ -125,7 +135,9 @@ def played(folder: Folder) -> list[object]:
 
 @pytest.mark.parametrize("umask", ["022", "077", "000"])
 def test_what_is_written_is_the_same(spark: SparkSession, tmp_path: Path, umask: str) -> None:
-    """Names, bytes, checksums, modes under any umask, links, and what is refused; a broken checksum is one here too."""
+    """``LocalFiles`` and Hadoop's local files produce the same names, bytes, checksums and modes under any umask, the
+    same results for links and the same refusals, and both reject a broken checksum.
+    """
     ours, hadoops = (
         Folder(spark, tmp_path / name, kind, umask)
         for name, kind in (("ours", configuration_of(spark).get(KEY)), ("hadoops", HADOOPS))
@@ -137,7 +149,7 @@ def test_what_is_written_is_the_same(spark: SparkSession, tmp_path: Path, umask:
 
 
 def test_what_somebody_has_set_stays(spark: SparkSession) -> None:
-    """Hadoop's configuration of an installation goes before."""
+    """A file system class that is already set in the installation's Hadoop configuration is not replaced."""
     configuration = configuration_of(spark)
     ours = configuration.get(KEY)
     configuration.set(KEY, "org.example.Files")

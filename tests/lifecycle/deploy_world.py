@@ -1,4 +1,6 @@
-"""A small world in which a deploy is played out: instances that live, drain, hang and die; no I/O, no clock."""
+"""A simulated world in which a deploy runs to its end, with instances that live, drain, hang and die; without I/O or a
+clock.
+"""
 
 from __future__ import annotations
 
@@ -87,10 +89,12 @@ OP = "op"
 
 @dataclass
 class Instance:
-    """One process tree. ``serves``: what happens at go; ``drains``: what happens at drain; ``halted``: its
-    processes are stopped; ``killable``: by SIGKILL;
-    ``takes_over``: at go; else it ``waits`` for a sink that is down, or fails to for another cause. ``held_up``: what
-    it says that it waits for. ``lost_at``: the step from which on nothing proves any more whether it lives.
+    """One simulated process tree.
+
+    ``serves``: whether it completes triggers after GO; ``drains``: whether it obeys a drain; ``halted``: its processes
+    are stopped; ``killable``: whether SIGKILL ends it; ``takes_over``: whether it takes over at GO, otherwise it
+    ``waits`` for a sink that is down, or fails for a different cause; ``held_up``: what it reports that it waits for;
+    ``lost_at``: the step from which its fate cannot be proven.
     """
 
     name: str
@@ -163,7 +167,7 @@ class Instance:
 
 
 class World:
-    """Plays one operation on a job that already serves r0001 (unless ``serving`` is False)."""
+    """Runs one operation on a job that already runs r0001, unless ``serving`` is False."""
 
     def __init__(
         self,
@@ -238,7 +242,7 @@ class World:
         return decide(at)
 
     def way_of(self) -> QueryTransition:
-        """The one query's way, with the versions that it would have."""
+        """Return the transition of the one query, with its checkpoint versions."""
         return QueryTransition(
             way=self.way,
             before="v0001",
@@ -250,7 +254,9 @@ class World:
         )
 
     def play(self, *, limit: int = 400, chaos: random.Random | None = None) -> OperationState:
-        """Run to the outcome; ``chaos`` kills a random instance now and then. Checks the one-writer rule throughout."""
+        """Run the operation to its outcome, and check the one-writer rule after every act; ``chaos`` kills random
+        instances occasionally.
+        """
         for _ in range(limit):
             decision = self.decide()
             if decision is None:
@@ -268,7 +274,7 @@ class World:
         raise AssertionError(f"no outcome after {limit} acts; last: {self.log[-3:]}")
 
     def move(self) -> None:
-        """What the instances do by themselves between two acts."""
+        """Advance the instances by what they do on their own between two acts."""
         for each in self.instances.values():
             if each.life is not Life.ALIVE:
                 continue
@@ -293,7 +299,7 @@ class World:
         return each.triggers == each.breaks_after or (self.breaks_at_go and after_go)
 
     def perform(self, decision: Decision) -> None:
-        """The world's answer to an act."""
+        """Apply the effect of an act to the world."""
         if not isinstance(decision.action, Wait | Kill | Launch):
             self.waited_s, self.on = 0.0, ""
         match decision.action:

@@ -1,4 +1,4 @@
-"""Whether a supervisor starts another generation, after whatever was decided meanwhile."""
+"""Tests whether a supervisor starts another generation of its driver after the decisions that were recorded since."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STOP = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", ope
 
 
 def state_of(*more: Record) -> JobState:
-    """A job whose instance ``one`` serves, and what was recorded since."""
+    """Return the state of a job whose instance ``one`` is serving, after the further records."""
     state = JobState(job="sales")
     records: tuple[Record, ...] = (
         OperationStarted(operation="op", request=DeployRequest(job="sales"), steps=()),
@@ -40,7 +40,7 @@ def state_of(*more: Record) -> JobState:
 
 
 def second() -> tuple[Record, ...]:
-    """Another deploy, open, with its candidate."""
+    """Return the records of a second, open deploy with its candidate."""
     return (
         OperationStarted(operation="op2", request=DeployRequest(job="sales"), steps=()),
         InstancePlanned(operation="op2", instance="two", release="r0001", role=Role.CANDIDATE),
@@ -48,13 +48,15 @@ def second() -> tuple[Record, ...]:
 
 
 def test_what_serves_goes_on() -> None:
-    """The negative control of all the others; an instance that is on no record is an operation's to know."""
+    """Negative control for the other tests: the serving instance continues, and so does an instance that is in no
+    record, which its operation decides about.
+    """
     assert may_go_on(state_of(), "one", ()).goes_on
     assert may_go_on(JobState(job="sales"), "one", ()).goes_on
 
 
 def test_who_was_told_to_end_does_not() -> None:
-    """A drained driver ends for good, also when it died before it had read the order."""
+    """A driver that has a DRAIN or STOP command does not start again, even if it died before it read the command."""
     drained = may_go_on(state_of(), "one", {CommandKind.GO, CommandKind.DRAIN})
     assert (drained.goes_on, drained.state) == (False, DriverState.DRAINED)
     stopped = may_go_on(state_of(), "one", {CommandKind.STOP})
@@ -62,7 +64,9 @@ def test_who_was_told_to_end_does_not() -> None:
 
 
 def test_who_serves_a_stopped_job_does_not() -> None:
-    """Recorded, and not told yet: the stop died in between. Started again, it goes on."""
+    """The driver of a stopped job does not start again, even if the stop died before it sent a command; once the job is
+    wanted again, the driver may continue.
+    """
     verdict = may_go_on(state_of(STOP), "one", {CommandKind.GO})
     assert (verdict.goes_on, verdict.reason) == (False, "the job was stopped by ada")
     again = DesiredChanged(serve=True, requested_by="ada", reason="")
@@ -70,13 +74,15 @@ def test_who_serves_a_stopped_job_does_not() -> None:
 
 
 def test_the_candidate_of_a_stopped_job_goes_on() -> None:
-    """Somebody deploys it: until it is promoted the job counts as stopped, and its operation decides."""
+    """The candidate of a deploy continues although the job is recorded as stopped, because its operation decides until
+    the promotion.
+    """
     appointed = InstanceAppointed(operation="op2", instance="two")
     assert may_go_on(state_of(STOP, *second(), appointed), "two", {CommandKind.GO}).goes_on
 
 
 def test_who_was_superseded_does_not() -> None:
-    """Another instance was appointed while the store was out of reach, or its death was recorded."""
+    """An instance does not start again after a different one was appointed or after its own death was recorded."""
     verdict = may_go_on(state_of(*second(), InstanceAppointed(operation="op2", instance="two")), "one", ())
     assert (verdict.goes_on, verdict.state) == (False, DriverState.FENCED)
     ended = InstanceEnded(operation="op2", instance="one", proof="gone", exit="failed")
@@ -84,7 +90,7 @@ def test_who_was_superseded_does_not() -> None:
 
 
 def test_a_promotion_wants_the_job_to_serve() -> None:
-    """Whoever deploys a stopped job wants that; until then nothing is wanted."""
+    """The promotion of a release makes a stopped job wanted again; a deploy before its promotion does not."""
     assert not state_of(STOP).wanted
     promoted = ReleasePromoted(operation="op2", release="r0001", instance="two")
     assert state_of(STOP, *second(), promoted).wanted

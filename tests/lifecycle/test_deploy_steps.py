@@ -1,4 +1,4 @@
-"""The deploy's decisions, played out in a world without I/O."""
+"""Tests the decisions of a deploy in a simulated world without I/O."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.lifecycle.deploy_world import OP, Instance, World
 
 @pytest.mark.parametrize("handover", list(Handover))
 def test_a_compatible_release_takes_over_and_the_old_one_is_drained_not_killed(handover):
-    """The plain way ends with the candidate serving, whichever handover was asked for."""
+    """A compatible release takes over with every kind of handover, and the old driver is drained, not killed."""
     world = World(handover=handover)
     assert world.play().outcome is Outcome.SUCCEEDED
     assert (world.state.serving_release, world.state.serving_instance) == ("r0002", "op-candidate")
@@ -46,7 +46,7 @@ def test_a_compatible_release_takes_over_and_the_old_one_is_drained_not_killed(h
 
 
 def test_the_cutover_snapshot_is_taken_once_the_new_release_commits_and_before_it_is_promoted():
-    """The way back is taken when it costs no gap, and before anybody relies on it."""
+    """The cutover snapshot is taken after the new release has committed and before it is promoted."""
     world = World()
     operation = world.play()
     labels = [type(each.action).__name__ for each in world.log]
@@ -57,7 +57,9 @@ def test_the_cutover_snapshot_is_taken_once_the_new_release_commits_and_before_i
 
 
 def test_a_cutover_snapshot_that_cannot_be_taken_is_told_and_does_not_stop_the_deploy():
-    """The new release serves either way; its operation says what is missing."""
+    """A deploy succeeds without its cutover snapshot, and its sentence names the query whose snapshot is missing and
+    the reason.
+    """
     world = World()
     world.snapshots = False
     operation = world.play()
@@ -66,14 +68,14 @@ def test_a_cutover_snapshot_that_cannot_be_taken_is_told_and_does_not_stop_the_d
 
 
 def test_a_first_deploy_needs_nobody_to_drain():
-    """Without a serving release the candidate goes at once."""
+    """A first deploy sends no DRAIN command."""
     world = World(serving=False)
     assert world.play().outcome is Outcome.SUCCEEDED
     assert not any(isinstance(each.action, Send) and each.action.kind is CommandKind.DRAIN for each in world.log)
 
 
 def test_cold_starts_the_candidate_only_after_the_old_one_is_dead():
-    """A cold handover never has two Spark drivers that could serve side by side."""
+    """A cold handover launches the candidate only after the old driver's end is recorded."""
     world = World(handover=Handover.COLD)
     world.play()
     labels = [type(each.action).__name__ + getattr(each.action, "instance", "") for each in world.log]
@@ -81,7 +83,7 @@ def test_cold_starts_the_candidate_only_after_the_old_one_is_dead():
 
 
 def play_to(world: World, step: Step) -> Decision:
-    """Play until a decision of the step comes, and return it; it is not performed."""
+    """Run until a decision of the step is reached, and return that decision without performing it."""
     while (decision := world.decide()) is not None and decision.step is not step:
         world.perform(decision)
         world.move()
@@ -91,7 +93,9 @@ def play_to(world: World, step: Step) -> Decision:
 
 @pytest.mark.parametrize("end", [DriverState.FAILED, DriverState.STARTING])
 def test_the_old_driver_is_not_drained_for_a_candidate_that_is_no_longer_ready(end):
-    """A candidate that has failed, or starts again, cannot take over. Negative control: on standby, it is begun."""
+    """The deploy is refused without draining the old driver when the candidate has failed or is starting. Negative
+    control: while the candidate is on standby, the drain begins.
+    """
     world = World()
     assert play_to(world, Step.DRAIN).action == MarkBegun()
     candidate = world.instances["op-candidate"]
@@ -105,7 +109,7 @@ def test_the_old_driver_is_not_drained_for_a_candidate_that_is_no_longer_ready(e
 
 
 def test_a_refusal_leaves_the_serving_driver_alone():
-    """The old driver gets no command, and the operation says REFUSED."""
+    """A deploy with the verdict REFUSE is refused, and the old driver receives no command and keeps writing."""
     world = World(verdict=Verdict.REFUSE)
     assert world.play().outcome is Outcome.REFUSED
     assert world.instances["old"].writes
@@ -117,7 +121,9 @@ def test_a_refusal_leaves_the_serving_driver_alone():
     ("verdict", "way"), [(Verdict.RESUME, Transition.RESUME), (Verdict.SWITCH, Transition.REBUILD)]
 )
 def test_a_recorded_refusal_counts_whatever_the_verdict_is(verdict, way):
-    """One query of several may have no way, while the others have theirs: none of them is switched."""
+    """A recorded refusal for one of several queries refuses the whole deploy, whatever the verdict is, and no query is
+    switched.
+    """
     world = World(verdict=verdict, way=way, back=Transition.RETURN)
     world.refusal = "query r: its sources cannot be read again"
     assert world.play().outcome is Outcome.REFUSED
@@ -125,7 +131,7 @@ def test_a_recorded_refusal_counts_whatever_the_verdict_is(verdict, way):
 
 
 def test_a_dry_run_starts_nothing_that_could_serve():
-    """A dry run describes, assesses and ends."""
+    """A dry run starts only a describer and leaves the serving driver running."""
     world = World(dry_run=True)
     assert world.play().outcome is Outcome.DRY_RUN
     assert set(world.instances) == {"old", "op-describer"}
@@ -134,7 +140,7 @@ def test_a_dry_run_starts_nothing_that_could_serve():
 
 @pytest.mark.parametrize("handover", list(Handover))
 def test_a_candidate_that_cannot_start_is_refused_before_the_drain(handover):
-    """A job that does not import, or hangs, costs the serving release nothing."""
+    """A candidate that never becomes ready is refused, and the old driver keeps writing."""
     world = World(
         handover=handover, traits={"candidate": {"becomes_ready": False}, "describer": {"becomes_ready": False}}
     )
@@ -143,7 +149,9 @@ def test_a_candidate_that_cannot_start_is_refused_before_the_drain(handover):
 
 
 def test_a_candidate_that_never_commits_gives_way_to_the_old_release():
-    """Past its deadline it is ended and the previous release goes again, in a new instance."""
+    """A candidate that commits nothing before its deadline is stopped, and a new instance of the previous release takes
+    over.
+    """
     world = World(traits={"candidate": {"serves": False}})
     assert world.play().outcome is Outcome.FELL_BACK
     assert (world.state.serving_release, world.state.serving_instance) == ("r0001", "op-fallback")
@@ -151,7 +159,7 @@ def test_a_candidate_that_never_commits_gives_way_to_the_old_release():
 
 
 def acts_on(world: World, instance: str) -> list[tuple[Step, str]]:
-    """The step and the kind of every act that names the instance, in order."""
+    """Return the step and the kind of every act that names the instance, in order."""
     return [
         (each.step, type(each.action).__name__)
         for each in world.log
@@ -161,11 +169,13 @@ def acts_on(world: World, instance: str) -> list[tuple[Step, str]]:
 
 LONG = {"probation_batches": 9}
 FAILS_LATE = {"candidate": {"breaks_after": 6}}
-"""It makes its first triggers and fails in a long probation."""
+"""Completes its first triggers and then fails during a long probation."""
 
 
 def test_the_old_release_stands_by_while_the_candidate_may_fail():
-    """Going back then starts nothing. Negative control: without a reserve the driver starts after the fall-back."""
+    """A reserve of the old release starts during the probation, so that a fall-back launches nothing. Negative control:
+    in a cold handover the driver is launched only in the fall-back.
+    """
     world = World(request=LONG, traits=FAILS_LATE)
     assert world.play().outcome is Outcome.FELL_BACK
     assert (Step.PROBATION, "Launch") in acts_on(world, "op-fallback")
@@ -176,7 +186,9 @@ def test_the_old_release_stands_by_while_the_candidate_may_fail():
 
 
 def test_the_reserve_ends_once_the_candidate_has_held():
-    """It owned nothing at any time; a candidate that holds at once needs none."""
+    """The reserve is stopped without ever being appointed once the candidate passes its probation; a deploy without a
+    probation starts no reserve.
+    """
     world = World(request=LONG)
     assert world.play().outcome is Outcome.SUCCEEDED
     reserve = world.state.instances["op-fallback"]
@@ -188,7 +200,7 @@ def test_the_reserve_ends_once_the_candidate_has_held():
 
 
 def test_a_reserve_that_hangs_is_killed_and_the_deploy_has_succeeded():
-    """What it does is its own affair: the candidate serves."""
+    """A deploy succeeds although its reserve hangs, in which case it is killed, or is unreachable."""
     world = World(traits={"fallback": {"drains": False}}, request=LONG)
     assert world.play().outcome is Outcome.SUCCEEDED
     assert world.instances["op-fallback"].life is Life.DEAD
@@ -197,7 +209,9 @@ def test_a_reserve_that_hangs_is_killed_and_the_deploy_has_succeeded():
 
 
 def test_a_reserve_starts_at_the_first_failure():
-    """The candidate is given up at the second. Negative control: without one it is waited for."""
+    """The reserve is planned at the candidate's first failure in the probation. Negative control: without a failure the
+    deploy waits.
+    """
     world = World(request=LONG)
     while (decision := world.decide()).step is not Step.PROBATION:
         world.perform(decision)
@@ -208,7 +222,7 @@ def test_a_reserve_starts_at_the_first_failure():
 
 
 def test_a_fall_back_starts_the_old_release_while_the_candidate_ends():
-    """Nothing serves meanwhile; it is appointed only once the candidate is proven dead."""
+    """A fall-back launches the old release before the candidate's end is recorded, and appoints it only afterwards."""
     world = World(request={"probation_batches": 0}, traits={"candidate": {"serves": False}})
     assert world.play().outcome is Outcome.FELL_BACK
     acts = [f"{type(each.action).__name__} {getattr(each.action, 'instance', '')}" for each in world.log]
@@ -217,7 +231,7 @@ def test_a_fall_back_starts_the_old_release_while_the_candidate_ends():
 
 
 def test_a_reserve_of_which_no_process_comes_is_given_up():
-    """It is not started for ever, and the candidate's fall-back does not wait for it."""
+    """A reserve whose process does not appear is given up after 60 s, and the fall-back uses a different instance."""
     world = World(request=LONG, traits=FAILS_LATE)
     while (decision := world.decide()).action != Launch("op-fallback", LaunchMode.STANDBY):
         world.perform(decision)
@@ -243,14 +257,16 @@ def test_a_reserve_that_was_told_to_stop_is_ended_and_not_appointed() -> None:
 
 
 def test_no_reserve_where_there_is_no_way_back():
-    """It could not take over."""
+    """A deploy without a way back starts no reserve and fails when the candidate fails."""
     world = World(request=LONG, traits=FAILS_LATE, reverse=Verdict.SWITCH, back=None)
     assert world.play().outcome is Outcome.FAILED
     assert "op-fallback" not in world.instances
 
 
 def test_where_the_reserve_has_ended_the_old_release_starts_again():
-    """Died in the probation, or never ready: another driver of it goes; one that hangs is ended first."""
+    """When the reserve never becomes ready, whether or not it drains, the fall-back starts a different instance of the
+    old release.
+    """
     for trait in ({"becomes_ready": False}, {"becomes_ready": False, "drains": False}):
         world = World(request=LONG, traits=FAILS_LATE | {"fallback": trait})
         again = Instance("op-fallback-again")
@@ -265,7 +281,9 @@ def test_where_the_reserve_has_ended_the_old_release_starts_again():
 
 
 def test_an_old_release_that_commits_nothing_either_is_left_to_serve():
-    """A source that nobody reaches: the only driver that can go on once it is back is not ended."""
+    """After a fall-back in which the old release commits nothing either, as with an unreachable source, the operation
+    fails but leaves that driver running as the current one.
+    """
     world = World(traits={"candidate": {"serves": False}, "fallback": {"serves": False}})
     ended = world.play()
     assert ended.outcome is Outcome.FAILED
@@ -275,7 +293,9 @@ def test_an_old_release_that_commits_nothing_either_is_left_to_serve():
 
 
 def test_an_old_release_that_waits_for_its_sink_is_left_to_serve():
-    """It has not taken over yet; negative control: one that waits for nothing is ended."""
+    """An old release that waits for its unreachable sink after a fall-back is left running. Negative control: one that
+    fails for a different cause does not remain the current release.
+    """
     world = World(traits={"candidate": {"serves": False}, "fallback": {"takes_over": False}})
     assert "r0001 remains the current release (op-fallback)" in world.play().sentence
     assert world.instances["op-fallback"].life is Life.ALIVE
@@ -287,14 +307,16 @@ STOPPED = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", 
 
 
 def test_a_deploy_of_a_stopped_job_wants_it_to_serve_once_it_is_promoted():
-    """Not before."""
+    """A successful deploy of a stopped job makes the job wanted again."""
     world = stopped_world()
     assert world.play().outcome is Outcome.SUCCEEDED
     assert world.state.wanted
 
 
 def test_a_deploy_of_a_stopped_job_that_fails_leaves_it_stopped():
-    """What served before was to serve no more: it does not go again, also when it was still draining."""
+    """A failed deploy of a stopped job starts no fall-back and leaves the job stopped, even if the old driver was still
+    draining.
+    """
     for ended in (True, False):
         world = stopped_world(ended=ended, traits={"candidate": {"serves": False}})
         assert world.play().outcome is Outcome.FAILED
@@ -304,7 +326,7 @@ def test_a_deploy_of_a_stopped_job_that_fails_leaves_it_stopped():
 
 
 def stopped_world(*, ended: bool = True, **given: Any) -> World:
-    """A deploy of a job that was stopped; ``ended``: its driver is proven dead."""
+    """Return a world with a deploy of a stopped job; ``ended`` means that the old driver is proven dead."""
     world = World(**given)
     world.record(STOPPED)
     if ended:
@@ -316,7 +338,9 @@ def stopped_world(*, ended: bool = True, **given: Any) -> World:
 
 
 def test_no_fall_back_onto_a_checkpoint_that_the_old_release_cannot_read():
-    """When the way back is not RESUME, the operation fails and says so; it never corrupts."""
+    """When the old release cannot continue on the checkpoint, the operation fails without a fall-back and advises to
+    deploy a release that fixes the problem.
+    """
     world = World(traits={"candidate": {"serves": False}}, reverse=Verdict.SWITCH, back=None)
     ended = world.play()
     assert ended.outcome is Outcome.FAILED
@@ -326,7 +350,9 @@ def test_no_fall_back_onto_a_checkpoint_that_the_old_release_cannot_read():
 
 @pytest.mark.parametrize(("halted", "patience_s"), [(True, HALTED_S), (False, 120.0)])
 def test_a_driver_whose_processes_are_stopped_is_not_waited_for(halted, patience_s):
-    """It cannot drain, so it is killed after a few seconds. Negative control: one that runs has all of its time."""
+    """A driver whose processes are stopped is killed after ``HALTED_S`` instead of the drain deadline. Negative
+    control: a running driver has the full 120 s.
+    """
     world = World(traits={"old": {"drains": False, "halted": halted}})
     assert world.play().outcome is Outcome.SUCCEEDED
     waits = [each.action for each in world.log if isinstance(each.action, Wait) and each.action.on == "old: drain"]
@@ -336,7 +362,7 @@ def test_a_driver_whose_processes_are_stopped_is_not_waited_for(halted, patience
 
 
 def test_a_frozen_driver_is_killed_after_the_drain_deadline():
-    """A driver that does not answer is ended as a whole tree, then proven dead."""
+    """An old driver that does not drain is killed after the deadline, and the deploy succeeds."""
     world = World(traits={"old": {"drains": False}})
     assert world.play().outcome is Outcome.SUCCEEDED
     assert world.instances["old"].life is Life.DEAD
@@ -344,7 +370,7 @@ def test_a_frozen_driver_is_killed_after_the_drain_deadline():
 
 
 def test_an_old_driver_that_cannot_be_proven_dead_stops_the_deploy():
-    """Neither killed nor unreachable: the candidate never gets near the checkpoint."""
+    """An old driver that survives the kill or is unreachable stops the deploy, and the candidate is never appointed."""
     unkillable = World(traits={"old": {"drains": False, "killable": False}})
     assert unkillable.play().outcome is Outcome.FAILED
     assert "op-candidate" not in unkillable.state.appointed
@@ -356,7 +382,7 @@ def test_an_old_driver_that_cannot_be_proven_dead_stops_the_deploy():
 
 
 def test_a_driver_that_is_lost_after_its_drain_is_not_proven_dead():
-    """An unknown fate is no proof: the checkpoint keeps its owner, and the candidate never gets it."""
+    """A driver whose fate becomes unknown after its drain remains the owner of the checkpoint, and the deploy fails."""
     world = World(traits={"old": {"lost_at": Step.PROVE_DEAD}})
     ended = world.play()
     assert ended.outcome is Outcome.FAILED
@@ -366,7 +392,9 @@ def test_a_driver_that_is_lost_after_its_drain_is_not_proven_dead():
 
 @pytest.mark.parametrize("acts", range(1, 24))
 def test_an_abort_at_any_point_leaves_something_serving(acts):
-    """Whenever it comes, either the old release serves on, or goes again, or the new one was already through."""
+    """After an abort at any point of a deploy, the serving instance is writing: the old release, its restart, or the
+    new release.
+    """
     world = World()
     for _ in range(acts):
         decision = world.decide()
@@ -422,7 +450,9 @@ trait = st.fixed_dictionaries(
 def test_every_deploy_ends_with_one_writer_at_most(
     serving, handover, verdict, reverse, way, back, answer, found, traits, seed
 ):
-    """Whatever hangs, dies or is killed: an outcome is reached, and never do two drivers own the checkpoint."""
+    """Every deploy reaches an outcome and never has two drivers that own the checkpoint, whatever hangs, dies or is
+    killed.
+    """
     world = World(
         serving=serving,
         handover=handover,
@@ -446,13 +476,13 @@ def test_every_deploy_ends_with_one_writer_at_most(
 
 
 def test_the_one_writer_rule_is_broken_without_the_death_proof(monkeypatch):
-    """Negative control: call a frozen driver dead, and the world sees two owners."""
+    """Negative control: when a frozen driver is reported as dead, the world detects two owners of the checkpoint."""
     world = World(traits={"old": {"drains": False}})
     old = world.instances["old"]
     real = type(old).seen
 
     def seen_as_dead(self):
-        """A death proof that believes what it is told."""
+        """Report the old driver as dead as soon as it has a DRAIN command, without any proof."""
         seen = real(self)
         if self is not old or CommandKind.DRAIN not in self.sent:
             return seen
@@ -464,7 +494,9 @@ def test_the_one_writer_rule_is_broken_without_the_death_proof(monkeypatch):
 
 
 def test_the_announced_steps_are_those_that_are_carried_out():
-    """Every step that acts was announced, in the announced order."""
+    """A deploy performs exactly the announced steps of its path, in the announced order; a dry run announces only
+    BUNDLE, STANDBY and ASSESS.
+    """
     world = World()
     world.play()
     announced = [each.step for each in plan_deploy(DeployRequest(job="j"), serving="r0001")]
@@ -479,7 +511,7 @@ def test_the_announced_steps_are_those_that_are_carried_out():
 
 @pytest.mark.parametrize("way", [Transition.HANDOFF, Transition.REBUILD, Transition.RETURN, Transition.RESTORE])
 def test_a_switch_ends_in_its_new_version_and_drains_the_old_driver(way):
-    """The appointment that lets the candidate go names the version: that record is the cutover."""
+    """A deploy that switches the checkpoint makes the new version current and drains the old driver."""
     world = World(verdict=Verdict.SWITCH, way=way, back=Transition.RETURN)
     assert world.play().outcome is Outcome.SUCCEEDED
     assert world.state.current == {"q": "v0002"}
@@ -487,7 +519,9 @@ def test_a_switch_ends_in_its_new_version_and_drains_the_old_driver(way):
 
 
 def test_a_dual_run_drains_the_old_driver_only_once_the_new_one_has_caught_up_and_was_compared():
-    """Until then the old one serves as if nothing had been."""
+    """In a dual run the old driver is drained only after the outputs were compared, and the new driver catches up once
+    more after the drain.
+    """
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN)
     world.play()
     steps = [each.step for each in world.log]
@@ -499,7 +533,9 @@ def test_a_dual_run_drains_the_old_driver_only_once_the_new_one_has_caught_up_an
 
 
 def test_a_dual_run_that_does_not_get_there_leaves_the_old_one_serving():
-    """Too late: the shadow is ended, the old driver never hears of it."""
+    """A dual run whose shadow does not catch up in time is refused; the shadow is stopped and the old driver receives
+    no command.
+    """
     world = World(
         verdict=Verdict.SWITCH,
         way=Transition.REBUILD,
@@ -511,7 +547,7 @@ def test_a_dual_run_that_does_not_get_there_leaves_the_old_one_serving():
 
 
 def assert_untouched(world):
-    """The old driver serves and never heard of it; nothing of the shadow is left."""
+    """Check that the old driver writes and received no command, and that the shadow is dead and unrecorded."""
     assert world.instances["old"].writes
     assert not world.instances["old"].sent
     assert world.instances["op-candidate"].life is Life.DEAD
@@ -521,7 +557,9 @@ def assert_untouched(world):
 @pytest.mark.parametrize("found", NOT_THE_SAME.values(), ids=NOT_THE_SAME)
 @pytest.mark.parametrize("answer", [True, False, None])
 def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found, answer):
-    """Nothing may be missing, new, different or not compared: else somebody is asked, and silence is a no."""
+    """A rebuilt output with missing, new, different or uncompared rows takes over only after a person approves it;
+    without an answer the deploy is refused.
+    """
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=answer)
     world.comparison = found
     ended = world.play()
@@ -536,7 +574,7 @@ def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found,
 
 
 def test_a_comparison_that_takes_too_long_is_for_a_person_to_decide_about():
-    """A large output can never be compared in time: that is no reason to refuse it, nor to let it through."""
+    """When the comparison does not complete within 300 s, a person decides, and the deploy succeeds once approved."""
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=True)
     world.comparison = None
     ended = world.play()
@@ -546,13 +584,15 @@ def test_a_comparison_that_takes_too_long_is_for_a_person_to_decide_about():
 
 
 def test_the_ways_alone_say_whether_a_person_is_asked():
-    """A verdict may be worse than the ways, by a query that the candidate has not any more."""
+    """The transitions alone decide whether an approval is required, even if the verdict is worse because of a removed
+    query.
+    """
     operation = msgspec.structs.replace(World(verdict=Verdict.BACKUP, answer=None).play(), verdict=Verdict.REFUSE)
     assert {Step.KEEP_STATE, Step.APPROVE, Step.READY} <= set(path(operation))
 
 
 def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended():
-    """The negative control: a share of 1.0 of differing rows, and nobody is asked."""
+    """Negative control: with ``most_differing`` at 1.0, a rebuild in which all rows differ takes over without a review."""
     world = World(
         verdict=Verdict.SWITCH,
         way=Transition.REBUILD,
@@ -566,7 +606,7 @@ def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended(
 
 
 def test_columns_that_are_meant_to_differ_ask_nobody():
-    """What a change redefines, or somebody has declared, is counted by itself."""
+    """Differences in columns that are declared as allowed require no review; the comparison counts them separately."""
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=None)
     world.comparison = OutputComparison(old_rows=4, new_rows=4, allowed=("amount",), columns={"amount": 4})
     assert world.play().outcome is Outcome.SUCCEEDED
@@ -575,7 +615,9 @@ def test_columns_that_are_meant_to_differ_ask_nobody():
 
 @pytest.mark.parametrize("request_", [{}, {"compare": False}], ids=["compared", "not to be compared"])
 def test_opaque_code_is_asked_about_on_the_way_of_a_rebuild_as_well(request_):
-    """Equal rows so far prove nothing of the next ones; who accepts the risk beforehand is not asked."""
+    """A rebuild with opaque code requires an approval even if its output was compared as equal; with ``accept_risk`` it
+    succeeds without one.
+    """
     ways = {"verdict": Verdict.SWITCH, "way": Transition.REBUILD, "back": Transition.RETURN, "answer": None}
     asking = World(**ways, request=request_)
     asking.opaque_code = True
@@ -587,7 +629,7 @@ def test_opaque_code_is_asked_about_on_the_way_of_a_rebuild_as_well(request_):
 
 
 def test_an_output_that_nobody_compared_is_told():
-    """``compare=false`` is a decision, and stands in the report."""
+    """With ``compare=false`` the operation's sentence states that the rebuilt output was not compared, as requested."""
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, request={"compare": False})
     ended = world.play()
     assert ended.outcome is Outcome.SUCCEEDED
@@ -595,7 +637,7 @@ def test_an_output_that_nobody_compared_is_told():
 
 
 def test_a_shadow_that_dies_while_a_person_is_asked_ends_the_dual_run():
-    """There is nothing left to approve."""
+    """A shadow that dies during the review ends the dual run: the deploy is refused and the old driver is unaffected."""
     world = World(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN, answer=None)
     world.comparison = NOT_THE_SAME["all differ"]
     while not any(each.step is Step.REVIEW for each in world.log):
@@ -609,7 +651,9 @@ def test_a_shadow_that_dies_while_a_person_is_asked_ends_the_dual_run():
 
 
 def test_an_opaque_change_waits_for_a_person_without_holding_a_driver():
-    """The state is backed up, the standby stopped, and started again once somebody has approved."""
+    """For an opaque change the state is backed up and the standby stopped before the approval; afterwards a new standby
+    takes over.
+    """
     world = World(verdict=Verdict.BACKUP)
     assert world.play().outcome is Outcome.SUCCEEDED
     labels = [type(each.action).__name__ + getattr(each.action, "instance", "") for each in world.log]
@@ -619,7 +663,7 @@ def test_an_opaque_change_waits_for_a_person_without_holding_a_driver():
 
 @pytest.mark.parametrize("answer", [False, None])
 def test_what_nobody_approves_is_not_done(answer):
-    """Declined, or not answered in time: the old release serves on, untouched."""
+    """A deploy that is declined or not answered in time is refused, and the old driver receives no command."""
     world = World(verdict=Verdict.BACKUP, answer=answer)
     ended = world.play()
     assert ended.outcome is Outcome.REFUSED
@@ -628,7 +672,7 @@ def test_what_nobody_approves_is_not_done(answer):
 
 
 def test_what_has_drifted_since_it_was_approved_is_not_done():
-    """An approval is for what was seen, and for nothing else."""
+    """A deploy is refused when what was approved has changed since the approval."""
     world = World(verdict=Verdict.BACKUP)
     world.drifts = True
     assert world.play().outcome is Outcome.REFUSED
@@ -636,7 +680,7 @@ def test_what_has_drifted_since_it_was_approved_is_not_done():
 
 
 def test_a_risk_that_was_accepted_is_backed_up_and_not_asked_about():
-    """The way back is taken all the same."""
+    """With ``accept_risk`` an opaque change needs no approval, but the state is still backed up."""
     world = World(verdict=Verdict.BACKUP, answer=None, request={"accept_risk": True})
     assert world.play().outcome is Outcome.SUCCEEDED
     steps = [each.step for each in world.log]
@@ -654,7 +698,9 @@ def test_a_risk_that_was_accepted_is_backed_up_and_not_asked_about():
     ],
 )
 def test_a_release_that_does_not_hold_gives_way_by_the_way_back_that_was_assessed(way, back, version):
-    """Forward from the candidate's last commit, back to the version it left, or to its last batch."""
+    """A release that fails falls back by the assessed way: forward from its last commit, to the version that it left,
+    or to that version's last batch.
+    """
     world = World(
         verdict=Verdict.SWITCH, way=way, back=back, traits={"candidate": {"serves": way is Transition.REBUILD}}
     )
@@ -671,9 +717,10 @@ LOSES = "going back to v0001 loses rows: 2 of 4 files that were read since are m
     ("way", "back"), [(Transition.REBUILD, Transition.RETURN), (Transition.RESUME, Transition.RESTORE)]
 )
 def test_no_automatic_way_back_loses_rows(way: Transition, back: Transition) -> None:
-    """A person decides: the candidate's release stays the current one, with its checkpoints, and nothing runs.
+    """When going back would lose rows, the operation fails with the candidate's release and checkpoints as the current
+    ones and no running driver, and a person decides.
 
-    Negative control: with the input there, the old release serves again.
+    Negative control: when the input is present, the deploy falls back.
     """
     forth = {"verdict": Verdict.SWITCH, "reverse": Verdict.SWITCH, "way": way, "back": back}
     world = World(**forth, request=LONG, traits=FAILS_LATE)
@@ -690,7 +737,9 @@ def test_no_automatic_way_back_loses_rows(way: Transition, back: Transition) -> 
 
 
 def test_what_the_old_release_takes_it_goes_on_from_instead_of_losing_rows() -> None:
-    """Forward from the candidate's last commit, although the version that it left is kept."""
+    """When going back to the old version would lose rows and the old release can read the candidate's checkpoint, it
+    continues from the candidate's last commit.
+    """
     forth = {"verdict": Verdict.SWITCH, "reverse": Verdict.RESUME, "way": Transition.REBUILD, "back": Transition.RETURN}
     world = World(**forth, request=LONG, traits=FAILS_LATE)
     world.lost_back = {"q": LOSES}
@@ -699,7 +748,9 @@ def test_what_the_old_release_takes_it_goes_on_from_instead_of_losing_rows() -> 
 
 
 def test_a_release_that_stays_current_for_a_loss_does_not_go_back_once_the_files_are_there_again() -> None:
-    """It is on record as the current one by then: the checkpoints of the release before are none of its."""
+    """Once a release is recorded as current because going back would lose rows, it stays current even if the missing
+    files reappear.
+    """
     world = World(
         verdict=Verdict.SWITCH,
         reverse=Verdict.SWITCH,
@@ -718,7 +769,7 @@ def test_a_release_that_stays_current_for_a_loss_does_not_go_back_once_the_files
 
 
 def test_a_release_that_breaks_in_its_probation_gives_way():
-    """It has committed once, which is not enough."""
+    """A release that fails in its probation, after its first commit, falls back."""
     world = World(traits={"candidate": {"breaks_after": 2}})
     ended = world.play()
     assert ended.outcome is Outcome.FELL_BACK
@@ -727,7 +778,7 @@ def test_a_release_that_breaks_in_its_probation_gives_way():
 
 
 def test_a_probation_counts_its_triggers_after_the_first_one():
-    """The first trigger proved that the release starts. Negative control: one trigger more, and it has passed."""
+    """A probation of 3 batches waits for 3 triggers after the first one. Negative control: at 4 triggers it has passed."""
     world = World(request={"probation_batches": 3})
     play_to(world, Step.PROBATION)
     world.instances["op-candidate"].triggers = 3
@@ -737,7 +788,7 @@ def test_a_probation_counts_its_triggers_after_the_first_one():
 
 
 def test_a_query_that_is_not_in_the_report_has_no_trigger_in_a_probation():
-    """A driver that has just restarted has written no report yet: the wait says 0 triggers, and does not end."""
+    """A query without a status report, as after a restart, counts as 0 triggers, and the probation waits."""
     world = World(request={"probation_batches": 3})
     play_to(world, Step.PROBATION)
     world.instances["op-candidate"].state = None
@@ -747,7 +798,7 @@ def test_a_query_that_is_not_in_the_report_has_no_trigger_in_a_probation():
 
 
 def test_a_release_that_falls_behind_more_and_more_gives_way():
-    """It commits without an error, and never keeps up."""
+    """A release that commits without errors but falls further and further behind gives way to the old release."""
     world = World(traits={"candidate": {"lags": True}})
     ended = world.play()
     assert ended.outcome is Outcome.FELL_BACK
@@ -755,7 +806,7 @@ def test_a_release_that_falls_behind_more_and_more_gives_way():
 
 
 def test_a_shadow_that_fails_again_and_again_is_given_up_with_its_own_error():
-    """Not after the hours that a catch-up may take; the old driver never hears of it."""
+    """A shadow that keeps failing is given up with its own error, and the old driver receives no command."""
     world = World(
         verdict=Verdict.SWITCH,
         way=Transition.REBUILD,
@@ -770,7 +821,9 @@ def test_a_shadow_that_fails_again_and_again_is_given_up_with_its_own_error():
 
 @pytest.mark.parametrize("request_", [{"dry_run": True}, {"handover": Handover.COLD}])
 def test_a_describer_that_finds_no_end_is_refused_and_ended(request_: dict[str, Any]) -> None:
-    """What a dry run or a cold deploy could not look at in time is no reason to go on."""
+    """A dry run or a cold deploy is refused when its describer does not gather the evidence in time, and the describer
+    is stopped.
+    """
     world = World(**request_, traits={"describer": {"gathers": False}})
     world.play()
     assert world.operation.outcome is Outcome.REFUSED
@@ -780,14 +833,16 @@ def test_a_describer_that_finds_no_end_is_refused_and_ended(request_: dict[str, 
 
 
 def test_a_standby_that_is_held_up_is_given_up_with_what_holds_it_up() -> None:
-    """Not with its deadline alone, of which nobody could mend anything."""
+    """A standby that does not become ready within 300 s is given up with the reason that it reported."""
     world = World(traits={"candidate": {"becomes_ready": False, "held_up": "no executor came"}})
     assert world.play().outcome is Outcome.REFUSED
     assert world.operation.sentence.startswith("op-candidate did not reach standby within 300 s: no executor came")
 
 
 def test_a_cold_deploy_looks_again_once_a_person_has_approved() -> None:
-    """The old release has served on meanwhile: another describer gathers what is there by now."""
+    """After an approval, a cold deploy starts a second describer, because the old release has processed more input
+    since the first one.
+    """
     world = World(handover=Handover.COLD, verdict=Verdict.BACKUP)
     world.play()
     assert world.operation.outcome is Outcome.SUCCEEDED

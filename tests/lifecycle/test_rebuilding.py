@@ -1,4 +1,6 @@
-"""A lost journal: which version served, which epochs are taken, and when nobody can say; without any I/O."""
+"""Tests the rebuild of a lost journal: which version was current, which epochs are used, and when this cannot be
+determined; without I/O.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def table(version: str = "v0001", batch: int | None = 8, epoch: int = 5, **more:
 
 
 def lost(*there: SeenCheckpoint, fences: tuple[Fence, ...] = (table(),), **more: Any) -> LostJob:
-    """One query ``totals`` whose store is gone."""
+    """Return what is found of a job with one query ``totals`` whose store is gone."""
     fields = {"job": "sales", "host": "box", **more}
     return LostJob(
         checkpoints={"totals": there} if there else {}, fences={"totals": fences} if fences else {}, **fields
@@ -58,7 +60,9 @@ def state_of(*records: Record) -> JobState:
 
 
 def test_the_version_that_the_output_holds_serves_with_all_that_is_known_of_it() -> None:
-    """Root, query id and last commit are those of the directory: a deploy finds a checkpoint, and no other will do."""
+    """The version in the output's fence becomes the current one with its directory's root, query id and last commit, so
+    that a deploy accepts only that checkpoint.
+    """
     state = state_of(recorded(decided(lost(directory("v0001")))))
     current = state.current_version("totals")
     assert current is not None
@@ -71,7 +75,9 @@ def test_the_version_that_the_output_holds_serves_with_all_that_is_known_of_it()
 
 
 def test_a_younger_checkpoint_of_a_switch_that_never_ended_does_not_serve() -> None:
-    """Its number says nothing: the output's fence does. Negative control: without a fence nobody can say."""
+    """The output's fence, not the highest number, decides which of two checkpoints is current. Negative control:
+    without a fence the rebuild is refused until a person names the version.
+    """
     both = (directory("v0001"), directory("v0002", committed=20))
     state = state_of(recorded(decided(lost(*both))))
     assert state.current["totals"] == "v0001"
@@ -85,7 +91,9 @@ def test_a_younger_checkpoint_of_a_switch_that_never_ended_does_not_serve() -> N
 
 
 def test_a_retired_checkpoint_is_known_and_does_not_serve() -> None:
-    """One that was left, and one of which only the output and a snapshot know, are never given out again."""
+    """Checkpoint versions that were left, or that only the output and a snapshot name, are not current, and their
+    numbers are never assigned again.
+    """
     kept = SeenSnapshots(name="s0004", version="v0003", batch=7, versions=("v0001", "v0003"), newest_release=12)
     fence = table("v0002", versions=("v0002", "v0005"))
     seen = lost(directory("v0001"), directory("v0002"), fences=(fence,), snapshots={"totals": kept})
@@ -96,9 +104,10 @@ def test_a_retired_checkpoint_is_known_and_does_not_serve() -> None:
 
 
 def test_every_epoch_that_was_seen_anywhere_stays_below() -> None:
-    """Of any fence, also one beside the output that serves, and of a driver's last word; new claims go above them all.
+    """New claims start above every epoch found in any fence, including the fence of a former output, or in a driver's
+    last report.
 
-    Negative control: the same journal without that record claims an epoch that a zombie has.
+    Negative control: without the rebuild record the same journal would assign an epoch that a stale driver may hold.
     """
     fences = (table(epoch=5), table("v0001", epoch=3, output="sqlite:////w.db#old"))
     seen = lost(directory("v0001"), fences=fences, drivers=(SeenDriver(instance="op-candidate", epoch=9, release=4),))
@@ -114,7 +123,9 @@ def test_every_epoch_that_was_seen_anywhere_stays_below() -> None:
 
 
 def test_a_query_that_writes_with_a_function_claims_above_any_count() -> None:
-    """Nobody can ask a function which epochs it was told; without a person's word for it nothing is made."""
+    """A query that writes with a function has no fence: it is rebuilt only with ``--unfenced``, and then claims above
+    the time of the request in seconds; ``--unfenced`` is refused for an output that records an epoch.
+    """
     seen = lost(directory("v0001"), fences=())
     refused = decided(seen)
     assert "--output" in refused.refusals[0]
@@ -126,7 +137,9 @@ def test_a_query_that_writes_with_a_function_claims_above_any_count() -> None:
 
 
 def test_files_over_several_versions_stay_one_output() -> None:
-    """What a reader sees of a handed-over output is in its epoch log; a version that has begun is not seeded again."""
+    """A file output that was handed over between versions keeps all its segments, and a version that has begun does not
+    inherit a batch. If the newer checkpoint is missing, the rebuild is refused.
+    """
     fence = table(
         "v0002",
         batch=3,
@@ -154,8 +167,9 @@ def replaced(fence: Fence, **changes: Any) -> Fence:
 
 
 def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
-    """Nothing is made while a wrong root may be the reason; a restored one may take its place; and of a query that is
-    run no more it stays on record, so that nothing begins anew."""
+    """A missing checkpoint refuses the rebuild with the snapshot that could replace it; a restored checkpoint may take
+    its place. If the query is declared missing, its version stays on record so that it does not start from nothing.
+    """
     kept = SeenSnapshots(name="s0004", version="v0001", batch=6, versions=("v0001",), newest_release=3)
     seen = lost(snapshots={"totals": kept})
     refused = decided(seen)
@@ -174,7 +188,9 @@ def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
 
 @pytest.mark.parametrize("named", ["v0001", "v0004"], ids=["an older one", "a missing one"])
 def test_only_a_checkpoint_newer_than_all_others_replaces_the_one_that_is_gone(named: str) -> None:
-    """An older one belongs to an output that was left: its batches would be written over newer ones."""
+    """A missing checkpoint can only be replaced by a version newer than all others; an older or missing version is
+    refused.
+    """
     seen = lost(directory("v0001"), fences=(table("v0002", versions=("v0002",)),))
     assert decided(seen, versions={"totals": named}).refusals == (
         f"query totals: checkpoint {named} cannot replace v0002, because {named} is missing or is not the newest"
@@ -183,7 +199,9 @@ def test_only_a_checkpoint_newer_than_all_others_replaces_the_one_that_is_gone(n
 
 
 def test_an_output_that_is_ahead_or_behind_is_told() -> None:
-    """Ahead, a deploy is refused until the checkpoint is as it was; behind, rows are missing, and that is said."""
+    """The rebuild reports an output that contains batches beyond its checkpoint, and an output that lacks batches that
+    the checkpoint has committed.
+    """
     ahead = recorded(decided(lost(directory("v0001", committed=5)))).lost
     assert "has planned batches up to 5, but its output contains batch 8" in ahead[1]
     behind = recorded(decided(lost(directory("v0001", committed=11)))).lost
@@ -191,7 +209,9 @@ def test_an_output_that_is_ahead_or_behind_is_told() -> None:
 
 
 def test_several_queries_are_rebuilt_together_or_not_at_all() -> None:
-    """One record holds all of them: a job of which one query cannot be decided is left as it was."""
+    """One record rebuilds all queries of a job, above the highest epoch; if one query cannot be decided, nothing is
+    recorded.
+    """
     other = table(output="/out", owner="sales/copy", epoch=7)
     seen = LostJob(
         job="sales",
@@ -214,7 +234,9 @@ def test_several_queries_are_rebuilt_together_or_not_at_all() -> None:
 
 
 def test_a_driver_that_lives_or_that_nobody_can_see_keeps_everything_as_it_is() -> None:
-    """Two writers of one checkpoint are what all of this is to keep apart."""
+    """The rebuild is refused while a driver runs, or while drivers may run out of sight and nobody has stated that none
+    does, because two drivers could write to one checkpoint.
+    """
     alive = decided(lost(directory("v0001"), drivers=(SeenDriver(instance="op-candidate", alive="processes 7, 8"),)))
     assert alive.record is None
     assert "op-candidate still runs on box (processes 7, 8). Use `--end-drivers`" in alive.refusals[0]
@@ -224,7 +246,9 @@ def test_a_driver_that_lives_or_that_nobody_can_see_keeps_everything_as_it_is() 
 
 
 def test_a_journal_that_is_there_is_never_overwritten() -> None:
-    """Whatever else was seen; and in a journal with entries the record itself changes nothing."""
+    """The rebuild is refused for a job that has a journal, and a rebuild record in a journal with entries changes
+    nothing.
+    """
     plan = decided(LostJob(job="sales", journal="job sales has a journal of 9 entries"))
     assert (plan.record, plan.refusals) == (None, ("job sales has a journal of 9 entries",))
     created = CheckpointVersionCreated(query="totals", version="v0001", release="r0001", origin="", state_format="")
@@ -247,7 +271,9 @@ def test_a_journal_that_is_there_is_never_overwritten() -> None:
 def test_the_store_gets_the_id_back_that_outputs_are_written_under(
     wanted: set[str], present: str, others: tuple[str, ...], id: str, told: str
 ) -> None:
-    """Also where the watch has made a new one meanwhile; not once jobs were recorded under that."""
+    """The store gets back the installation id that the outputs name, even if the watch has created a new one since; it
+    is refused if jobs are recorded under the new id or the outputs name two installations.
+    """
     found, refusal = decide_installation(frozenset(wanted), present, others)
     assert found == id
     assert told in refusal if told else not refusal
@@ -259,9 +285,8 @@ def claimed(version: str, epoch: int, installation: str = "mine") -> dict[str, t
 
 
 def test_a_claim_beside_the_checkpoints_says_which_version_served_into_a_function() -> None:
-    """Its epoch is the newest there is, so that no number is invented; another installation's says nothing.
-
-    Negative control: without it nobody can tell the two checkpoints apart.
+    """For a function output, the newest claim beside the checkpoints decides the current version and the epoch.
+    Negative control: without a claim of this installation the two checkpoints cannot be told apart.
     """
     both, unfenced = (directory("v0001"), directory("v0002")), frozenset({"totals"})
     record = recorded(decided(lost(*both, fences=(), claims=claimed("v0001", 7)), unfenced=unfenced))
@@ -274,7 +299,9 @@ def test_a_claim_beside_the_checkpoints_says_which_version_served_into_a_functio
 
 
 def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:
-    """It was put back, or its new version never wrote: a person decides. An equal epoch is no contradiction."""
+    """The rebuild is refused when a checkpoint has a later claim than the output's fence, because the output may be an
+    older copy; equal epochs are accepted.
+    """
     both = (directory("v0001"), directory("v0002"))
     refused = decided(lost(*both, fences=(table("v0001", epoch=5),), claims=claimed("v0002", 6)))
     assert refused.record is None
@@ -287,7 +314,9 @@ def test_an_output_that_is_older_than_its_checkpoints_is_not_believed() -> None:
 
 
 def test_a_claim_without_a_checkpoint_only_takes_its_epoch() -> None:
-    """Its query's versions were deleted by hand: no other query may claim an epoch that it has had."""
+    """A claim of this installation for a query without a checkpoint only raises the epoch, so that no other query
+    claims it; a different installation's claim is ignored.
+    """
     removed = EpochClaim(epoch=9, version="v0003", instance="op", generation=1, installation="mine")
     foreign = EpochClaim(epoch=99, version="v0003", instance="op", generation=1, installation="another")
     record = recorded(decided(lost(directory("v0001"), claims={"removed": (removed, foreign)})))
@@ -295,7 +324,9 @@ def test_a_claim_without_a_checkpoint_only_takes_its_epoch() -> None:
 
 
 def test_a_claim_without_a_checkpoint_does_not_keep_a_removed_query() -> None:
-    """Its output is still there, from before the claim: --gone suffices. The journal knows the claimed version."""
+    """A query that is declared missing is rebuilt even if its claim is later than its output's fence; the record
+    includes the claimed version and epoch.
+    """
     seen = lost(fences=(table("v0001", epoch=5),), claims=claimed("v0002", 6))
     record = recorded(decided(seen, missing=frozenset({"totals"})))
     assert record.epoch == 6

@@ -1,4 +1,4 @@
-"""The one cause and the ranked actions, played over everything that can be seen of a job; nothing is looked at."""
+"""Tests that a diagnosis finds one cause and ranked actions for every observable condition of a job; without I/O."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_OFFSET = damage("offset-missing-in-the-middle", "offsets/6", "offsets/6 is mi
 
 
 def query(**more: Any) -> QueryLook:
-    """A query that stands at batch 7, as does its table."""
+    """Return what is seen of a query whose checkpoint and table are both at batch 7."""
     usual: dict[str, Any] = {
         "query": "totals", "version": "v0001", "directory": "/cp/sales/totals/v0001", "planned": 7, "committed": 7,
         "sink": "table", "output": "sqlite:///w.db#totals", "holds": 7, "rebuild": "9 files",
@@ -36,7 +36,7 @@ def query(**more: Any) -> QueryLook:
 
 
 def look(*queries: QueryLook, life: Life = Life.DEAD, why: str = "supervisor is gone", **more: Any) -> RecoveryLook:
-    """A job whose driver was killed."""
+    """Return what is seen of a job whose driver was killed."""
     usual: dict[str, Any] = {
         "job": "sales", "release": "r0001", "instance": "op-candidate", "queries": queries or (query(),),
     }  # fmt: skip
@@ -45,7 +45,7 @@ def look(*queries: QueryLook, life: Life = Life.DEAD, why: str = "supervisor is 
 
 
 def driver(told: dict[str, Any], liveness: Liveness) -> ObservedDriver:
-    """The current driver, with what is ``told`` of its report, which is taken out of it."""
+    """Build the current driver's observation, and remove the report's fields from ``told``."""
     state, error = told.pop("state", DriverState.SERVING), told.pop("error", "")
     if told.pop("by_signal", False):
         ending = DriverExit(instance="op-candidate", state=state, code=0, error=error, signal=15)
@@ -167,7 +167,9 @@ CASES = [
 def test_every_way_of_breaking_has_its_cause_and_its_first_action(
     at: RecoveryLook, cause: Problem, action: RecoveryAction | None
 ) -> None:
-    """One cause in a sentence, the action that is advised first, or none; every other says why not."""
+    """Each condition has one cause, a sentence and an advice, and either the expected first action or none that is
+    possible.
+    """
     found = diagnose(at)
     assert (found.cause, found.heading in HEADINGS or cause is Problem.NOTHING_WRONG) == (cause, True)
     assert found.sentence
@@ -178,12 +180,14 @@ def test_every_way_of_breaking_has_its_cause_and_its_first_action(
 
 
 def test_every_cause_is_named_by_some_case() -> None:
-    """None is left that nothing leads to."""
+    """The cases cover every cause."""
     assert {each[2] for each in CASES} == set(Problem)
 
 
 def test_what_a_source_has_dropped_is_not_mended_by_a_restart() -> None:
-    """The advice says how to go on after it, and that a person is asked; a restart is said to be refused."""
+    """When a source has dropped input, the advice names ``failOnDataLoss=false``, and the restart states that it is
+    refused unless the missing input is back.
+    """
     found = diagnose(
         look(query(planned=8), state=DriverState.FAILED, error="KAFKA_DATA_LOSS", dropped="KAFKA_DATA_LOSS")
     )
@@ -192,7 +196,9 @@ def test_what_a_source_has_dropped_is_not_mended_by_a_restart() -> None:
 
 
 def test_what_is_damaged_twice_over_is_named_by_what_comes_first() -> None:
-    """A lost checkpoint on a rebooted machine is a lost checkpoint: a restart would not help; all of it is told."""
+    """With several problems at once, a lost checkpoint is the cause rather than the reboot; the evidence lists the
+    other damage, and the restore covers both queries.
+    """
     found = diagnose(look(LOST, query(query="other", damages=(FLIPPED,), replay=REPLAY), rebooted=True))
     assert found.cause is Problem.CHECKPOINT_LOST
     assert any("checksum-mismatch" in each for each in found.evidence)
@@ -200,7 +206,7 @@ def test_what_is_damaged_twice_over_is_named_by_what_comes_first() -> None:
 
 
 def test_a_damaged_query_is_not_restarted() -> None:
-    """The reason is what Spark would do with it."""
+    """A restart is not possible on a damaged checkpoint; the reason states that Spark would read the changed file."""
     option = diagnose(look(DAMAGED)).option(RESTART)
     assert not option.possible
     assert "reads the changed file" in option.why_not
@@ -208,13 +214,17 @@ def test_a_damaged_query_is_not_restarted() -> None:
 
 @pytest.mark.parametrize("sink", ["table", "file", "foreach"])
 def test_a_missing_last_commit_is_mended_by_a_start_where_the_sink_knows_batches(sink: str) -> None:
-    """The batch runs again under its number; a function would see it twice, so that is not offered."""
+    """A missing last commit can be repaired by a restart if the sink records batch numbers; for a ``foreach`` function,
+    which would receive the batch twice, a restart is not offered.
+    """
     at = look(query(damages=(NO_COMMIT,), committed=6, sink=sink, replay=REPLAY))
     assert diagnose(at).option(RESTART).possible is (sink != "foreach")
 
 
 def test_a_lost_checkpoint_without_a_snapshot_is_to_be_put_back() -> None:
-    """Where no action is possible the advice is what a person can do; with a snapshot it is the restore."""
+    """For a lost checkpoint without a possible action the advice is to put the directory back; with a snapshot it is
+    the restore.
+    """
     lost = query(lost="/cp is missing", planned=None, committed=None, no_restore="no snapshot", no_rebuild="gone")
     assert recovery.diagnose(look(lost)).advice.startswith("put the directory back as it was, then restart")
     assert recovery.diagnose(look(LOST)).advice.startswith("restore")
@@ -225,12 +235,14 @@ REPLANNED = Replan(batch=8, reads="3 files that the source had listed for it")
 
 
 def cut(**more: Any) -> QueryLook:
-    """A query of which the plan of batch 8 was cut short before the batch wrote anything."""
+    """Return a query whose plan of batch 8 was cut short before the batch wrote anything."""
     return query(**{"planned": 8, "damages": (CUT_SHORT,), "replan": REPLANNED, "replay": REPLAY, **more})
 
 
 def test_an_open_batch_whose_plan_is_cut_short_is_planned_again() -> None:
-    """Advised before a restore, which goes back to the last snapshot; its cost is the open batch alone."""
+    """For an open batch with a truncated plan, a replan is advised before a restore; it affects only that batch and
+    needs no acceptance.
+    """
     found = diagnose(look(cut()))
     first = found.options[0]
     assert (first.action, first.asks, first.replans) == (RecoveryAction.REPLAN, False, {"totals": 8})
@@ -262,16 +274,19 @@ def test_an_open_batch_whose_plan_is_cut_short_is_planned_again() -> None:
 def test_a_batch_is_planned_again_only_where_every_output_proves_that_it_lacks_it(
     at: RecoveryLook, why_not: str
 ) -> None:
-    """Planned again it has the same number and other rows: an output that holds it would skip or double them.
+    """A replan is possible only if every output proves that it lacks the batch, because the replanned batch has the
+    same number and may have other rows, which would be skipped or doubled.
 
-    Negative control: the same look of a table that holds the batch before it.
+    Negative control: with a table that contains the previous batch, the replan is possible.
     """
     assert re.search(why_not, diagnose(at).option(RecoveryAction.REPLAN).why_not)
     assert diagnose(look(cut())).option(RecoveryAction.REPLAN).possible
 
 
 def test_files_of_the_batch_that_are_gone_are_a_loss_that_a_person_accepts() -> None:
-    """Spark would plan the batch without them and report nothing."""
+    """A replan without some of the batch's files is a loss that a person must accept, because Spark would plan without
+    them and report nothing.
+    """
     gone = cut(replan=Replan(batch=8, reads="3 files", gone="1 of 3 files are missing, such as /in/a.csv"))
     option = diagnose(look(gone)).option(RecoveryAction.REPLAN)
     assert (option.possible, option.asks) == (True, True)
@@ -279,7 +294,9 @@ def test_files_of_the_batch_that_are_gone_are_a_loss_that_a_person_accepts() -> 
 
 
 def test_a_price_says_what_comes_again() -> None:
-    """Batches, files and how the sink takes them; nobody is asked where nothing is lost or doubled."""
+    """The price of a restore states the batches and files that are read again and how the sink handles them; it needs
+    no acceptance if nothing is lost or doubled.
+    """
     option = diagnose(look(DAMAGED)).option(RESTORE)
     assert [each.sentence for each in option.prices] == [
         "query totals into sqlite:///w.db#totals: reads 3 batches after batch 5 (3 files) again;"
@@ -301,12 +318,16 @@ def test_a_price_says_what_comes_again() -> None:
     ],
 )
 def test_loss_and_doubling_ask_a_person_and_nothing_else_does(changed: dict[str, Any], asks: bool) -> None:
-    """Not knowing whether something is lost counts as a loss; a replay of nothing costs nothing."""
+    """A restore needs acceptance exactly if rows may be lost or doubled; an unknown loss counts as a loss, and an empty
+    replay costs nothing.
+    """
     assert diagnose(look(replace(DAMAGED, **changed))).option(RESTORE).asks is asks
 
 
 def test_a_restart_without_the_lost_rows_asks_a_person() -> None:
-    """The price names what the output lacks; a restart is possible nevertheless, unless more is wrong."""
+    """A restart on an output that lacks rows is possible but needs acceptance, and its price names the missing rows;
+    with a damaged checkpoint it is not possible.
+    """
     option = diagnose(look(query(output_lost=SHORT, holds=6))).option(RESTART)
     assert (option.possible, option.asks) == (True, True)
     assert f"LOSES the rows that the output lacks ({SHORT})" in option.prices[0].sentence
@@ -315,7 +336,9 @@ def test_a_restart_without_the_lost_rows_asks_a_person() -> None:
 
 @pytest.mark.parametrize(("holds", "possible"), [(5, True), (4, False), (None, False)])
 def test_an_older_copy_takes_a_snapshot_that_is_as_old(holds: int | None, possible: bool) -> None:
-    """It then gets everything after the snapshot again; from a newer snapshot it would go on with a gap."""
+    """An output that lacks batches can be restored from a snapshot only if it contains the snapshot's batch; otherwise
+    a gap would remain.
+    """
     option = diagnose(look(query(output_lost=SHORT, holds=holds, replay=REPLAY))).option(RESTORE)
     assert option.possible is possible
     assert possible or "its output also lacks batches before s0002 (batch 5)" in option.why_not
@@ -328,21 +351,23 @@ def test_what_loses_nothing_comes_first() -> None:
 
 
 def test_a_sound_query_is_restored_only_if_it_is_named() -> None:
-    """Otherwise the action says that nothing is damaged."""
+    """An undamaged query is restored only if it is named; otherwise the restore states that no checkpoint is damaged."""
     at = look(query(replay=REPLAY))
     assert "no checkpoint of sales is damaged" in diagnose(at).option(RESTORE).why_not
     assert diagnose(at, chosen=["totals"]).option(RESTORE).snapshots == {"totals": "s0002"}
 
 
 def test_without_its_rung_a_damaged_checkpoint_is_taken_for_a_killed_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: the rung is what finds it, and nothing else does."""
+    """Negative control: without the check for damaged checkpoints, the same condition is diagnosed as a killed driver."""
     rungs = tuple(each for each in recovery._LADDER if each is not recovery._damaged)
     monkeypatch.setattr(recovery, "_LADDER", rungs)
     assert diagnose(look(DAMAGED)).cause is Problem.DRIVER_KILLED
 
 
 def test_a_driver_that_starts_again_is_told_with_its_last_error() -> None:
-    """A person who looks while it starts sees why its last run ended, whoever recorded that."""
+    """The diagnosis of a starting driver includes the error that ended its last run, whether the restart or the status
+    recorded it.
+    """
     known = {"life": Life.ALIVE, "state": DriverState.STARTING}
     for told in ({"before": "restart 1 of 5: the JVM ended"}, {"error": "the JVM ended"}):
         diagnosis = diagnose(look(query(planned=8), **known, **told))

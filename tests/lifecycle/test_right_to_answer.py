@@ -1,4 +1,4 @@
-"""Who may answer, and say beforehand what would be asked: the rule, and what gets past it where a part is missing."""
+"""Tests who may answer an approval or accept a risk in advance, and what passes when a part of the rule is missing."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def settings(*approvers: str, four_eyes: bool = False) -> Settings:
 
 
 def job(serving: tuple[str, ...] = (), candidate: tuple[str, ...] = ()) -> JobState:
-    """Release 1 serves with the first list, release 2 has the second."""
+    """Return a job whose current release r0001 has the first list of approvers and whose release r0002 has the second."""
     environment = Environment(python="3", spark="4", packages_sha256="p", jars_sha256="j", digest="d")
     releases = {
         f"r000{number}": Release(
@@ -60,13 +60,15 @@ def objection(by: str, given: Settings, state: JobState | None = None, *, asked_
 
 @pytest.mark.parametrize("by", ["ada", "cli:root", "anybody", "carol"])
 def test_without_a_list_whoever_may_trigger_may_answer(by: str) -> None:
-    """As before there were lists; also who has asked for it."""
+    """Without a list of approvers any user may answer, including the requester."""
     assert objection(by, settings()) == ""
     assert right_to_answer(settings(), job(), "carol").named() is None
 
 
 def test_who_is_not_on_the_list_may_not_answer() -> None:
-    """Whoever looks like somebody on it included; negative control: who is on it may."""
+    """A user who is not on the list may not answer, even with a name that looks like a listed one. Negative control:
+    listed users may answer.
+    """
     assert objection("ada", settings(*ADA_AND_BOB)) == objection("bob", settings(*ADA_AND_BOB)) == ""
     for by in ("mallory", "Ada", "cli:ada", "ada ", "", " ", "\N{CYRILLIC SMALL LETTER A}da", "airflow"):
         assert objection(by, settings(*ADA_AND_BOB)), by
@@ -76,7 +78,7 @@ def test_who_is_not_on_the_list_may_not_answer() -> None:
 
 
 def test_a_jobs_list_narrows_that_of_the_installation_and_never_widens_it() -> None:
-    """Both have to name whoever answers: a job's file is no way around what the installation says."""
+    """A user must be on both the job's and the installation's list; a job's list cannot widen the installation's."""
     narrowed = job(serving=("bob", "mallory"))
     assert objection("bob", settings(*ADA_AND_BOB), narrowed) == ""
     assert "approvers of r0001 of sales" in objection("ada", settings(*ADA_AND_BOB), narrowed)
@@ -85,7 +87,9 @@ def test_a_jobs_list_narrows_that_of_the_installation_and_never_widens_it() -> N
 
 
 def test_a_candidate_does_not_appoint_its_own_approver() -> None:
-    """Its list counts for nothing while it is asked about; negative control: once it serves, it does."""
+    """The approvers of the serving release count, not those of the candidate. Negative control: once the candidate is
+    promoted, its list counts.
+    """
     state = job(serving=("ada",), candidate=("mallory",))
     assert objection("mallory", settings(), state)
     assert objection("ada", settings(), state) == ""
@@ -94,7 +98,7 @@ def test_a_candidate_does_not_appoint_its_own_approver() -> None:
 
 
 def test_a_job_that_never_served_goes_by_the_installation() -> None:
-    """There is nobody whom anything of it has named."""
+    """For a job without a serving release only the installation's list counts."""
     first = msgspec.structs.replace(job(candidate=("mallory",)), serving_release="")
     assert objection("mallory", settings("ada"), first)
     assert objection("ada", settings("ada"), first) == ""
@@ -102,7 +106,9 @@ def test_a_job_that_never_served_goes_by_the_installation() -> None:
 
 @pytest.mark.parametrize("by", ["carol", "Carol", "cli:carol", "carol@corp.example", " CAROL"])
 def test_who_has_asked_for_it_does_not_answer_it(by: str) -> None:
-    """By whatever door and spelling; negative controls: somebody else may, and without the setting they may."""
+    """With four eyes the requester may not answer, through either door and in any spelling of the name. Negative
+    controls: a different user may answer, and without four eyes the requester may.
+    """
     assert "carol requested it" in objection(by, settings(four_eyes=True))
     assert objection("ada", settings(four_eyes=True)) == ""
     assert objection(by, settings()) == ""
@@ -110,14 +116,18 @@ def test_who_has_asked_for_it_does_not_answer_it(by: str) -> None:
 
 @pytest.mark.parametrize("asked_by", ["", "airflow"])
 def test_where_nobody_is_known_to_have_asked_four_eyes_let_nobody_answer(asked_by: str) -> None:
-    """Nobody can be told from somebody unknown; who is asked for by the watch can be answered by anybody."""
+    """With four eyes nobody may answer when the requester is unknown, while a request of the watch may be answered by
+    any user.
+    """
     assert "the requester is unknown" in objection("ada", settings(four_eyes=True), asked_by=asked_by)
     assert objection("ada", settings(four_eyes=True), asked_by="the watch") == ""
     assert objection("ada", settings(), asked_by=asked_by) == ""
 
 
 def test_who_is_left_to_answer_is_told() -> None:
-    """For the page, which takes no list for everybody: it is empty only where nobody may."""
+    """The rule lists the users who may answer; the list is empty only if nobody may, and the sentence then names the
+    lists.
+    """
     both = right_to_answer(settings(*ADA_AND_BOB, four_eyes=True), job(serving=("bob", "eve")), "ada")
     assert [each.name for each in both.named() or ()] == ["bob"]
     assert both.sentence == "bob"
@@ -132,7 +142,9 @@ def test_who_is_left_to_answer_is_told() -> None:
 
 @pytest.mark.parametrize("said", BEFOREHAND, ids=lambda said: next(iter(said)))
 def test_what_would_be_asked_is_said_beforehand_by_who_may_answer_it(said: dict[str, Any]) -> None:
-    """Else whoever triggers would answer for everybody; negative controls: who may answer, no list, a dry run."""
+    """A request that accepts a risk in advance is refused if its requester may not answer. Negative controls: a listed
+    requester, an installation without a list, and a dry run.
+    """
     request = DeployRequest(job="sales", requested_by="mallory", **said)
     with pytest.raises(OperationRefused, match=f"^{next(iter(said))}.*: mallory is not among the approvers"):
         must_have_right(settings(*ADA_AND_BOB), job(), request)
@@ -142,7 +154,7 @@ def test_what_would_be_asked_is_said_beforehand_by_who_may_answer_it(said: dict[
 
 
 def test_with_four_eyes_nobody_accepts_beforehand_what_they_ask_for() -> None:
-    """Approver or not: it takes another person, who is asked."""
+    """With four eyes a requester may not accept a risk in advance, even as an approver."""
     request = DeployRequest(job="sales", requested_by="ada", accept_risk=True)
     with pytest.raises(OperationRefused, match="^accept_risk may not be set: ada requested it"):
         must_have_right(settings("ada", four_eyes=True), job(), request)
@@ -150,7 +162,9 @@ def test_with_four_eyes_nobody_accepts_beforehand_what_they_ask_for() -> None:
 
 
 def test_the_loss_of_an_output_is_accepted_by_another_person_than_who_asks_for_the_recovery() -> None:
-    """Four eyes or a list: the second person is judged; a deploy that accepts it beforehand has no second person."""
+    """For a recovery that loses output, the person who accepts is checked, with four eyes or a list; a deploy that
+    accepts the loss in advance has no such person and is refused.
+    """
     recover = Recovery(action=RecoveryAction.RESTART, cause="x", accepted_by="bob")
     request = DeployRequest(job="sales", requested_by="ada", accept_output_loss=True).of_kind(recover)
     must_have_right(settings(four_eyes=True), job(), request)
@@ -160,7 +174,7 @@ def test_the_loss_of_an_output_is_accepted_by_another_person_than_who_asks_for_t
 
 
 def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
-    """Whoever triggers it may be anybody; who accepts may not."""
+    """Any user may request a recovery, but its loss can only be accepted by a user who may answer."""
 
     def recovery(accepted_by: str) -> DeployRequest:
         recover = Recovery(action=RecoveryAction.RESTORE, cause="x", accepted_by=accepted_by)
@@ -178,7 +192,9 @@ def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
 
 @pytest.mark.parametrize("candidate", [(), ("mallory",), ("ada", "mallory"), ("ada=3",)])
 def test_who_is_not_on_a_jobs_list_brings_no_other_one_in(candidate: tuple[str, ...]) -> None:
-    """Not by a change that nobody has to approve, and not by going back to a release without one."""
+    """A user who is not on the job's list may not deploy a release with different approvers, including one without a
+    list.
+    """
     state = job(serving=("ada",), candidate=candidate)
     with pytest.raises(OperationRefused, match="release r0002 has other approvers than r0001: mallory is not among"):
         may_change_approvers(settings(), state, DeployRequest(job="sales", requested_by="mallory"), "r0002")
@@ -187,7 +203,9 @@ def test_who_is_not_on_a_jobs_list_brings_no_other_one_in(candidate: tuple[str, 
 
 
 def test_the_same_list_or_a_first_one_is_anybodys_to_deploy() -> None:
-    """In any order; a job without a list takes one from whoever may trigger, and a dry run only looks."""
+    """Any user may deploy a release with the same approvers in any order, or a first list for a job without one, and
+    may run a dry run.
+    """
     asked = DeployRequest(job="sales", requested_by="mallory")
     may_change_approvers(settings(), job(serving=ADA_AND_BOB, candidate=("bob", "ada")), asked, "r0002")
     may_change_approvers(settings(), job(candidate=("mallory",)), asked, "r0002")

@@ -1,4 +1,4 @@
-"""The step table, and what reads it."""
+"""Tests the table of steps and the functions that read it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ def operation(request: DeployRequest, *ways: QueryTransition) -> OperationState:
 
 
 def test_the_table_has_every_step_once_and_every_step_decides() -> None:
-    """A step that is only half there would be found by the deploy that comes to it."""
+    """Every step occurs once in the table and has its decisions."""
     assert [*(row.step for row in STEPS), Step.FALL_BACK] == list(Step) == list(LADDERS)
 
 
 @pytest.mark.parametrize("serving", ["", "r0001"])
 def test_a_plan_has_a_sentence_and_a_deadline_for_each_step(serving: str) -> None:
-    """Nothing is left of the table's placeholders; a first deploy is not told of a release before it."""
+    """Every planned step has its sentences without unfilled placeholders and a positive deadline; the plan of a first
+    deploy contains only the steps that do not need a current release.
+    """
     plan = plan_deploy(EVERYTHING, serving=serving)
     assert [planned.step for planned in plan] == [row.step for row in STEPS if serving or row.first]
     for planned in plan:
@@ -38,13 +40,13 @@ def test_a_plan_has_a_sentence_and_a_deadline_for_each_step(serving: str) -> Non
 
 
 def test_a_dry_run_plans_to_look_and_no_more() -> None:
-    """It ends once the candidate was assessed."""
+    """The plan of a dry run ends after the candidate is assessed."""
     plan = plan_deploy(DeployRequest(job="j", dry_run=True), serving="r0001")
     assert [planned.step for planned in plan] == [Step.BUNDLE, Step.STANDBY, Step.ASSESS]
 
 
 def test_a_deadline_is_that_of_the_request_where_it_has_one() -> None:
-    """Whoever asks says how long a step may take that waits for data or people."""
+    """A step's deadline is the request's if the request has one, else the table's."""
     assert deadline_s(Step.DRAIN, DeployRequest(job="j", drain_s=7.0)) == 7.0
     assert deadline_s(Step.PROVE_DEAD, DeployRequest(job="j", drain_s=7.0)) == 30.0
 
@@ -72,7 +74,9 @@ def test_a_deadline_is_that_of_the_request_where_it_has_one() -> None:
 def test_an_operation_takes_the_steps_that_its_verdict_and_its_request_ask_for(
     way: QueryTransition, request_: dict[str, bool], beside: set[Step]
 ) -> None:
-    """Beside those that every deploy takes; the first that is not done is the one it is at."""
+    """The transitions and the request add exactly the expected steps to those of every deploy, in order; the current
+    step is the first one that is not done.
+    """
     always = set(path(operation(EVERYTHING)))
     taken = operation(DeployRequest(job="j", **request_), QueryTransition(way=Transition.RESUME), way)  # type: ignore[arg-type]
     assert set(path(taken)) - always == beside

@@ -1,4 +1,4 @@
-"""Which way a query goes, and back: the choice, played over verdicts, sinks, sources and requests."""
+"""Tests the choice of a query's transition and way back over verdicts, sinks, sources and requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def finding(rule: str, severity: Severity = Severity.BREAKING, where: str = "sin
 
 
 def facts(*findings: Finding, verdict: Verdict = Verdict.SWITCH, sink: str = "file", state: bool = False, **more):
-    """One query that is deployed on v0001; its manifests differ in nothing but what is named."""
+    """Return the facts about one query that runs on v0001, whose manifests differ only as stated."""
     out = SinkDescription(kind=sink, output=f"{sink} out", options={})
     operators = (AGGREGATE,) if state else ()
     plain = msgspec.structs.replace(STATEFUL, sink=out, operators=operators, trigger="1 second")
@@ -37,13 +37,15 @@ def choose(at: QueryFacts, *, kind=Deployment(), **request):  # noqa: B008
 
 
 def test_a_new_query_starts_in_a_version_of_its_own():
-    """There is nothing to carry over."""
+    """A new query starts in its own checkpoint version."""
     way, _ = choose(facts(current="", next="v0001"))
     assert (way.way, way.version) == (Transition.START, "v0001")
 
 
 def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
-    """It would write again what is written; a query that is like none that went starts."""
+    """A new query that may be a renamed one starts only after an approval, because it could write existing rows again;
+    a query that resembles no removed one needs none.
+    """
     asked = finding("query-may-be-renamed", Severity.OPAQUE, "query sums")
     way, _ = choose(facts(asked, verdict=Verdict.BACKUP, current="", next="v0001"))
     assert (way.way, way.before, way.opaque) == (Transition.START, "", True)
@@ -52,7 +54,7 @@ def test_a_new_query_that_may_be_a_renamed_one_asks_before_it_starts():
 
 
 def test_a_rollback_starts_no_query_that_may_be_a_renamed_one():
-    """A rollback has no step in which a person approves; the deploy of the same release has one."""
+    """A rollback refuses to start a query that may be a renamed one, because only a deploy has a step for the approval."""
     asked = finding("query-may-be-renamed", Severity.OPAQUE, "query sums")
     way, refusal = choose(facts(asked, verdict=Verdict.BACKUP, current="", next="v0001"), kind=Rollback())
     assert way is None
@@ -60,7 +62,7 @@ def test_a_rollback_starts_no_query_that_may_be_a_renamed_one():
 
 
 def test_a_new_query_that_takes_over_an_output_does_not_start():
-    """Its verdict is SWITCH, but it has no checkpoint from which it could be switched."""
+    """A new query that would take over an existing output is refused, because it has no checkpoint to switch from."""
     way, refusal = choose(
         facts(finding("output-changes-hands", where="sink out"), deployed=None, current="", next="v0001")
     )
@@ -84,7 +86,9 @@ def test_a_new_query_that_takes_over_an_output_does_not_start():
     ids=lambda findings: findings[-1].rule,
 )
 def test_a_check_says_of_a_switch_what_a_deploy_does(sink, state, moved, trigger, findings):
-    """The first line of a check's report names the same transition as the deploy takes."""
+    """The check reports whether a switch is possible, possible without state, or impossible exactly as the deploy
+    decides.
+    """
     at = facts(*findings, sink=sink, state=state)
     elsewhere = SinkDescription(kind=sink, output="elsewhere", options={})
     new = msgspec.structs.replace(at.candidate, trigger=trigger, sink=elsewhere if moved else at.candidate.sink)
@@ -95,7 +99,7 @@ def test_a_check_says_of_a_switch_what_a_deploy_does(sink, state, moved, trigger
 
 
 def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
-    """Its offsets carry over, and its output goes on in the same place."""
+    """A stateless query whose output options changed is handed off to a new version at its offsets."""
     way, _ = choose(facts(finding("sink-option-changed")))
     assert (way.way, way.before, way.version, way.back) == (Transition.HANDOFF, "v0001", "v0002", Transition.RETURN)
 
@@ -110,7 +114,9 @@ def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
     ],
 )
 def test_what_a_handoff_would_lose_is_rebuilt(at, why):
-    """Offsets that mean something else, a table of another shape, state: none of them is carried over by hand."""
+    """A change that a handoff would not survive, in offsets, table columns or state, is rebuilt; a requested handoff is
+    refused with the reason.
+    """
     way, _ = choose(at)
     assert way.way is Transition.REBUILD
     _, refusal = choose(at, strategy=Strategy.HANDOFF)
@@ -118,7 +124,9 @@ def test_what_a_handoff_would_lose_is_rebuilt(at, why):
 
 
 def test_an_output_in_another_place_is_not_handed_off():
-    """It would begin in the middle."""
+    """A query whose output moves to a different place is rebuilt, because a handoff would leave the new output without
+    its beginning.
+    """
     at = facts(finding("sink-output-changed"))
     moved = msgspec.structs.replace(at.candidate, sink=SinkDescription(kind="file", output="elsewhere", options={}))
     way, _ = choose(msgspec.structs.replace(at, candidate=moved))
@@ -144,7 +152,7 @@ def test_an_output_in_another_place_is_not_handed_off():
     ],
 )
 def test_what_cannot_be_switched_is_refused_with_every_reason(at, request_, why):
-    """The cause, why there is no handoff, and why there is no rebuild."""
+    """A change that cannot be switched is refused with the cause and the reasons against a handoff and a rebuild."""
     way, refusal = choose(at, **request_)
     assert way is None
     assert why in refusal
@@ -152,7 +160,9 @@ def test_what_cannot_be_switched_is_refused_with_every_reason(at, request_, why)
 
 
 def test_state_may_be_given_up_only_where_somebody_says_so():
-    """The same change: rebuilt by itself, handed off with empty state if that is asked for."""
+    """A change of the state keys is rebuilt by default, and is handed off with empty state only if the request accepts
+    the loss.
+    """
     at = facts(finding("state-keys-changed", where="operator"), state=True)
     way, _ = choose(at, strategy=Strategy.HANDOFF, accept_state_loss=True)
     assert (way.way, way.state_given_up) == (Transition.HANDOFF, True)
@@ -160,7 +170,7 @@ def test_state_may_be_given_up_only_where_somebody_says_so():
 
 
 def test_an_opaque_change_resumes_and_says_that_it_is_one():
-    """It is for a person to approve."""
+    """An opaque change resumes and is marked as opaque, so that a person must approve it."""
     way, _ = choose(facts(verdict=Verdict.BACKUP, reverse=Verdict.BACKUP))
     assert (way.way, way.opaque, way.back) == (Transition.RESUME, True, Transition.RESTORE)
 
@@ -174,7 +184,9 @@ def test_an_opaque_change_resumes_and_says_that_it_is_one():
     ],
 )
 def test_the_way_back_of_a_resume_is_forward_if_it_can_be_else_to_its_last_batch(reverse, sink, back):
-    """A user's function would get batches a second time: then there is none, and it is said why."""
+    """The way back of a resume is a resume if the old release can read the state, else a restore; a function that would
+    receive batches twice has no way back, and the reason is given.
+    """
     way, _ = choose(facts(verdict=Verdict.RESUME, reverse=reverse, sink=sink))
     assert way.back is back
     assert bool(way.no_way_back) is (back is None)
@@ -192,14 +204,16 @@ def test_the_way_back_of_a_resume_is_forward_if_it_can_be_else_to_its_last_batch
     ],
 )
 def test_a_handoff_asks_about_what_it_keeps(rule: str, where: str, state: bool, asks: bool):
-    """Its offsets, its output and its computation; not a state that it gives up, nor a run on the old checkpoint."""
+    """A handoff needs an approval for opaque findings about its offsets, output or computation, but not about state
+    that it gives up or a rehearsal on the old checkpoint.
+    """
     at = facts(finding("sink-option-changed"), finding(rule, Severity.OPAQUE, where), state=state)
     way, _ = choose(at, accept_state_loss=True, strategy=Strategy.HANDOFF)
     assert (way.way, way.opaque) == (Transition.HANDOFF, asks)
 
 
 def test_a_query_that_continues_in_another_topic_waits_for_a_person():
-    """Whatever its transition is: also a restore, which keeps no state for the question."""
+    """A query that continues in a different topic needs an approval, even with a restore."""
     way = QueryTransition(way=Transition.RESTORE, before="v0001", version="v0002", snapshot="s0001", batch=7)
     for other in (False, True):
         ways = {"q": msgspec.structs.replace(way, other_topics=other)}
@@ -210,13 +224,13 @@ def test_a_query_that_continues_in_another_topic_waits_for_a_person():
 
 
 def test_a_rollback_goes_forward_where_the_old_release_takes_the_state():
-    """Nothing is written again then."""
+    """A rollback resumes if the old release can read the current state."""
     way, _ = choose(facts(verdict=Verdict.RESUME, kept="v0000"), kind=Rollback())
     assert way.way is Transition.RESUME
 
 
 def test_a_rollback_returns_to_the_version_that_was_kept_else_to_a_snapshot():
-    """The version needs no restore and goes back to its own last commit."""
+    """A rollback returns to the kept checkpoint version, else restores the cutover snapshot into a new version."""
     boundary = Boundary(snapshot="s0004", batch=7)
     kept = facts(finding("x"), kept="v0001", current="v0002", next="v0003", boundary=boundary)
     assert (choose(kept, kind=Rollback())[0].way, choose(kept, kind=Rollback())[0].version) == (
@@ -232,7 +246,9 @@ GONE = "loses rows: 4 of 4 files that were read since are missing, such as /in/f
 
 @pytest.mark.parametrize("kept", ["v0001", ""])
 def test_a_rollback_that_loses_rows_is_refused_until_that_is_accepted(kept):
-    """To the version as to the snapshot. Negative control: with nothing gone it goes back unasked."""
+    """A rollback that loses rows is refused until ``accept_loss`` is set, for the kept version and the snapshot;
+    ``accept_risk`` does not suffice. Negative control: without missing files it needs no acceptance.
+    """
     boundary = Boundary(snapshot="s0004", batch=7, loses=GONE)
     at = facts(finding("x"), kept=kept, kept_loses=GONE, current="v0002", next="v0003", boundary=boundary)
     way, refusal = choose(at, kind=Rollback())
@@ -247,7 +263,7 @@ def test_a_rollback_that_loses_rows_is_refused_until_that_is_accepted(kept):
 
 
 def test_a_rollback_prefers_what_loses_nothing():
-    """A later snapshot to the version that was kept, and to both the last commit."""
+    """A rollback prefers a snapshot that loses nothing over a kept version that does, and a resume over both."""
     boundary = Boundary(snapshot="s0004", batch=7)
     at = facts(finding("x"), kept="v0001", kept_loses=GONE, current="v0002", next="v0003", boundary=boundary)
     assert choose(at, kind=Rollback())[0].way is Transition.RESTORE
@@ -256,27 +272,27 @@ def test_a_rollback_prefers_what_loses_nothing():
 
 
 def test_a_rollback_that_a_function_would_see_twice_needs_a_word():
-    """At least once is what such an output promises; more often on purpose is for a person to accept."""
+    """A rollback in which a function would receive batches a second time is refused until ``accept_risk`` is set."""
     at = facts(finding("x"), kept="v0001", current="v0002", sink="foreach")
     assert "second time" in choose(at, kind=Rollback())[1]
     assert choose(at, kind=Rollback(), accept_risk=True)[0].way is Transition.RETURN
 
 
 def test_a_rollback_with_nothing_to_go_back_to_is_refused():
-    """Neither a version nor a snapshot: the cause is told, and what is missing."""
+    """A rollback with neither a kept version nor a snapshot is refused with that reason."""
     way, refusal = choose(facts(finding("x")), kind=Rollback())
     assert way is None
     assert "neither" in refusal
 
 
 def test_resume_only_refuses_what_cannot_resume():
-    """Whoever asks for one way gets it or a reason."""
+    """With the strategy RESUME a change that cannot resume is refused with the reason."""
     _, refusal = choose(facts(finding("x")), strategy=Strategy.RESUME)
     assert "cannot resume" in refusal
 
 
 def test_one_query_without_a_way_refuses_the_whole_job():
-    """A cutover is all or nothing."""
+    """A single query without a transition refuses the whole deploy."""
     good = facts(verdict=Verdict.RESUME)
     bad = facts(finding("x", Severity.FATAL), verdict=Verdict.REFUSE)
     _, refusal = choose_transitions(DeployRequest(job="j"), {"a": good, "b": bad})
@@ -285,7 +301,9 @@ def test_one_query_without_a_way_refuses_the_whole_job():
 
 @pytest.mark.parametrize("whose", ["deployed", "candidate"])
 def test_files_that_a_cleaner_removes_are_not_read_by_two_drivers(whose):
-    """In a dual run each driver would remove what the other one has yet to read; without a cleaner it is rebuilt."""
+    """A rebuild is refused if the source deletes files after reading, because each driver of the dual run would remove
+    files that the other has not read; without ``cleanSource`` it is possible.
+    """
     at = facts(finding("state-keys-changed", where="operator"), state=True)
     cleaning = with_source(at.candidate, kind="file", options={"cleansource": "Delete"})
     way, refusal = choose(msgspec.structs.replace(at, **{whose: cleaning}), strategy=Strategy.REBUILD)

@@ -1,6 +1,7 @@
-"""The schema of everything that is stored, and what of an older one a newer one does not read.
+"""Provides the schema of everything that is stored, and finds what of an older schema a newer version cannot read.
 
-``python -m tests.model.stored_types`` prints the schema of now: ``yesterday/schema-<version>.json`` of a new version.
+``python -m tests.model.stored_types`` prints the current schema, which becomes ``yesterday/schema-<version>.json`` of a
+new version.
 """
 
 from __future__ import annotations
@@ -66,20 +67,22 @@ STORED: dict[str, Any] = {
     "snapshot": Snapshot,
     "status": DriverStatus,
 }
-"""By what they are called in the store, which never changes; the types may be called anything."""
+"""Stored types by their names in the store, which never change; the Python types may be renamed."""
 
 Schema = dict[str, Any]
 
 
 def schema_of_now() -> Schema:
-    """``roots``: stored thing -> its schema; ``defs``: what they refer to. Without words and defaults."""
+    """Return the current schema without descriptions and defaults: ``roots`` maps each stored thing to its schema,
+    ``defs`` contains the referenced definitions.
+    """
     roots, definitions = msgspec.json.schema_components(STORED.values(), ref_template="{name}")
     bare = {name: _bare(each) for name, each in definitions.items()}
     return {"roots": {name: _bare(root) for name, root in zip(STORED, roots, strict=True)}, "defs": bare}
 
 
 def unread(old: Schema, new: Schema) -> list[str]:
-    """What is stored as ``old`` says and what ``new`` does not read, each with its place."""
+    """Return everything that the old schema allows and the new one cannot read, with its location."""
     seen: set[tuple[str, str]] = set()
 
     def compare(before: Schema, after: Schema, at: str) -> Iterator[str]:
@@ -140,7 +143,7 @@ def unread(old: Schema, new: Schema) -> list[str]:
 
 
 def _kind(schema: Schema, of: Schema) -> str:
-    """What tells one member of a union from the others: a record's tag, else its type."""
+    """Return what distinguishes a member of a union: a record's tag, else its type."""
     found = of["defs"].get(schema.get("$ref", ""), schema)
     tags = [tag for field in found.get("properties", {}).values() for tag in field.get("enum", []) if len(field) == 1]
     return str(tags[0]) if found.get("type") == "object" and tags else str(found.get("type", "enum"))

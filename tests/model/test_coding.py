@@ -1,4 +1,4 @@
-"""Values and JSON: canonical, and every way in which stored bytes can be wrong is told."""
+"""Tests the canonical JSON encoding of values and the errors for stored bytes that cannot be decoded."""
 
 from __future__ import annotations
 
@@ -23,36 +23,38 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def test_equal_values_are_equal_bytes() -> None:
-    """The order in which a dict was filled does not show, so that hashes of equal values are equal."""
+    """Equal values have equal bytes, whatever the order in which a dict was filled, so that their hashes are equal."""
     assert to_json(Note(text="a", numbers={"x": 1, "y": 2})) == to_json(Note(text="a", numbers={"y": 2, "x": 1}))
 
 
 def test_order_is_kept_where_it_is_asked_for() -> None:
-    """In order means the dict's own, on the way back too."""
+    """With ``in_order`` a dict's own order survives encoding and decoding."""
     note = Note(text="a", numbers={"y": 2, "x": 1})
     assert list(from_json(to_json(note, in_order=True), Note, where="note").numbers) == ["y", "x"]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"7", b'{"text":7}', b"{}", b'{"text":"\xff"}', b"\xff\xfe"])
 def test_what_cannot_be_read_names_its_place(data: bytes) -> None:
-    """Torn, foreign, mistyped and undecodable bytes are damage at a named place."""
+    """Truncated, foreign, mistyped and undecodable bytes are reported as damage with their location."""
     with pytest.raises(RegistryDamaged, match="a/b cannot be read"):
         from_json(data, Note, where="a/b", newest_format=1)
 
 
 def test_newer_format_is_no_damage() -> None:
-    """What a newer version wrote is told as such, even if this one cannot decode it."""
+    """Data of a newer format is reported as such, even if this version cannot decode it."""
     with pytest.raises(FormatTooNew, match="a/b has format 2"):
         from_json(b'{"format":2,"words":[]}', Note, where="a/b", newest_format=1)
 
 
 def test_unknown_fields_and_missing_ones_with_a_default_are_fine() -> None:
-    """Fields may be added within a format: older and newer readers both manage."""
+    """Unknown fields are ignored and missing ones get their default, so that fields can be added within a format."""
     assert from_json(b'{"text":"a","of_tomorrow":1}', Note, where="note", newest_format=1) == Note(text="a")
 
 
 def test_a_record_larger_than_any_is_not_decoded() -> None:
-    """One line names it and the way out, before anything is made of it; the largest one that may be is read."""
+    """A record above the size limit is refused in one line before it is decoded, within 1 MiB of memory; a record of
+    exactly the limit is read.
+    """
     many = b'{"text":"","numbers":{' + b",".join(b'"%d":1' % number for number in range(4_000_000)) + b"}}"
     assert len(many) > MOST_BYTES
     with (
@@ -69,7 +71,7 @@ def test_a_record_larger_than_any_is_not_decoded() -> None:
 
 @pytest.mark.parametrize("data", [b'{"numbers":' * 100_000, b'{"text":"a","unknown":' + b"[" * 100_000])
 def test_a_record_nested_deeper_than_python_goes_is_damage(data: bytes) -> None:
-    """Of a field that is known, and of one that is not."""
+    """A record that is nested too deeply is reported as damage, in known and in unknown fields."""
     with pytest.raises(RegistryDamaged, match="a/b cannot be read"):
         from_json(data, Note, where="a/b")
 
@@ -111,8 +113,9 @@ print(sum(crashes(ours) for _ in range(60)), sum(crashes(plainly) for _ in range
 
 
 def test_threads_that_ask_for_a_type_together_do_not_crash() -> None:
-    """Of 60 processes whose threads decode their first journal entry at once, none ends by a signal. Negative control:
-    where each thread lets msgspec make its own decoder, some do."""
+    """None of 60 processes whose threads decode their first journal entry at the same time crashes. Negative control:
+    with a decoder per thread some processes crash.
+    """
     script = [sys.executable, "-c", _TOGETHER]
     done = subprocess.run(script, capture_output=True, text=True, check=True, timeout=120)
     ours, plainly = map(int, done.stdout.split())
@@ -121,7 +124,9 @@ def test_threads_that_ask_for_a_type_together_do_not_crash() -> None:
 
 
 def test_decoders_are_made_in_one_place() -> None:
-    """Whoever makes one of a Struct elsewhere may do so while another thread decodes the same type."""
+    """Only ``model/coding.py`` creates decoders, because creating one elsewhere could coincide with decoding in a
+    different thread.
+    """
     root = Path(coding.__file__).parents[1]
     made = re.compile(r"json\.decode\([^)]*type=|json\.Decoder\(")
     found = {str(file.relative_to(root)) for file in root.rglob("*.py") if made.search(file.read_text())}

@@ -1,4 +1,4 @@
-"""What others wrote, put into Markdown: rendered by a real parser, it is text and nothing else."""
+"""Tests that foreign text in Markdown is rendered as plain text by a real parser."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_a_text_stays_a_text(text: str) -> None:
-    """In a table's cell the parser finds one cell with this very text: no HTML, no link, no image."""
+    """Hostile text in a table cell is parsed as exactly that text, without HTML, links or images."""
     page = MarkdownIt().enable("table").parse(f"| a | b |\n|---|---|\n| {escaped(text)} | end |")
     cells = [each for each in page if each.type == "inline"][2:]
     assert [each.content for each in cells][1:] == ["end"]
@@ -29,7 +29,9 @@ def test_a_text_stays_a_text(text: str) -> None:
 
 
 def test_nobody_is_mentioned_and_a_line_break_keeps_the_row() -> None:
-    """A comment notifies nobody whom a column is named after; brokers stay as they are."""
+    """Escaping prevents user mentions, keeps addresses such as ``orders@broker:9092``, and keeps line breaks within the
+    table row.
+    """
     assert "@ann" not in escaped("ask @ann")
     assert escaped("orders@broker:9092") == "orders@broker:9092"
     assert escaped("a\nb") == "a<br>b"
@@ -37,12 +39,12 @@ def test_nobody_is_mentioned_and_a_line_break_keeps_the_row() -> None:
 
 @pytest.mark.parametrize("text", ["```\n<script>", "````\n```\n", "~~~", "plain", ""])
 def test_a_block_ends_where_its_text_ends(text: str) -> None:
-    """Backticks within it close nothing."""
+    """A code block contains its whole text, even if the text contains backticks or fences."""
     page = MarkdownIt().parse(code_block(text, "diff") + "\n\nafter")
     assert [each.type for each in page] == ["fence", "paragraph_open", "inline", "paragraph_close"]
     assert page[0].content == f"{text}\n"
 
 
 def test_what_steers_a_terminal_or_turns_the_reading_around_is_spelled_out() -> None:
-    """Neither an escape sequence nor a right-to-left override does anything."""
+    """Escape sequences and right-to-left overrides are spelled out instead of taking effect."""
     assert visible("\x1b[31mred\u202e\ud800\n\tü") == "\\x1b[31mred\\u202e\\ud800\n\tü"

@@ -1,4 +1,4 @@
-"""To which Kafka topics the offsets of a checkpoint version belong, from the claims of its drivers."""
+"""Tests to which Kafka topics a checkpoint version's offsets belong, based on its drivers' claims."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def version(name: str, parent: str = "") -> CheckpointVersion:
 
 
 def claimed(*claims: tuple[str, dict[str, str]]) -> JobState:
-    """A job whose versions were claimed in this order, after batches 10, 20 and so on; v0002 continues v0001, and v0003
-    was rebuilt.
+    """Return a job whose versions were claimed in this order, after batches 10, 20 and so on; v0002 continues v0001,
+    and v0003 was rebuilt.
     """
     versions = (version("v0001"), version("v0002", parent="v0001"), version("v0003"))
     state = JobState(job="sales", versions={"q": versions})
@@ -27,18 +27,20 @@ def claimed(*claims: tuple[str, dict[str, str]]) -> JobState:
 
 
 def test_a_version_has_the_topics_of_its_newest_claim() -> None:
-    """A topic that was added later, and the new id of one that a person has approved."""
+    """A version has the topic ids of its newest claim, including a topic that was added later and the approved new id
+    of an existing one.
+    """
     state = claimed(("v0001", {"a": "1"}), ("v0001", {"a": "2", "b": "3"}))
     assert state.offset_topics("q", "v0001") == {"a": "2", "b": "3"}
 
 
 def test_a_claim_without_an_answer_of_the_brokers_forgets_nothing() -> None:
-    """As a claim of an older program does."""
+    """A claim without topics, as from an older program, keeps the recorded ones."""
     assert claimed(("v0001", {"a": "1"}), ("v0001", {})).offset_topics("q", "v0001") == {"a": "1"}
 
 
 def test_a_version_that_continues_another_has_its_topics() -> None:
-    """Until it is claimed itself; a rebuilt version has read none of them."""
+    """A version that continues a parent has the parent's topics until it is claimed itself; a rebuilt version has none."""
     state = claimed(("v0001", {"a": "1", "b": "1"}))
     assert state.offset_topics("q", "v0002") == {"a": "1", "b": "1"}
     assert state.offset_topics("q", "v0003") == {}
@@ -49,14 +51,16 @@ def test_a_version_that_continues_another_has_its_topics() -> None:
 
 
 def test_the_oldest_rows_came_from_the_topics_of_the_first_claim() -> None:
-    """A person may approve that the offsets belong to another topic; the rows of the earlier one stay in the output."""
+    """The topics of the first rows are those of the first claim, even after a person has approved a different topic."""
     state = claimed(("v0001", {"a": "1"}), ("v0001", {"a": "2", "b": "3"}), ("v0002", {"a": "4", "c": "5"}))
     first = {name: topics_of_the_first_rows(state.versions["q"], name) for name in ("v0001", "v0002", "v0003")}
     assert first == {"v0001": {"a": "1", "b": "3"}, "v0002": {"a": "1", "b": "3", "c": "5"}, "v0003": {}}
 
 
 def test_older_batches_belong_to_the_topics_of_earlier_claims() -> None:
-    """A snapshot of such a batch, restored, stands at an offset of the topic of then."""
+    """An older batch belongs to the topics of the claim before it, which matters when a snapshot of that batch is
+    restored.
+    """
     state = claimed(
         ("v0001", {"a": "1", "b": "1"}), ("v0001", {"a": "2", "b": "1"}), ("v0001", {}), ("v0001", {"a": "3"})
     )
@@ -67,5 +71,5 @@ def test_older_batches_belong_to_the_topics_of_earlier_claims() -> None:
 
 
 def test_an_unknown_version_or_query_has_none() -> None:
-    """As before its creation is recorded."""
+    """An unknown version or query has no topics."""
     assert claimed().offset_topics("q", "v0009") == claimed().offset_topics("other", "v0001") == {}

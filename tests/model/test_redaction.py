@@ -1,4 +1,4 @@
-"""Secrets in texts and in stored values: no form of them is left, and what they stood in stays readable."""
+"""Tests that no form of a secret remains in texts and stored values, and that the surrounding text stays readable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from streamkeeper.model.redaction import (
 
 @pytest.mark.parametrize("value", ["hunter2", 'p@ss/wörd&"x"', "line one\nline two\n", "back\\slash", "a b+c"])
 def test_no_form_of_a_secret_survives_redaction(value: str) -> None:
-    """As it is, in a URL, in JSON, as a Python literal, and line by line."""
+    """A secret is masked as plain text, in a URL, in JSON, as a Python literal and line by line."""
     secrets = {"secret://env/S": value}
     shown = [value, quote(value), quote(value, safe=""), json.dumps(value), repr(value), *value.splitlines()]
     for text in shown:
@@ -40,12 +40,12 @@ def test_no_form_of_a_secret_survives_redaction(value: str) -> None:
 
 
 def test_a_secret_inside_another_leaves_no_tail() -> None:
-    """The longer is masked first."""
+    """If one secret contains another, the longer one is masked as a whole."""
     assert redact("abc abcdef", {"a": "abc", "b": "abcdef"}) == "*** ***"
 
 
 def test_without_secrets_text_is_left_alone() -> None:
-    """The common case changes nothing."""
+    """Without secrets the text is unchanged."""
     assert redact("plain", {}) == "plain"
 
 
@@ -62,24 +62,28 @@ def test_without_secrets_text_is_left_alone() -> None:
     ],
 )
 def test_a_short_secret_is_masked_where_it_is_a_word(secret: str, text: str, shown: str) -> None:
-    """One of up to three characters is part of many words, numbers and versions; a longer one is masked in them too."""
+    """A secret of up to three characters is masked only as a whole word, because it may be part of many words, numbers
+    and versions; a longer one is masked anywhere.
+    """
     assert redact(text, {"s": secret}) == shown
 
 
 def test_a_blank_secret_masks_nothing() -> None:
-    """Every line has a space."""
+    """A blank secret masks nothing."""
     assert redact("a + b  c", {"s": " ", "t": "  \n "}) == "a + b  c"
 
 
 def test_the_brackets_of_a_secret_of_many_lines_are_no_secrets() -> None:
-    """A key file is JSON: its lines are masked, and no bracket of anything else."""
+    """The content lines of a secret JSON file are masked, but its lines with only brackets do not mask brackets
+    elsewhere.
+    """
     key = '{\n  "private_key": "hunter2"\n}\n'
     assert redact(f'{{ "a": [ {{ }} ] }}\n{key}', {"s": key}) == '{ "a": [ { } ] }\n***'
     assert redact('  "private_key": "hunter2"\n} {', {"s": key}) == "***\n} {"
 
 
 def test_secrets_that_overlap_leave_no_tail() -> None:
-    """Both are masked, as one."""
+    """Two overlapping secrets are masked together."""
     assert redact("x abcdef y", {"a": "abcd", "b": "cdef"}) == "x *** y"
 
 
@@ -106,7 +110,9 @@ class Outer(msgspec.Struct, frozen=True):
 
 
 def test_texts_of_a_value_are_masked_and_nothing_else() -> None:
-    """Names, enums, numbers and keys stay, and so does what is inside of unions, tuples and dicts."""
+    """Only texts in a value are masked, in nested structs, unions, tuples and dicts as well; names, enums, numbers and
+    structural keys are unchanged.
+    """
     value = Outer(
         number=2222,
         inner=(Inner("table", "a table", Kind.TABLE),),
@@ -129,13 +135,15 @@ def test_texts_of_a_value_are_masked_and_nothing_else() -> None:
 
 
 def test_a_value_is_left_alone_without_secrets() -> None:
-    """It is the same object."""
+    """Without secrets the same object is returned."""
     value = Inner("a", "b")
     assert redact_value(value, {}) is value
 
 
 def test_the_longest_form_comes_first() -> None:
-    """A log keeps back as much of an unfinished line as the longest form is long."""
+    """The forms of a secret are sorted by length, longest first, because a log holds back that much of an unfinished
+    line.
+    """
     forms = secret_forms({"s": "pä ss"})
     assert [len(each) for each in forms] == sorted(map(len, forms), reverse=True)
     assert {"pä ss", "p%C3%A4%20ss", "p%C3%A4+ss", "p\\u00e4 ss"} < set(forms)
@@ -147,7 +155,9 @@ PASSWORD = 'it\'s a "pä$$" & <b>\\x'
 @pytest.mark.parametrize("wrap", ["\n", "\r\n", "\n    ", "\\n"])
 @pytest.mark.parametrize("before", ["", "a", "ab", "b" * 40, "c" * 100])
 def test_a_secret_in_base64_is_masked_across_lines(wrap: str, before: str) -> None:
-    """Wherever a line ends in it; negative control: of another text in base64 every line is kept."""
+    """A secret in base64 is masked wherever the text is wrapped into lines. Negative control: base64 of a different
+    text is unchanged.
+    """
 
     def wrapped(text: str) -> str:
         encoded = b64encode(text.encode()).decode()
@@ -189,7 +199,10 @@ WRITTEN = {
 
 @pytest.mark.parametrize("form", WRITTEN)
 def test_a_secret_is_masked_as_other_languages_write_it(form: str) -> None:
-    """Nothing of it is left, whatever stands around it; negative control: the forms of the version before miss it."""
+    """A secret is masked completely in the quoting of SQL, shells, CSV, HTML, JSON, URLs, base64 and hexadecimal.
+    Negative control: the masking of earlier versions, ``redact_everywhere``, gives a different result for each form but
+    two, which are not compared.
+    """
     text = f"before {WRITTEN[form]} after"
     assert re.fullmatch(r"before [\"']?\*\*\*[\"']? after", redact(text, {"s": PASSWORD}))
     if form not in ("JSON as it is", "SQL with backslashes"):
@@ -216,7 +229,9 @@ def test_a_secret_is_masked_as_other_languages_write_it(form: str) -> None:
     ],
 )
 def test_passwords_inside_of_a_secret_are_secrets(secret: str, parts: list[str]) -> None:
-    """A job that takes a URL apart prints its password alone; one that is also another name in it stays readable."""
+    """A password inside a secret URL or connection string is masked on its own, unless it is also a different name in
+    that secret.
+    """
     assert list(secret_parts(secret)) == parts
     assert [redact(f"login with {part} failed", {"s": secret}) for part in parts] == ["login with *** failed"] * len(
         parts
@@ -244,7 +259,9 @@ TANGLED = "Tr0ub4dor&3<x>=a/b'c"
     ids=["Go", "upper case", "Gson", "slash", "URL in a URL", "HTML in HTML", "38"],
 )
 def test_a_secret_is_masked_as_encoders_of_other_languages_escape_it(form: str) -> None:
-    """Whole. Negative control: the same form of another secret stays."""
+    """A secret is masked as a whole in the escaping of other languages' JSON encoders and in doubly encoded URLs and
+    HTML. Negative control: the same form of a different secret is unchanged.
+    """
     assert redact(f"got {form}!", {"secret://env/X": TANGLED}) == "got ***!"
     other = form.replace("Tr0ub4dor", "Tr0ub4d0r")
     assert redact(f"got {other}!", {"secret://env/X": TANGLED}) == f"got {other}!"

@@ -1,4 +1,4 @@
-"""Secret references: found, resolved and put in place."""
+"""Tests how secret references are found, resolved and substituted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from streamkeeper.system.secret_resolvers import built_in_resolvers
 
 
 def test_references_are_found_in_params_and_conf() -> None:
-    """Each once, in order; other values are left alone."""
+    """Each reference in params and conf is found once, in sorted order, and other values are ignored."""
     found = find_references(
         {"url": "secret://env/URL", "again": "secret://env/URL", "n": 3, "plain": "x", "password": "literal"},
         {"spark.a": "secret://airflow/my_conn/password"},
@@ -23,7 +23,9 @@ def test_references_are_found_in_params_and_conf() -> None:
     ["secret://vault/a", "secret://env", "secret://env/", "secret://env/a b", "secret://env/A/b", "x secret://env/A"],
 )
 def test_a_reference_that_cannot_be_meant_is_refused_by_name(value: str) -> None:
-    """A typing error must not be handed to the job as if it were a value."""
+    """A malformed reference is refused with the name of its param or conf, so that a typing error does not reach the
+    job as a value.
+    """
     with pytest.raises(InvalidInput, match="param url: "):
         find_references({"url": value}, {})
     with pytest.raises(InvalidInput, match=r"conf spark\.x: "):
@@ -31,12 +33,14 @@ def test_a_reference_that_cannot_be_meant_is_refused_by_name(value: str) -> None
 
 
 def test_a_reference_splits_into_scheme_and_path() -> None:
-    """Resolvers are given what stands behind their scheme."""
+    """A reference is split into its scheme and the path that the resolver receives."""
     assert split_reference("secret://airflow/db/password") == ("airflow", "db/password")
 
 
 def test_resolving_names_what_is_missing_never_a_value() -> None:
-    """A missing variable, an empty one, one that is no secret of a job, a scheme without a resolver: one line each."""
+    """A missing or empty variable, a variable without the secrets prefix and a scheme without a resolver are refused by
+    name, and the message never contains a value.
+    """
     resolvers = built_in_resolvers(
         {"STREAMKEEPER_SECRET_URL": "hunter2-value", "STREAMKEEPER_SECRET_EMPTY": "", "FERNET_KEY": "hunter2-key"}
     )
@@ -53,7 +57,7 @@ def test_resolving_names_what_is_missing_never_a_value() -> None:
 
 
 def test_substitute_fills_references_only() -> None:
-    """Types of other values stay; an unresolved reference is an error, not a value."""
+    """Substitution replaces only references and keeps the types of other values; an unresolved reference is an error."""
     secrets = {"secret://env/URL": "v"}
     assert substitute({"u": "secret://env/URL", "n": 3, "f": 0.5, "b": True, "z": None}, secrets) == {
         "u": "v",

@@ -1,4 +1,6 @@
-"""What a version has stored is read by every later one: the schema of a released version is never edited."""
+"""Tests that everything a version has stored is readable by every later version; the schema of a released version is
+never edited.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,14 @@ from tests.model.stored_types import STORED, Schema, schema_of_now, unread
 
 VERSIONS = sorted((Path(__file__).parent / "yesterday").glob("schema-*.json"))
 EXEMPT: set[type] = {JobState, OperatorFacts, Place}
-"""A folded copy is made anew where its format is another; one is a file of Spark's; a place is stored as its kind's."""
+"""Not compared: a folded copy is computed anew for a new format, ``OperatorFacts`` is from a file of Spark's, and a
+place is stored as its own kind's type.
+"""
 
 
 @pytest.mark.parametrize("file", VERSIONS, ids=lambda file: file.stem)
 def test_everything_that_a_version_stored_is_read(file: Path) -> None:
-    """No kind, field, place or value of a tagged version is lost, and no new field is required."""
+    """The current schema reads every kind, field, place and value of a released version, and requires no new field."""
     assert unread(json.loads(file.read_text()), schema_of_now()) == []
 
 
@@ -72,14 +76,14 @@ def drop_thing(schema: Schema) -> None:
     ],
 )
 def test_each_way_to_lose_what_was_stored_is_told(change: Callable[[Schema], None], told: str) -> None:
-    """Negative controls: a schema that lost something is not taken for one that reads everything."""
+    """Negative controls: each way in which a schema can lose stored data is reported with its location."""
     old, new = schema_of_now(), copy.deepcopy(schema_of_now())
     change(new)
     assert any(told in each for each in unread(old, new)), unread(old, new)
 
 
 def test_what_is_added_is_no_loss() -> None:
-    """Fields with a default, values and kinds may come: whoever does not know them passes over them or stops."""
+    """Added fields with a default, enum values and record kinds are not reported as a loss."""
     old, new = schema_of_now(), copy.deepcopy(schema_of_now())
     new["defs"]["DriverExit"]["properties"]["host"] = {"type": "string"}
     new["defs"]["DriverState"]["enum"].append("resting")
@@ -89,7 +93,7 @@ def test_what_is_added_is_no_loss() -> None:
 
 
 def stored_structs() -> Iterator[type[Any]]:
-    """Every type of ours that says its format, which is what stored things do."""
+    """Yield every Streamkeeper type with a ``format`` field, which every stored type has."""
     for module in pkgutil.walk_packages(streamkeeper.__path__, "streamkeeper."):
         if not module.name.startswith(("streamkeeper.orchestration", "streamkeeper.inspection", "streamkeeper.driver")):
             importlib.import_module(module.name)
@@ -102,6 +106,6 @@ def stored_structs() -> Iterator[type[Any]]:
 
 
 def test_no_stored_type_is_forgotten_here() -> None:
-    """A new one that says its format is held against older versions as the others are."""
+    """Every type with a ``format`` field is in the table of stored types or exempt."""
     private = {kind for kind in stored_structs() if kind.__name__.startswith("_")}
     assert set(stored_structs()) - private - set(STORED.values()) - EXEMPT == set()

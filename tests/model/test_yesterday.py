@@ -1,4 +1,4 @@
-"""Yesterday's files: one of every stored type, as format 1 was first written, must be read without loss for ever.
+"""Tests that files of every stored type, as format 1 first wrote them, are always read without loss.
 
 A file here is never edited. A new record kind adds a line; a new format adds a folder beside this one.
 """
@@ -25,7 +25,7 @@ YESTERDAY = Path(__file__).parent / "yesterday"
 ENTRIES = (YESTERDAY / "entries.jsonl").read_bytes().splitlines()
 
 STRICTER = ("most_differing",)
-"""Fields whose default has become stricter since requests were recorded that do not have them."""
+"""Fields whose default has become stricter since requests without them were recorded."""
 FOLDS = ("fold.json", *(f"format-{number}/fold.json" for number in (2, 3, 4, 6, 7, 8)))
 KINDS: dict[str, Any] = {
     **dict.fromkeys(FOLDS, JobState),
@@ -43,7 +43,7 @@ KINDS: dict[str, Any] = {
 
 
 def assert_keeps(old: object, new: object, where: str) -> None:
-    """Everything in ``old`` is in ``new``, which may have more fields."""
+    """Check that ``new`` contains everything in ``old``; it may have more fields."""
     match old, new:
         case dict(), dict():
             for key, value in old.items():
@@ -59,22 +59,23 @@ def assert_keeps(old: object, new: object, where: str) -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_file_is_read_without_loss(name: str) -> None:
-    """What was stored is read, and nothing that was in it is forgotten."""
+    """A stored file is read and encoded without losing any of its content."""
     data = (YESTERDAY / name).read_bytes()
     assert_keeps(json.loads(data), json.loads(to_json(from_json(data, KINDS[name], where=name))), name)
 
 
 @pytest.mark.parametrize("line", ENTRIES, ids=lambda line: json.loads(line)["record"]["type"])
 def test_entry_is_read_without_loss(line: bytes) -> None:
-    """Every kind of record that was written is read, and nothing that was in it is forgotten."""
+    """A stored journal entry of every kind is read and encoded without losing any of its content."""
     assert_keeps(json.loads(line), json.loads(to_json(from_json(line, Entry, where="entry"))), "entry")
 
 
 @pytest.mark.parametrize("name", FOLDS)
 def test_entries_fold_to_what_they_folded_to(name: str) -> None:
-    """Old entries mean what they meant: another meaning needs a new format, or old folded copies would disagree.
+    """Old entries fold to the stored state; a different meaning would need a new format, or old folded copies would
+    disagree.
 
-    A copy of an older format is passed over by readers: it may lack what the newer one has, and nothing else.
+    A copy of an older format may lack what the newer one has, and nothing else.
     """
     data = (YESTERDAY / name).read_bytes()
     stored = from_json(data, JobState, where="fold")
@@ -86,7 +87,7 @@ def test_entries_fold_to_what_they_folded_to(name: str) -> None:
 
 
 def without(value: Any, *keys: str) -> Any:
-    """The same, without these keys wherever they are."""
+    """Return the value without these keys at any depth."""
     match value:
         case dict():
             return {key: without(each, *keys) for key, each in value.items() if key not in keys}
@@ -97,20 +98,22 @@ def without(value: Any, *keys: str) -> Any:
 
 
 def test_every_record_kind_has_a_line() -> None:
-    """A record kind that is stored has an example here: append a line to entries.jsonl for a new one."""
+    """Every record kind has an example in ``entries.jsonl``; append a line for a new one."""
     there = {type(from_json(line, Entry, where="entry").record) for line in ENTRIES}
     missing = set(get_args(Record)) - there
     assert not missing, f"no line in {YESTERDAY / 'entries.jsonl'} for {[each.__name__ for each in missing]}"
 
 
 def test_lost_field_is_seen() -> None:
-    """Negative control: a field that reading drops is named."""
+    """Negative control: a field that is lost in reading is reported by name."""
     with pytest.raises(AssertionError, match=r"entry\.record\.step is lost"):
         assert_keeps({"record": {"step": "go"}}, {"record": {}}, "entry")
 
 
 def test_a_status_of_before_there_were_signals_has_empty_ones() -> None:
-    """Drivers of an older release run on: what they do not tell is not taken for zero lag or a recent commit."""
+    """The signals of a status from an older release, whose drivers may still run, are empty rather than a zero lag or a
+    recent commit.
+    """
     status = from_json((YESTERDAY / "control/status.json").read_bytes(), DriverStatus, where="status")
     signals = status.queries["totals"].signals
     assert signals == QuerySignals()

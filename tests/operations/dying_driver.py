@@ -1,4 +1,4 @@
-"""A driver that is killed while it is being asked."""
+"""A driver program that kills itself with SIGKILL as soon as it is started."""
 
 import os
 import signal

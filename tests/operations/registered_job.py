@@ -1,4 +1,4 @@
-"""A job that was deployed once, on files that look like Spark's; no driver runs."""
+"""A job that was deployed once, with files laid out like Spark's and without a running driver."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jar
 
 
 class RestingRunner(Runner):
-    """Sees what a test says; starts nothing."""
+    """A runner that reports the life that the test sets, and starts nothing."""
 
     def __init__(self) -> None:
         self.life = Life.DEAD
@@ -83,10 +83,10 @@ class RestingRunner(Runner):
 
 
 class Registered:
-    """A job that was deployed once; its driver has ended."""
+    """A job that was deployed once and whose driver has terminated."""
 
     def __init__(self, root: Path, *, sink: str = "table", batches: int = 8, approvers: tuple[str, ...] = ()) -> None:
-        """``approvers``: of the release that serves."""
+        """``approvers`` are those of the current release."""
         self._approvers = approvers
         self.runner = RestingRunner()
         settings = Settings(
@@ -122,29 +122,29 @@ class Registered:
             self.record(record)
 
     def set(self, **settings: Any) -> None:
-        """Give the installation other settings."""
+        """Change these settings of the installation."""
         self.installation = replace(
             self.installation, settings=msgspec.structs.replace(self.installation.settings, **settings)
         )
 
     def record(self, record: Record) -> None:
-        """One more entry of the job's journal."""
+        """Append an entry to the job's journal."""
         self.installation.journal(JOB, "test").append(lambda _: record)
 
     def version(self, name: str) -> CheckpointVersionCreated:
-        """The record of a checkpoint version."""
+        """Return the record of a new checkpoint version."""
         return CheckpointVersionCreated(
             query=QUERY, version=name, release="r0001", origin="fresh", state_format="rocksdb+changelog/v2"
         )
 
     def epoch(self, version: str, number: int) -> EpochClaimed:
-        """The record of a driver that has opened a version."""
+        """Return the record of a driver that has claimed an epoch of a version."""
         return EpochClaimed(
             query=QUERY, output="t", epoch=number, instance="op-candidate", generation=number, version=version
         )
 
     def report(self, committed: int) -> None:
-        """The driver's last word."""
+        """Write the last status of the driver."""
         status = DriverStatus(
             instance="op-candidate", release="r0001", generation=1, state=DriverState.FAILED, beat=9, at="",
             queries={QUERY: QueryStatus(query=QUERY, version="v0001", epoch=1, committed=committed)},
@@ -152,7 +152,7 @@ class Registered:
         Control(self.installation.store, JOB, "op-candidate").write_status(status)
 
     def write_process(self, host: str) -> None:
-        """Let its driver have run on a machine of that name."""
+        """Record that the driver ran on a machine with this name."""
         boot = this_machine().boot if host == this_machine().host else f"{host}-boot"
         record = ProcessRecord(
             instance="op-candidate", generation=1, machine=f"-:{boot}:4026531836:0", host=host, pid=1, started=1
@@ -169,9 +169,8 @@ class Registered:
         release: str = "r0001",
         topics: dict[str, str] | None = None,
     ) -> None:
-        """Let the operation's standby leave evidence of the same queries: of all looks, one found this.
-
-        ``topics``: Kafka topic -> its id then.
+        """Store the evidence of the operation's standby, with equal manifests and these findings of one check;
+        ``topics`` maps each Kafka topic to its id at that time.
         """
         instance = f"{operation}-candidate"
         self.record(InstancePlanned(operation=operation, instance=instance, release=release, role=Role.CANDIDATE))
@@ -190,7 +189,7 @@ class Registered:
         Control(self.installation.store, JOB, instance).write_evidence(Evidence(against=against, queries=queries))
 
     def write_table(self, batch: int, *, version: str = "v0001", owner: str = f"{JOB}/{QUERY}") -> None:
-        """Let the table's own row say that it holds a batch."""
+        """Record in the table's own row that it contains this batch."""
         with sqlite3.connect(self.warehouse) as connection:
             connection.execute(
                 "CREATE TABLE IF NOT EXISTS streamkeeper_outputs"
@@ -201,28 +200,28 @@ class Registered:
             connection.execute("INSERT OR REPLACE INTO streamkeeper_outputs VALUES (?, ?, ?, ?, ?)", row)
 
     def write_files(self, batch: int, *, version: str = "v0001") -> None:
-        """Let the files' own sink log say that it holds a batch."""
+        """Record in the sink log of the output files that they contain this batch."""
         continue_log(self.output / version, batch)
         create_epoch(self.output, EpochFile(epoch=1, owner=f"{JOB}/{QUERY}", version="v0001", file_format="parquet"))
 
     def commit(self, batch: int) -> None:
-        """One more batch."""
+        """Plan and commit one more batch."""
         self.tree.plan(batch)
         self.tree.commit(batch, snapshot=True)
         salt_state(self.directory)
 
     def take(self) -> str:
-        """Back the query up; the snapshot's name."""
+        """Back up the query and return the snapshot's name."""
         return back_up(self.installation.snapshots, query_target(self.installation, JOB, QUERY)).snapshot.name
 
     @property
     def catalogue(self) -> Catalogue:
-        """Its series."""
+        """The catalogue of the query's snapshots."""
         return Catalogue(self.installation.snapshots, f"{JOB}/{QUERY}")
 
     @property
     def versions(self) -> list[str]:
-        """Recorded checkpoint versions."""
+        """The recorded checkpoint versions of the query."""
         return [each.version for each in self.installation.journal(JOB, "test").state().versions[QUERY]]
 
 

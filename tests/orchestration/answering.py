@@ -1,4 +1,4 @@
-"""A real Airflow in which users answer questions by REST: its database, its rights, and its answers."""
+"""A real Airflow whose users answer questions by REST: its database, its permissions and its responses."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ print("SEEN" + json.dumps({"answers": [[(answer(number, name), counts(number)) f
 
 
 def answer_by_rest(home: Path, questions: Sequence[dict[str, Any]], users: Sequence[str]) -> list[list[list[Any]]]:
-    """Let each user, one after the other, approve each question.
+    """Let each user approve each question, one after the other.
 
-    ``home``: Airflow's, empty so far; ``questions``: what a task gives Airflow to ask. Returns for each question and
-    user Airflow's HTTP status and the name of the user whose answer it then has, empty without one.
+    ``home`` is an empty Airflow home; ``questions`` are the requests that a task gives Airflow. Returns for each
+    question and user the HTTP status and the name of the user whose answer Airflow has recorded, empty without one.
     """
     kept = ("options", "subject", "body", "defaults", "multiple", "assigned_users")
     given = {"questions": [{name: each[name] for name in kept} for each in questions], "users": list(users)}

@@ -1,4 +1,4 @@
-"""An operation that waits for a person: an opaque change of the installed job, its state kept in a snapshot."""
+"""An operation that waits for a person: an opaque change of the installed job, with its state in a snapshot."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def ask(
     requested_by: str = "",
     approvers: tuple[str, ...] = (),
 ) -> None:
-    """Record all that comes before the question about state; without ``backup`` nobody is to be asked yet.
+    """Record everything that precedes the question about the state; without ``backup`` the question is not yet due.
 
-    ``approvers``: of the candidate.
+    ``approvers`` are those of the candidate.
     """
     way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", opaque=True, back=Transition.RESTORE)
     _assess(
@@ -69,7 +69,9 @@ def ask_about_output(
     compared: bool = True,
     expect_different: tuple[str, ...] = (),
 ) -> None:
-    """Record all that comes before the question about a rebuilt output; without ``compared`` nobody is asked yet."""
+    """Record everything that precedes the question about a rebuilt output; without ``compared`` the question is not yet
+    due.
+    """
     way = QueryTransition(way=Transition.REBUILD, before="v0001", version="v0002", back=Transition.RETURN)
     request = DeployRequest(job=JOB, reason="right sums", approve_s=60, expect_different=expect_different)
     _assess(job, operation, Verdict.SWITCH, way, request)
@@ -81,7 +83,7 @@ def ask_about_output(
 
 
 def asked(job: Registered, operation: str) -> OperationState:
-    """What the journal says of it."""
+    """Return the operation as the journal records it."""
     return job.installation.journal(JOB, "test").state().operations[operation]
 
 

@@ -1,4 +1,4 @@
-"""An installation with one deployed job and its checkpoint, as the tasks find it: through the environment."""
+"""An installation with one deployed job and its checkpoint, which the tasks find through the environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SERIES = f"{JOB}/{QUERY}"
 
 
 def install(root: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """The job ``sales`` with its query ``totals``, eight batches committed."""
+    """Install the job ``sales`` with the query ``totals`` and eight committed batches."""
     job = Registered(root)
     monkeypatch.setenv("STREAMKEEPER_HOME", job.installation.settings.home)
     monkeypatch.setenv("STREAMKEEPER_STORE", Path(root / "store").as_uri())
@@ -23,14 +23,14 @@ def install(root: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 def add_lost_job(job: Registered) -> str:
-    """Another job, whose checkpoint directory is gone; its series."""
+    """Add a job whose checkpoint directory is missing, and return its series."""
     record = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="fresh", state_format="x")
     job.installation.journal("lost", "test").append(lambda _: record)
     return "lost/q"
 
 
 def add_job_without_commits(site: Installation, job: str) -> str:
-    """Another job, whose checkpoint holds no batch yet; its series."""
+    """Add a job whose checkpoint contains no batch yet, and return its series."""
     record = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="fresh", state_format="x")
     (Path(site.settings.checkpoints) / job / "q" / "v0001").mkdir(parents=True)
     site.journal(job, "test").append(lambda _: record)

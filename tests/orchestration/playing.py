@@ -1,4 +1,4 @@
-"""How a script plays DAGs by ``dag.test`` in a process of its own."""
+"""The common start of scripts that run DAGs with ``dag.test`` in their own process."""
 
 OPENED = """
 import functools, json, sys, time
@@ -20,4 +20,4 @@ dagbag.BundleDagBag = functools.cache(dagbag.BundleDagBag)
 # Each task checks the schema of each field of the form ten times, beside the field itself.
 jsonschema.Draft202012Validator.check_schema = lambda schema, **options: None
 """
-"""The beginning of such a script: ``bag`` holds the DAGs of the folder that is its first argument."""
+"""The beginning of such a script; ``bag`` contains the DAGs of the folder that is its first argument."""

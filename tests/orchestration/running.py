@@ -1,4 +1,4 @@
-"""What Airflow hands to a task, without Airflow: the form, a place for XComs, and the states of other tasks."""
+"""What Airflow passes to a task, without Airflow: the form, a place for XComs and the states of other tasks."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 
 
 class Instance:
-    """A task instance; ``failed``: how many tasks before it did."""
+    """A task instance; ``failed`` is the number of earlier tasks that failed."""
 
     def __init__(self, failed: int = 0) -> None:
         self.pushed: dict[str, Any] = {}
         self.failed = failed
 
     def xcom_push(self, key: str, value: Any) -> None:
-        """Keep it."""
+        """Store the value under its key."""
         self.pushed[key] = value
 
     def get_ti_count(self, *, states: list[str], **_: Any) -> int:
-        """Those that failed."""
+        """Return the number of failed tasks."""
         return self.failed if "failed" in states else 0
 
 
 def context_of(instance: Instance, **form: Any) -> Any:
-    """The context of a task in a run that was triggered with this form."""
+    """Return the context of a task in a run that was triggered with this form."""
     return {
         "ti": instance,
         "params": form,
@@ -36,7 +36,7 @@ def context_of(instance: Instance, **form: Any) -> Any:
 
 
 def task_fails(match: str) -> AbstractContextManager[Any]:
-    """Around a task that fails as Airflow sees it: with this sentence, and by what it logs without a traceback."""
+    """Expect the task to fail with this sentence, in the exception that Airflow logs without a traceback."""
     from streamkeeper.orchestration.tasks import TaskFailed
 
     return pytest.raises(TaskFailed, match=match)

@@ -1,4 +1,4 @@
-"""An SMTP server on a local port that takes every mail: what a notifier's client speaks to, over a real socket."""
+"""An SMTP server on a local port that accepts every mail, so that a notifier's client uses a real socket."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from email.message import EmailMessage
 
 
 class _Session(socketserver.StreamRequestHandler):
-    """One client, after RFC 5321."""
+    """The session of one client, according to RFC 5321."""
 
     def handle(self) -> None:
-        """Answer until it quits."""
+        """Answer commands until the client quits."""
         self._say("220 localhost ready")
         while line := self.rfile.readline():
             verb = line.strip().upper()
@@ -39,7 +39,7 @@ class _Session(socketserver.StreamRequestHandler):
 
 @contextmanager
 def smtp_server() -> Iterator[tuple[int, list[EmailMessage]]]:
-    """Its port, and the mails that it has taken."""
+    """Run the server; yield its port and the list of the mails that it has accepted."""
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Session) as server:
         server.daemon_threads = True
         mails: list[EmailMessage] = []

@@ -1,4 +1,4 @@
-"""A person's answer: what is shown before it, how it comes into the journal, and that the first one counts."""
+"""A person's answer: what is shown before it, how it is recorded in the journal, and that the first answer counts."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ADA = {"id": "1", "name": "ada"}
 
 
 class Asking(Instance):
-    """The instance of the task that asks."""
+    """The instance of the task that asks the question."""
 
     id = UUID(int=7)
     dag_id, run_id, task_id, map_index = "a_dag", "manual__1", "backup.approve", -1
 
     def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
-        """Nothing was left by another task."""
+        """Return nothing, as no other task has pushed a value."""
         return None
 
 
@@ -47,7 +47,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 def said(option: str, *, user: dict[str, str] | None = ADA, reason: str = "looked at it") -> dict[str, Any]:
-    """What Airflow resumes the asking task with."""
+    """Return the event with which Airflow resumes the asking task."""
     from airflow.sdk.timezone import utcnow
 
     return {
@@ -66,26 +66,26 @@ def rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 def asking(step: Step = Step.APPROVE) -> Any:
-    """The task that asks, as Airflow makes it anew each time."""
+    """Return the task that asks, created anew as Airflow does it for each run."""
     from streamkeeper.orchestration.approvals import ApproveOperator, answer_form
 
     return ApproveOperator(task_id="approve", step=step, params=answer_form(), job=JOB, operation=OPERATION)
 
 
 def answered(answer: dict[str, Any], step: Step = Step.APPROVE, *, bundle: str = BUNDLE, until: str = "") -> Any:
-    """The asking task goes on with an answer."""
+    """Resume the asking task with an answer."""
     return asking(step).execute_complete(context_of(Asking()), answer, operation=OPERATION, bundle=bundle, until=until)
 
 
 def go_on(step: Step = Step.APPROVE) -> str:
-    """The task after it."""
+    """Run the task that follows the asking task."""
     from streamkeeper.orchestration.approvals import AnswerOperator
 
     return str(AnswerOperator(task_id="answer", step=step, job=JOB, operation=OPERATION).work(context_of(Asking())))
 
 
 def record(answer: dict[str, Any], step: Step = Step.APPROVE, **more: Any) -> str:
-    """Both."""
+    """Resume the asking task with an answer, and run the task that follows it."""
     answered(answer, step, **more)
     return go_on(step)
 
@@ -95,7 +95,9 @@ def from_elsewhere(job: Registered, *, approved: bool) -> None:
 
 
 def test_an_approval_is_recorded_with_who_and_why(job: Registered) -> None:
-    """The person that Airflow names, and their own words; the batches it is about come from the snapshots."""
+    """An approval is recorded with the user that Airflow names, their reason, the bundle, and the batches of the
+    snapshots.
+    """
     record(said("Approve"))
     answer = asked(job, OPERATION).approval
     assert answer is not None
@@ -105,21 +107,23 @@ def test_an_approval_is_recorded_with_who_and_why(job: Registered) -> None:
 
 
 def test_declining_ends_the_deploy_with_the_persons_words(job: Registered) -> None:
-    """The task fails with them; the operation will not go on."""
+    """A decline fails the task with the person's reason, and the operation falls back."""
     with pytest.raises(DeployFailed, match="not approved by ada: looked at it"):
         record(said("Decline"))
     assert asked(job, OPERATION).fall_back == "not approved by ada: looked at it"
 
 
 def test_silence_is_no_approval(job: Registered) -> None:
-    """When nobody answers in time, Airflow's default comes without a person; not even an approval counts then."""
+    """An answer without a user, as Airflow sends it after the deadline, counts as declined, even if it contains an
+    approval.
+    """
     with pytest.raises(DeployFailed, match="not approved by airflow: no answer within 60 s"):
         record(said("Approve", user=None))
 
 
 @pytest.mark.parametrize("option", ["Approve", "Decline"])
 def test_the_first_answer_counts(job: Registered, option: str) -> None:
-    """Approved from the command line: what is said in Airflow afterwards is no error, and changes nothing."""
+    """An answer in Airflow after one from the command line raises no error and changes nothing."""
     from_elsewhere(job, approved=True)
     record(said(option))
     answer = asked(job, OPERATION).approval
@@ -128,14 +132,14 @@ def test_the_first_answer_counts(job: Registered, option: str) -> None:
 
 
 def test_an_answer_about_another_bundle_is_none(job: Registered) -> None:
-    """Who saw other code has not approved this one."""
+    """An answer about a different bundle fails the task and is not recorded."""
     with task_fails("not dddddddddddd"):
         record(said("Approve"), bundle="d" * 64)
     assert asked(job, OPERATION).approval is None
 
 
 def test_an_abort_needs_no_answer(job: Registered) -> None:
-    """Whoever ended the operation meanwhile is not overruled by an approval."""
+    """An approval does not override an abort of the operation and is not recorded."""
     abort = AbortRequested(operation=OPERATION, requested_by="eve", reason="wrong release")
     job.installation.journal(JOB, "test").append(lambda _: abort)
     with pytest.raises(DeployFailed, match="aborted: wrong release"):
@@ -144,7 +148,9 @@ def test_an_abort_needs_no_answer(job: Registered) -> None:
 
 
 def test_a_rebuilt_output_is_let_through_by_a_person(rebuilt: Registered) -> None:
-    """The answer is about the output, up to the batch that was compared; it is none about state."""
+    """An answer about a rebuilt output is recorded as a review up to the compared batch, and not as an approval of the
+    state.
+    """
     record(said("Approve"), Step.REVIEW)
     after = asked(rebuilt, OPERATION)
     assert after.review is not None
@@ -154,14 +160,16 @@ def test_a_rebuilt_output_is_let_through_by_a_person(rebuilt: Registered) -> Non
 
 
 def test_a_rebuilt_output_that_is_declined_never_serves(rebuilt: Registered) -> None:
-    """Nor one that nobody answers about."""
+    """A declined review fails the task and makes the operation fall back."""
     with pytest.raises(DeployFailed, match="not approved by ada: these sums are wrong"):
         record(said("Decline", reason="these sums are wrong"), Step.REVIEW)
     assert asked(rebuilt, OPERATION).fall_back == "not approved by ada: these sums are wrong"
 
 
 def test_an_answer_about_state_lets_no_output_through(rebuilt: Registered) -> None:
-    """Approved before the outputs were compared: whoever said so has not seen that they differ."""
+    """An answer that is given before the outputs were compared is refused, because the person has not seen how they
+    differ.
+    """
     from streamkeeper.errors import OperationRefused
 
     ask_about_output(rebuilt, "op-early", compared=False)
@@ -170,7 +178,7 @@ def test_an_answer_about_state_lets_no_output_through(rebuilt: Registered) -> No
 
 
 def test_a_repeated_answer_about_state_is_none_about_the_output(rebuilt: Registered) -> None:
-    """Whoever says it again, or late, has not seen what is asked by now: it has to be named."""
+    """A repeated answer about the state is not accepted for the output: an answer about the output must name it."""
     from streamkeeper.errors import OperationRefused
 
     about_state = ApprovalAnswered(
@@ -194,7 +202,7 @@ def test_a_repeated_answer_about_state_is_none_about_the_output(rebuilt: Registe
 
 @pytest.fixture
 def asked_of(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What Airflow is given to ask, each time; there is no Airflow to take it."""
+    """The list of the requests that Airflow is given; no Airflow receives them."""
     from streamkeeper.orchestration import approvals
 
     found: list[dict[str, Any]] = []
@@ -203,19 +211,19 @@ def asked_of(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def task_deferred() -> type[BaseException]:
-    """What a task raises that waits."""
+    """Return the exception that a waiting task raises."""
     from airflow.sdk.exceptions import TaskDeferred
 
     return TaskDeferred
 
 
 def site_of(job: Registered) -> Installation:
-    """The installation as its environment describes it by now."""
+    """Return the installation as the environment describes it now."""
     return Installation.from_environment(os.environ, read_only=True)
 
 
 def ask_them(step: Step = Step.APPROVE) -> Any:
-    """The task asks and waits; how it is deferred."""
+    """Let the task ask and wait, and return its deferral."""
     from airflow.sdk import DAG
 
     context = context_of(Asking())
@@ -228,8 +236,9 @@ def ask_them(step: Step = Step.APPROVE) -> Any:
 def test_airflow_itself_lets_only_those_answer_whose_answer_counts(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A real Airflow refuses the answer of a user who is not listed, by REST, and takes it from one who is, by their
-    id there; negative control: without a list it takes the first answer."""
+    """A real Airflow rejects an answer by REST from a user who is not listed, and accepts one from a listed user id.
+    Negative control: without a list it accepts the first answer.
+    """
     ask_them()
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "bob,eve=3")
     ask_them()
@@ -243,7 +252,9 @@ def test_airflow_itself_lets_only_those_answer_whose_answer_counts(
 def test_a_list_of_which_nobody_is_left_is_not_everybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_of: list[dict[str, Any]], approvers: str
 ) -> None:
-    """Airflow takes an empty list for everybody: it never gets one where there is a list."""
+    """If no approver remains in the list, Airflow still receives a list that is not empty, which it would treat as
+    everybody, and no answer is recorded.
+    """
     installed = install(tmp_path, monkeypatch)
     ask(installed, OPERATION, requested_by="ada")
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", approvers)
@@ -260,7 +271,9 @@ def test_a_list_of_which_nobody_is_left_is_not_everybody(
 def test_who_may_not_answer_is_not_heard_and_the_question_stays(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, option: str
 ) -> None:
-    """Where Airflow lets them, as one without logins does: nothing is recorded, and the deadline does not move."""
+    """An answer from a user who may not answer is not recorded even if Airflow accepts it, and the question stays open
+    with the same deadline.
+    """
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "ada=1")
     until = ask_them().kwargs["until"]
     for user in ({"id": "9", "name": "mallory"}, {"id": "9", "name": "ada"}, {"id": "1", "name": "Ada"}):
@@ -276,7 +289,9 @@ def test_who_may_not_answer_is_not_heard_and_the_question_stays(
 def test_who_is_called_like_the_command_lines_user_is_not_them(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A user of Airflow may have any name; negative control: what comes from the command line counts."""
+    """An Airflow user whose name equals that of a command-line approver may not answer. Negative control: an answer
+    from the command line counts.
+    """
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "cli:eve")
     with pytest.raises(task_deferred()):
         answered(said("Approve", user={"id": "cli:eve", "name": "cli:eve"}))
@@ -285,7 +300,7 @@ def test_who_is_called_like_the_command_lines_user_is_not_them(
 
 
 def test_what_another_task_left_is_no_answer(job: Registered) -> None:
-    """Whoever may edit runs may write an answer in anybody's name, and mark the asking task as done."""
+    """An answer that was forged in an XCom is ignored, and the question counts as declined."""
     from streamkeeper.orchestration.approvals import AnswerOperator
 
     class Forged(Asking):
@@ -301,7 +316,9 @@ def test_what_another_task_left_is_no_answer(job: Registered) -> None:
 def test_a_task_that_is_cleared_after_an_answer_asks_nobody_again(
     job: Registered, asked_of: list[dict[str, Any]], option: str
 ) -> None:
-    """The answer is on record: it cannot be had again, by somebody else or otherwise."""
+    """A task that is cleared after an answer asks no question and returns the recorded answer, which a different user
+    cannot change.
+    """
     answered(said(option))
     again = asking().work(context_of(Asking()))
     assert (again["chosen_options"], asked_of) == ([option], [])
@@ -311,7 +328,7 @@ def test_a_task_that_is_cleared_after_an_answer_asks_nobody_again(
 
 
 def test_a_task_that_is_cleared_before_an_answer_asks_again(job: Registered, asked_of: list[dict[str, Any]]) -> None:
-    """With the list as it is by then; negative control of the test above."""
+    """Negative control: a task that is cleared before an answer asks the question a second time."""
     ask_them()
     ask_them()
     assert len(asked_of) == 2
@@ -320,7 +337,9 @@ def test_a_task_that_is_cleared_before_an_answer_asks_again(job: Registered, ask
 def test_approvers_are_told_by_the_notifiers(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over a real socket: what is asked, until when, of whom, what going back costs, what differs, where to answer."""
+    """A notifier receives, over a real socket, the question, the deadline, the approvers, the cost of a rollback, the
+    differences and the link to the answer.
+    """
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "bob")
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example")
     with web_server() as (url, posted, _):
@@ -350,7 +369,7 @@ def test_approvers_are_told_by_the_notifiers(
 def test_a_notifier_that_fails_keeps_nobody_from_being_asked(
     job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor does a setting that cannot be read."""
+    """A failing notifier, or an unreadable setting of notifiers, does not prevent the question."""
     with web_server() as (url, posted, answers):
         answers.append(500)
         hook = {"notifier": "streamkeeper.orchestration.webhook.WebhookNotifier", "kwargs": {"url": url}}
@@ -362,7 +381,7 @@ def test_a_notifier_that_fails_keeps_nobody_from_being_asked(
 
 
 def test_where_the_risk_was_accepted_nobody_is_asked_about_state(job: Registered) -> None:
-    """An answer would stop nothing, and say that it did."""
+    """An answer about the state is refused if the request accepts the risk, because it would have no effect."""
     from streamkeeper.errors import OperationRefused
 
     ask(job, "op-bold", accept_risk=True)
@@ -371,7 +390,9 @@ def test_where_the_risk_was_accepted_nobody_is_asked_about_state(job: Registered
 
 
 def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Registered) -> None:
-    """Why one is asked, how many rows, and some of them; a bar in a value does not break the table."""
+    """The question about an output shows the reason, the counts and a sample of the differing rows; a bar in a value
+    does not break the table.
+    """
     from streamkeeper.operations.deploys.questions import render_question, subject_of
 
     state, operation = rebuilt.installation.journal(JOB, "test").state(), asked(rebuilt, OPERATION)
@@ -389,7 +410,9 @@ def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Regist
 
 
 def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
-    """Who asks, what is uncertain, the snapshot, what a way back costs, and how to answer from elsewhere."""
+    """The question about the state shows the reason, the finding, the snapshot, the cost of a rollback and the command
+    to answer with.
+    """
     from streamkeeper.operations.deploys.questions import render_question
 
     text = render_question(job.installation, job.installation.journal(JOB, "test").state(), asked(job, OPERATION))
@@ -405,7 +428,9 @@ def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
 
 
 def test_the_journal_answers_only_what_it_knows(job: Registered) -> None:
-    """The waiting trigger looks there: nothing while a person is to be asked; the decision once there is one."""
+    """The waiting trigger finds no answer in the journal while the question is open, and the decision once it is
+    recorded.
+    """
     from streamkeeper.orchestration.answer_trigger import answer_in
 
     assert answer_in(asked(job, OPERATION), Step.APPROVE) is None
@@ -416,7 +441,7 @@ def test_the_journal_answers_only_what_it_knows(job: Registered) -> None:
 
 
 def test_the_trigger_travels_with_all_it_needs(job: Registered) -> None:
-    """Read back from what Airflow stores of it, it is about the same question."""
+    """A trigger that is recreated from its serialized form waits for the same question."""
     from airflow.sdk import ParamsDict
 
     from streamkeeper.orchestration.answer_trigger import AnswerTrigger

@@ -1,4 +1,4 @@
-"""The tasks of a backup, on real checkpoints and a real store, without Airflow's processes."""
+"""The tasks of a backup, with real checkpoints and a real store, without Airflow's processes."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 def find(**form: Any) -> list[str]:
-    """The queries that a form means."""
+    """Return the queries that a form selects."""
     from streamkeeper.orchestration.query_tasks import FindOperator
 
     return FindOperator(task_id="find").work(context_of(Instance(), **form))
 
 
 def back_up(series: str = SERIES) -> str:
-    """What the task of one query returns."""
+    """Return the result of the backup task of one query."""
     from streamkeeper.orchestration.backups import BackupOperator
 
     return BackupOperator(task_id="backup", series=series).work(context_of(Instance()))
 
 
 def judge(failed: int = 0, **form: Any) -> str:
-    """What the last task returns."""
+    """Return the result of the last task."""
     from streamkeeper.orchestration.backups import ObjectiveOperator
 
     return ObjectiveOperator(task_id="objective").work(context_of(Instance(failed), **form))
 
 
 def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered) -> None:
-    """Nothing new is nothing to store, and the sentence says since which snapshot."""
+    """A query without a new commit is skipped, with a sentence that names the last snapshot; a further commit makes a
+    new snapshot.
+    """
     from airflow.sdk.exceptions import AirflowSkipException
 
     assert back_up().startswith(f"{SERIES}: s0001 contains batch 7: ")
@@ -59,7 +61,7 @@ def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered)
 
 @pytest.mark.parametrize(("found", "most", "shares"), [(0, 9, []), (1, 9, [1]), (9, 9, [1] * 9), (25, 10, [2, 3] * 5)])
 def test_more_queries_than_tasks_are_shared_out(found: int, most: int, shares: list[int]) -> None:
-    """Each query is in one share, in order, and no share is more than one larger than another."""
+    """Queries are distributed in order over a limited number of tasks, whose sizes differ by at most one."""
     from streamkeeper.orchestration.query_tasks import share_out
 
     series = [f"job{number:04d}/q" for number in range(found)]
@@ -70,7 +72,9 @@ def test_more_queries_than_tasks_are_shared_out(found: int, most: int, shares: l
 
 @pytest.mark.filterwarnings("ignore:Using `httpx`")
 def test_airflow_takes_no_list_of_a_task_for_each_of_many_queries() -> None:
-    """The damage: its API server refuses the result of the task that lists 1,500 queries, and the run with it."""
+    """Airflow's API server rejects a list of 1,500 mapped tasks, so that as many queries are distributed over
+    ``MOST_TASKS`` tasks.
+    """
     from airflow.api_fastapi.execution_api.routes.xcoms import set_xcom
     from fastapi import HTTPException
 
@@ -82,7 +86,9 @@ def test_airflow_takes_no_list_of_a_task_for_each_of_many_queries() -> None:
 
 
 def test_a_share_goes_on_after_a_query_that_failed(job: Registered) -> None:
-    """The snapshot of the other is taken, and the error is that of the one that failed."""
+    """After a query of a task has failed, the other queries are still backed up, and the task fails with the error of
+    the failed ones.
+    """
     from airflow.sdk.exceptions import AirflowSkipException
 
     lost = add_lost_job(job)
@@ -97,7 +103,7 @@ def test_a_share_goes_on_after_a_query_that_failed(job: Registered) -> None:
 
 
 def test_each_query_of_a_share_has_a_time_limit_of_its_own(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that hangs ends by it, and the next one has its turn."""
+    """A query that hangs is stopped by its own time limit, and the next query of the task is backed up."""
     from streamkeeper.orchestration.backups import BackupOperator
 
     one, done = BackupOperator.one, list[str]()
@@ -116,7 +122,7 @@ def test_each_query_of_a_share_has_a_time_limit_of_its_own(job: Registered, monk
 
 
 def test_a_query_without_a_commit_is_skipped(job: Registered) -> None:
-    """A job that has just been deployed is no failure, and not late."""
+    """A query without a committed batch is skipped by the backup and is not late."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     shutil.rmtree(job.directory / "commits")
@@ -126,7 +132,9 @@ def test_a_query_without_a_commit_is_skipped(job: Registered) -> None:
 
 
 def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) -> None:
-    """It is never taken for one that has not begun: both tasks say how it comes back."""
+    """A missing or emptied checkpoint with snapshots fails both tasks with the restore command, rather than count as a
+    new one.
+    """
     from streamkeeper.orchestration.backups import ObjectiveMissed
 
     back_up()
@@ -145,7 +153,9 @@ def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) ->
 
 
 def test_every_deployed_query_is_found_or_those_of_one_job(job: Registered) -> None:
-    """An empty form means all; a name that is not there is told with those that are."""
+    """An empty form selects all deployed queries, a job selects its own, and an unknown job is refused with the known
+    ones.
+    """
     lost = add_lost_job(job)
     assert find() == [lost, SERIES]
     assert find(job="sales") == [SERIES]
@@ -157,7 +167,7 @@ def test_every_deployed_query_is_found_or_those_of_one_job(job: Registered) -> N
 
 
 def test_a_job_whose_records_cannot_be_read_does_not_stop_the_others(job: Registered) -> None:
-    """It is listed by its name, and its own task fails with what is wrong."""
+    """A job with an unreadable journal is listed by its name and fails its own task, and the other jobs are backed up."""
     store = LocalStore(Path(job.installation.settings.store))
     store.create("registry/broken/journal/0000000001", b"not a record")
     store.create("registry/unrecorded/bundles/abc.zip", b"of a deploy that died at once")
@@ -168,7 +178,7 @@ def test_a_job_whose_records_cannot_be_read_does_not_stop_the_others(job: Regist
 
 
 def test_a_missed_objective_fails_with_a_line_for_each_query(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is late and what cannot be looked at stand beside each other; a query in time is not named."""
+    """A missed objective fails with a line for each late or unreadable query, and does not name a query in time."""
     from streamkeeper.orchestration.backups import ObjectiveMissed
 
     monkeypatch.setenv("STREAMKEEPER_BACKUP_OBJECTIVE_S", "0.001")
@@ -183,7 +193,9 @@ def test_a_missed_objective_fails_with_a_line_for_each_query(job: Registered, mo
 
 
 def test_a_failed_backup_makes_the_run_red(job: Registered) -> None:
-    """Airflow judges a run by its last task: it fails when one before it did, also within the objective."""
+    """The last task fails if an earlier one failed, even within the objective, because Airflow derives the state of a
+    run from its last task.
+    """
     from streamkeeper.orchestration.backups import ObjectiveMissed
 
     back_up()
@@ -192,7 +204,7 @@ def test_a_failed_backup_makes_the_run_red(job: Registered) -> None:
 
 
 def test_an_error_is_kept_with_the_task() -> None:
-    """Whoever looks at the run finds the sentence; the task fails by what Airflow logs without a traceback."""
+    """A failing task stores its error as an XCom and fails with the exception that Airflow logs without a traceback."""
     from streamkeeper.orchestration.backups import BackupOperator
 
     instance = Instance()
@@ -202,7 +214,9 @@ def test_an_error_is_kept_with_the_task() -> None:
 
 
 def test_a_long_capture_is_heard_of_every_five_seconds() -> None:
-    """A short one is not told at all, however many files it has; a long one makes a few lines."""
+    """The progress of a capture is logged every five seconds, so that a short one logs nothing, however many files it
+    has.
+    """
     from streamkeeper.orchestration.backups import Pace
 
     clock, said = [0.0], list[str]()
@@ -217,7 +231,7 @@ def test_a_long_capture_is_heard_of_every_five_seconds() -> None:
 
 
 def test_a_backup_ends_before_what_it_builds_on_may_be_pruned() -> None:
-    """Its task's deadline is shorter than the capture's own."""
+    """The deadline of a backup task is shorter than the time for which a capture's objects are protected from a prune."""
     from streamkeeper.orchestration.backups import LONGEST_BACKUP
 
     assert LONGEST_BACKUP.total_seconds() < LONGEST_S

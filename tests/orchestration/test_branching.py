@@ -1,4 +1,4 @@
-"""A branch skips at once all that lies on the ways it does not take."""
+"""A branch immediately skips every task on the paths that it does not take."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.airflow
 
 @pytest.fixture(scope="module")
 def dag() -> Any:
-    """A recovery inside a task group, and a task of somebody's own behind one of its tasks."""
+    """A recovery inside a task group, with a foreign task behind one of its tasks."""
     from airflow.providers.standard.operators.empty import EmptyOperator
     from airflow.sdk import DAG, TaskGroup
 
@@ -29,7 +29,7 @@ def dag() -> Any:
 
 
 def skipped(dag: Any, branch: str, taken: str) -> set[str]:
-    """What a branch skips, by their names in the graph, when it takes the way that begins with this task."""
+    """Return the tasks that a branch skips if it takes the path that begins with this task."""
     from airflow.sdk.exceptions import DownstreamTasksSkipped
 
     task = dag.get_task(f"mend.{branch}")
@@ -58,5 +58,7 @@ def skipped(dag: Any, branch: str, taken: str) -> set[str]:
     ],
 )
 def test_what_is_not_taken_is_skipped_at_once(dag: Any, branch: str, taken: str, left_out: set[str]) -> None:
-    """To its end, but for what the taken way leads to, and for what is not of the graph."""
+    """A branch skips the other paths to their end, except for tasks that the taken path leads to and tasks outside the
+    graph.
+    """
     assert skipped(dag, branch, taken) == left_out

@@ -1,4 +1,4 @@
-"""Secrets out of Airflow connections."""
+"""Secrets read from Airflow connections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_field_is_its_value(field: str, value: str) -> None:
 
 
 def test_the_whole_connection_is_a_uri() -> None:
-    """A sink's URL may be a whole connection."""
+    """A reference to ``uri`` returns the whole connection as a URI, for example for a sink."""
     from streamkeeper.orchestration.connections import read_field
 
     assert read_field(_connection(), "uri") == "postgres://keeper:s3cret@db:5432/sales?token=t0ken"
@@ -46,7 +46,7 @@ def test_the_whole_connection_is_a_uri() -> None:
 
 @pytest.mark.parametrize("field", ["passwrod", "extra.missing", "extra."])
 def test_what_is_not_there_is_named_without_any_value(field: str) -> None:
-    """The error names the reference; no field's value stands in it."""
+    """The error about a missing field names the reference and contains no value of the connection."""
     from streamkeeper.orchestration.connections import read_field
 
     with pytest.raises(InvalidInput) as caught:
@@ -65,7 +65,7 @@ def test_what_is_not_there_is_named_without_any_value(field: str) -> None:
     ],
 )
 def test_a_spark_connection_names_a_master(monkeypatch: pytest.MonkeyPatch, written: str, master: str) -> None:
-    """As a URI and as the form stores it."""
+    """A Spark connection resolves to its master, whether it is written as a URI or as JSON."""
     from streamkeeper.orchestration.connections import resolve_master
 
     monkeypatch.setenv("AIRFLOW_CONN_CLUSTER", written)
@@ -86,7 +86,7 @@ def test_a_spark_connection_names_a_master(monkeypatch: pytest.MonkeyPatch, writ
 def test_a_connection_that_cannot_be_used_is_refused(
     monkeypatch: pytest.MonkeyPatch, written: str | None, told: str
 ) -> None:
-    """In a line that names it, rather than taken for another cluster, as Spark's provider takes a missing one."""
+    """A Spark connection that is missing or unusable is refused by name, rather than replaced by a default cluster."""
     from streamkeeper.orchestration.connections import resolve_master
 
     if written is not None:

@@ -1,4 +1,6 @@
-"""The DAG files: they load, stay light, serialise and keep the conventions. Each look is a process of its own."""
+"""The DAG files load without heavy imports, can be serialized and keep the conventions; each check runs in its own
+process.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ print("LOOK" + json.dumps({"errors": bag.import_errors, "seconds": seconds, "loa
 
 
 def look_at(dags: Path, home: Path, **more: str) -> dict[str, Any]:
-    """What Airflow makes of a folder of DAG files; ``more``: further variables of its environment."""
+    """Return what Airflow reads from a folder of DAG files; ``more`` are further environment variables."""
     environ = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT / "plugins"),
@@ -90,21 +92,23 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_every_dag_file_loads(seen: dict[str, Any]) -> None:
-    """No DAG file raises when it is parsed."""
+    """All DAG files are parsed without an error and give exactly the expected DAGs."""
     assert seen["errors"] == {}
     others = {"streaming_deploy", "streaming_recover", "streaming_rollback", "streaming_state_dead"}
     assert set(seen["dags"]) == {*others, *DESIRED, *SCHEDULES}
 
 
 def test_parsing_loads_nothing_heavy(seen: dict[str, Any]) -> None:
-    """A parse loads neither Spark nor an S3 client nor pandas nor a database nor the verbs, and is quick."""
+    """Parsing the DAG files imports neither Spark, an S3 client, pandas, nor the packages that run operations, and
+    takes less than 5 s.
+    """
     assert {"pyspark", "py4j", "boto3", "botocore", "pandas", "pyarrow"}.isdisjoint(seen["loaded"])
     assert {"operations", "runners", "snapshots", "driver", "inspection"}.isdisjoint(seen["rooms"])
     assert seen["seconds"] < 5
 
 
 def test_a_heavy_import_would_be_seen(tmp_path: Path) -> None:
-    """Negative control: a DAG file that imports pandas at its top is caught by the same look."""
+    """Negative control: a DAG file that imports pandas at its top is found by the same check."""
     (tmp_path / "dags").mkdir()
     text = "import pandas\nfrom airflow.sdk import dag\n@dag(schedule=None)\ndef heavy(): ...\nheavy()\n"
     (tmp_path / "dags" / "heavy.py").write_text(text)
@@ -112,13 +116,15 @@ def test_a_heavy_import_would_be_seen(tmp_path: Path) -> None:
 
 
 def test_a_dag_survives_serialisation(seen: dict[str, Any]) -> None:
-    """What the scheduler works with, read back from JSON, has the same tasks."""
+    """A DAG that is read back from its serialized form has the same tasks."""
     for dag in seen["dags"].values():
         assert dag["again"] == sorted(dag["tasks"])
 
 
 def test_conventions_hold(seen: dict[str, Any]) -> None:
-    """Tagged, documented, never catching up; every task retries by the policy that knows what is temporary."""
+    """Every DAG has tags and documentation and does not catch up; every task has 5 retries and the policy that retries
+    only temporary errors.
+    """
     for dag in seen["dags"].values():
         assert dag["tags"]
         assert dag["doc"]
@@ -129,7 +135,9 @@ def test_conventions_hold(seen: dict[str, Any]) -> None:
 
 
 def test_the_deploy_reads_like_the_runbook(seen: dict[str, Any]) -> None:
-    """The order of a deploy, the branch, the way out, and one end that decides the run's state."""
+    """The deploy DAG has the runbook's order of tasks, its branches, the fallback, and one last task that decides the
+    run's state.
+    """
     tasks = seen["dags"]["streaming_deploy"]["tasks"]
     after = {name: task["upstream"] for name, task in tasks.items()}
     assert after == {
@@ -158,7 +166,7 @@ def test_the_deploy_reads_like_the_runbook(seen: dict[str, Any]) -> None:
 
 
 def against_the_table(tasks: dict[str, Any], steps: set[Step]) -> list[str]:
-    """Which of the steps have no task of their name, and which tasks come after one of a later step."""
+    """Return the steps without a task of their name, and the tasks that come after a task of a later step."""
     own = {name: Step[task["step"]] for name, task in tasks.items() if task["step"]}
     named = {(name.rpartition(".")[2], step) for name, step in own.items()}
     lacking = [step.label for step in sorted(steps) if (step.name.lower(), step) not in named]
@@ -174,9 +182,9 @@ def against_the_table(tasks: dict[str, Any], steps: set[Step]) -> list[str]:
 
 
 HANDED_OVER = {Step.DRAIN, Step.PROVE_DEAD, Step.CATCH_UP_AFTER_DRAIN, Step.RESTORE, Step.GO}
-"""Steps of one task, which stays awake."""
+"""Steps that a single task carries out without a pause."""
 WITHOUT_PERSON_OR_DUAL_RUN = {step for step in Step if not Step.KEEP_STATE <= step <= Step.REVIEW}
-"""A rollback takes no others."""
+"""The steps of a rollback."""
 
 
 @pytest.mark.parametrize(
@@ -188,7 +196,9 @@ WITHOUT_PERSON_OR_DUAL_RUN = {step for step in Step if not Step.KEEP_STATE <= st
     ],
 )
 def test_every_step_of_the_table_has_its_task(seen: dict[str, Any], dag: str, steps: set[Step]) -> None:
-    """Called as the step is, in the table's order; those between drain and go are carried out by one task."""
+    """Every step has a task with its name, in the order of the step table; one task carries out the steps between drain
+    and go.
+    """
     tasks = seen["dags"][dag]["tasks"]
     assert [*(row.step for row in STEPS), Step.FALL_BACK] == list(Step)
     assert against_the_table(tasks, steps - HANDED_OVER) == []
@@ -196,7 +206,7 @@ def test_every_step_of_the_table_has_its_task(seen: dict[str, Any], dag: str, st
 
 
 def test_a_graph_that_differs_from_the_table_is_told() -> None:
-    """Negative control: a step without a task, one whose task has another name, and two in the wrong order."""
+    """Negative control: a step without a task, a task with a different name and tasks in the wrong order are reported."""
     tasks = {
         "assess": {"step": "STANDBY", "upstream": ["bundle"]},
         "bundle": {"step": "BUNDLE", "upstream": ["group.go"]},
@@ -207,7 +217,7 @@ def test_a_graph_that_differs_from_the_table_is_told() -> None:
 
 
 def test_the_rollback_reads_like_the_runbook(seen: dict[str, Any]) -> None:
-    """It assesses before it acts, and takes over as a deploy does."""
+    """The rollback DAG assesses before it acts and has the same takeover as a deploy."""
     tasks = seen["dags"]["streaming_rollback"]["tasks"]
     assert {name: task["upstream"] for name, task in tasks.items()} == {
         "bundle": [],
@@ -223,20 +233,22 @@ def test_the_rollback_reads_like_the_runbook(seen: dict[str, Any]) -> None:
 
 
 def test_a_stop_and_a_start_are_one_task_each(seen: dict[str, Any]) -> None:
-    """Whatever dies in it is continued by the same task, under the run's own id; no schedule asks for them."""
+    """The stop and start DAGs consist of one task each and have no schedule."""
     for name, task in DESIRED.items():
         assert list(seen["dags"][name]["tasks"]) == [task]
         assert seen["dags"][name]["schedule"] is None
 
 
 def test_a_stated_termination_is_recorded_before_the_copy(seen: dict[str, Any]) -> None:
-    """The copy is of a checkpoint that nobody continues in by then."""
+    """The DAG of a stated termination records the statement before it copies the checkpoint, in which no driver may
+    continue from then on.
+    """
     tasks = seen["dags"]["streaming_state_dead"]["tasks"]
     assert {name: task["upstream"] for name, task in tasks.items()} == {"state": [], "copy": ["state"]}
 
 
 def test_the_recovery_reads_like_the_runbook(seen: dict[str, Any]) -> None:
-    """It looks, asks where something is lost or doubled, and is a deploy from there on."""
+    """The recovery DAG diagnoses, asks for acceptance and then has the tasks of a deploy."""
     tasks = seen["dags"]["streaming_recover"]["tasks"]
     after = {name: task["upstream"] for name, task in tasks.items()}
     deploy = {name: task["upstream"] for name, task in seen["dags"]["streaming_deploy"]["tasks"].items()}
@@ -252,7 +264,9 @@ def test_the_recovery_reads_like_the_runbook(seen: dict[str, Any]) -> None:
 
 
 def test_backups_drills_and_prunes_read_like_the_runbook(seen: dict[str, Any]) -> None:
-    """Each begins with a look at all; queries are mapped; what judges a backup runs whatever became of it."""
+    """The backup, drill and prune DAGs first list their work; queries are mapped tasks, and the check of the backup
+    objective runs whatever the outcome of the backups.
+    """
     order = {
         name: {task_id: task["upstream"] for task_id, task in seen["dags"][name]["tasks"].items()} for name in SCHEDULES
     }
@@ -269,7 +283,7 @@ def test_backups_drills_and_prunes_read_like_the_runbook(seen: dict[str, Any]) -
 
 
 def test_scheduled_dags_run_alone_and_not_for_ever(seen: dict[str, Any]) -> None:
-    """A run that takes longer than its interval is not joined by the next; a task that hangs ends."""
+    """Each scheduled DAG has one active run at most, and each of its tasks has a time limit."""
     for name, schedule in SCHEDULES.items():
         assert seen["dags"][name]["schedule"] == schedule
         assert seen["dags"][name]["runs"] == 1
@@ -277,7 +291,9 @@ def test_scheduled_dags_run_alone_and_not_for_ever(seen: dict[str, Any]) -> None
 
 
 def test_an_installation_sets_its_own_schedules(tmp_path: Path) -> None:
-    """By environment variables; a wrong one is an import error that names it, and stops only its own DAG."""
+    """Environment variables set the schedules; an invalid one is an import error that names the variable and disables
+    only its own DAG.
+    """
     seen = look_at(
         ROOT / "dags",
         tmp_path,

@@ -1,4 +1,6 @@
-"""A field that the request declares is in the command, the form, the task group's arguments and the reference."""
+"""Every field that the request declares is present in the command, the form, the task group's arguments and the
+reference.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +27,19 @@ FIELDS = [
 
 
 def plain(value: Any) -> Any:
-    """A default without the spelling of one door: a choice is its word, and nothing is None."""
+    """Return a default in a common form: a choice as its word, and empty values as None."""
     value = value.value if isinstance(value, Enum) else value
     return None if value is msgspec.NODEFAULT or value in ("", (), [], {}) else value
 
 
 def section(page: str, heading: str) -> str:
-    """The part of a page of the reference under a heading."""
+    """Return the part of a reference page under a heading."""
     text = (ROOT / "docs/reference" / page).read_text(encoding="utf-8")
     return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 def meaning(page: str, heading: str, name: str) -> str:
-    """The last cell of the table's row about a field or an option."""
+    """Return the last cell of the table row about a field or an option."""
     rows = [line for line in section(page, heading).splitlines() if re.match(rf"\| `{name}[` ]", line)]
     assert len(rows) == 1
     return rows[0].removesuffix(" |").rpartition("| ")[2]
@@ -45,7 +47,9 @@ def meaning(page: str, heading: str, name: str) -> str:
 
 @pytest.mark.parametrize(("verb", "field"), FIELDS)
 def test_a_field_is_an_option_of_its_command(verb: Verb, field: AskedField) -> None:
-    """With its default and its meaning, which the reference has, too."""
+    """Each field is an option of its command with the same default and meaning, and the reference contains that
+    meaning.
+    """
     option, text = options_of(verb.value)[field.name], field.help(verb).replace("`", "")
     assert option.help.startswith(text)
     if option.required:
@@ -58,7 +62,9 @@ def test_a_field_is_an_option_of_its_command(verb: Verb, field: AskedField) -> N
 
 @pytest.mark.parametrize(("verb", "field"), FIELDS)
 def test_a_field_is_in_the_form_of_its_dag(verb: Verb, field: AskedField) -> None:
-    """With its default and its meaning, which the reference has, too. Only a reason is required more often."""
+    """Each field is in the form of its DAG with the same default and meaning, which the reference contains; only the
+    reason is required more often.
+    """
     shown, text = form_of(verb.value)[field.name], field.help(verb)
     assert (shown.description or shown.schema["description_md"]).startswith(text)
     assert shown.schema["title"] == field.ask.title
@@ -69,7 +75,7 @@ def test_a_field_is_in_the_form_of_its_dag(verb: Verb, field: AskedField) -> Non
 
 @pytest.mark.parametrize(("verb", "field"), [each for each in FIELDS if each.values[0] in (Verb.DEPLOY, Verb.ROLLBACK)])
 def test_a_field_is_an_argument_of_its_task_group(verb: Verb, field: AskedField) -> None:
-    """By name, with its type and its meaning for editors; a group without it has its default."""
+    """Each field is an argument of its task group with its meaning, and a group without it uses the default."""
     from airflow.sdk import DAG
 
     from streamkeeper.airflow_tasks import deploy_streaming_job, roll_back_streaming_job
@@ -92,7 +98,9 @@ def test_a_field_is_an_argument_of_its_task_group(verb: Verb, field: AskedField)
 
 
 def test_arguments_are_the_fields_of_the_forms() -> None:
-    """Also those that are no fields of the request."""
+    """The arguments of a task group are exactly the fields of its form, including those that are not fields of the
+    request.
+    """
     from streamkeeper.orchestration import task_arguments
 
     for verb, arguments in (("deploy", "DeployArguments"), ("rollback", "RollbackArguments")):

@@ -1,4 +1,4 @@
-"""The tasks that stop and start a job, on the installed job, whose driver has ended."""
+"""The tasks that stop and start a job, run on the installed job whose driver has terminated."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.airflow
 
 
 class Task(Instance):
-    """A task of a run whose first task left nothing."""
+    """A task of a run in which no earlier task has pushed a value."""
 
     def xcom_pull(self, **_: Any) -> None:
-        """Nothing."""
+        """Return nothing."""
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 def stop(job: str = JOB) -> str:
-    """What the task returns."""
+    """Return the result of the stop task."""
     from streamkeeper.orchestration.desired import StopOperator
 
     form = {"job": job, "reason": "maintenance", "drain_s": 5.0}
@@ -40,14 +40,14 @@ def stop(job: str = JOB) -> str:
 
 
 def start(job: str = JOB) -> None:
-    """Open the start; no driver is launched, for its first step fails."""
+    """Run the start task, which opens the start but launches no driver, because its first step fails."""
     from streamkeeper.orchestration.desired import StartOperator
 
     StartOperator(task_id="start").execute(context_of(Task(), job=job, reason="maintenance"))
 
 
 def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
-    """And a second run of it is skipped, with the sentence."""
+    """A stop is recorded with its requester and reason; a second stop is skipped with a sentence about the first."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     assert stop() == f"job {JOB} is stopped: r0001 no longer runs"
@@ -59,7 +59,7 @@ def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
 
 
 def test_the_drivers_last_lines_are_in_the_tasks_log(job: Registered, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without secrets, as they were written."""
+    """The stop task's log contains the driver's last lines, with secrets masked."""
     log = DriverLog(job.installation.settings.log(JOB, "op-candidate"), {"secret://env/X": "hunter22"})
     log.feed(b"opened with hunter22\n")
     stop()
@@ -69,7 +69,7 @@ def test_the_drivers_last_lines_are_in_the_tasks_log(job: Registered, capsys: py
 
 
 def test_bad_input_is_one_clear_line(job: Registered) -> None:
-    """An unknown job; an operation that is open, with its name and the way out."""
+    """A stop or a start of an unknown job, or of one with an open operation, fails with a single clear line."""
     for task in (stop, start):
         with task_fails("job nope is not known"):
             task("nope")
@@ -80,7 +80,9 @@ def test_bad_input_is_one_clear_line(job: Registered) -> None:
 
 
 def test_a_start_records_the_wish_before_its_operation(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fails afterwards leaves a job that is to serve, and the run's operation to carry on."""
+    """A start that fails after it was opened leaves the recorded wish and an open operation that belongs to the DAG
+    run.
+    """
     from streamkeeper.operations.deploys.deploy import Deploy
 
     def fails(*_: object, **__: object) -> None:

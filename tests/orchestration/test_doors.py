@@ -1,4 +1,4 @@
-"""The trigger form and the command line are two doors to the same requests: same fields, defaults and words."""
+"""The trigger form and the command line make the same requests, with the same fields, defaults and descriptions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONLY_TYPED = {
     "prune": {"series", "checkpoint", "store", "grace", "json"},
     "watch": {"once", "overdue_s"},
 }
-"""By command: what a terminal is for, and what the form has under another name."""
+"""Options that only the command has, or that the form has under a different name, by command."""
 ONLY_IN_THE_FORM = {
     "deploy": {"inherit"},
     "prune": {"job", "grace_s"},
@@ -34,12 +34,12 @@ SAID_OTHERWISE = {
     "recover": {"action", "query", "snapshot"},
     "prune": {"keep"},
 }
-"""What is written in another way in each door: JSON or ``KEY=VALUE``, a list or an option that is repeated."""
+"""Fields that are written differently in form and command: JSON or ``KEY=VALUE``, a list or a repeated option."""
 VERBS = ("deploy", "rollback", "stop", "start", "recover", "prune", "watch")
 
 
 def form_of(verb: str) -> dict[str, Any]:
-    """The fields of a DAG's form."""
+    """Return the fields of a DAG's form."""
     from streamkeeper.orchestration import form, snapshot_forms, watch_task
 
     forms: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -55,32 +55,34 @@ def form_of(verb: str) -> dict[str, Any]:
 
 
 def options_of(verb: str) -> dict[str, Any]:
-    """The options and arguments of a command."""
+    """Return the options and arguments of a command."""
     group: Any = typer.main.get_command(app)
     return {each.name: each for each in group.commands[verb].params}
 
 
 def shared(verb: str) -> list[tuple[str, Any, Any]]:
-    """The fields that both doors have, each with its form's and its command's."""
+    """Return the fields that form and command share, each with both definitions."""
     form, options = form_of(verb), options_of(verb)
     return [(name, form[name], options[name]) for name in form if name in options]
 
 
 def plain(value: Any) -> Any:
-    """A default as both doors mean it: what is empty is nothing, and a choice is its word."""
+    """Return a default in a common form: empty values as None, and a choice as its word."""
     return (value.value if isinstance(value, Enum) else value) or None
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_both_doors_ask_for_the_same(verb: str) -> None:
-    """What one of them alone takes is known, with the reason."""
+    """Form and command have the same fields, except for the listed ones."""
     form, options = set(form_of(verb)), set(options_of(verb))
     assert (options - form, form - options) == (ONLY_TYPED.get(verb, set()), ONLY_IN_THE_FORM.get(verb, set()))
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_is_left_out_means_the_same(verb: str) -> None:
-    """A default that is another one in the other door is a surprise; a reason is required in Airflow always."""
+    """Each shared field has the same default in form and command, except for the job and the reason, which Airflow
+    always requires.
+    """
     required = {"job", "reason"}
     defaults = {name: (plain(field.value), plain(option.default)) for name, field, option in shared(verb)}
     assert {name: both for name, both in defaults.items() if name not in required and both[0] != both[1]} == {}
@@ -88,7 +90,7 @@ def test_what_is_left_out_means_the_same(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_both_doors_say_the_same(verb: str) -> None:
-    """One declaration, so one text; backticks are for Airflow's Markdown."""
+    """Each shared field has the same description in form and command, apart from Markdown backticks."""
     otherwise = SAID_OTHERWISE.get(verb, set())
     said = {
         name: ((field.description or field.schema["description_md"]).replace("`", ""), option.help)
@@ -101,7 +103,7 @@ def test_both_doors_say_the_same(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_both_doors_offer_the_same_choices(verb: str) -> None:
-    """A value that only one of them takes is found here."""
+    """Each field with choices offers the same values in form and command."""
     for name, field, option in shared(verb):
         if "enum" in field.schema:
             assert [each.value for each in option.type_descriptor.annotation] == field.schema["enum"], name

@@ -1,4 +1,4 @@
-"""The task of a drill: which snapshot, and what becomes of the result. The driver itself is another test's."""
+"""The drill task: which snapshot it drills and how it reports the result, with a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.airflow
 
 
 class Drills:
-    """Stands in for the driver: ``ok`` is what comes of a drill, ``done`` the snapshots that went through one."""
+    """A stand-in for the driver: ``ok`` is the result of each drill, ``done`` lists the drilled snapshots."""
 
     def __init__(self) -> None:
         self.ok = True
@@ -48,7 +48,7 @@ def drills(monkeypatch: pytest.MonkeyPatch) -> Drills:
 
 
 def run(**form: Any) -> tuple[str, str]:
-    """What the task returns, and the run's report."""
+    """Run the drill task, and return its result and the run's report."""
     from streamkeeper.orchestration.drill_task import DrillOperator
 
     instance = Instance()
@@ -57,7 +57,7 @@ def run(**form: Any) -> tuple[str, str]:
 
 
 def test_the_newest_snapshot_is_drilled_until_it_is_verified(job: Registered, drills: Drills) -> None:
-    """A verified one is skipped; the next backup makes work again."""
+    """The newest snapshot is drilled until it is verified and then skipped; the next snapshot is drilled in its turn."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     with pytest.raises(AirflowSkipException, match=f"{SERIES}: no snapshot yet"):
@@ -74,7 +74,9 @@ def test_the_newest_snapshot_is_drilled_until_it_is_verified(job: Registered, dr
 
 
 def test_a_named_snapshot_is_drilled_whatever_is_known_of_it(job: Registered, drills: Drills) -> None:
-    """Whoever names one wants it done, also again; one that is not there is told with those that are."""
+    """A snapshot that is requested by name is drilled even if it is verified; an unknown name is refused with the
+    existing snapshots.
+    """
     job.take()
     named = {"job": "sales", "query": "totals", "snapshot": "s0001"}
     run(**named)
@@ -85,7 +87,7 @@ def test_a_named_snapshot_is_drilled_whatever_is_known_of_it(job: Registered, dr
 
 
 def test_a_failed_drill_fails_its_task_and_is_tried_again_by_the_next_run(job: Registered, drills: Drills) -> None:
-    """The task's error is the drill's own message; the report is there, too."""
+    """A failed drill fails its task with the drill's message and a report, and the next run repeats the drill."""
     from streamkeeper.orchestration.drill_task import DrillFailed, DrillOperator
 
     job.take()

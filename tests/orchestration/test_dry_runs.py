@@ -1,4 +1,6 @@
-"""A dry run in Airflow of a job that was never deployed: its tasks work in a place that is gone with the run."""
+"""A dry run in Airflow of a job that was never deployed: its tasks work in a temporary installation that is removed
+with the run.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +32,17 @@ def orders(spark, params):
 
 
 class Run(Instance):
-    """The tasks of one run: what one has pushed the next ones pull."""
+    """The tasks of one run: later tasks pull what earlier ones have pushed."""
 
     def xcom_pull(self, task_ids: str | list[str], key: str = "return_value") -> Any:
-        """A list where several tasks are meant."""
+        """Return the pushed value, in a list if several tasks are requested."""
         found = self.pushed.get(key)
         return [found] if isinstance(task_ids, list) else found
 
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """An installation with a job file that was never deployed."""
+    """An installation with the file of a job that was never deployed."""
     made = install(tmp_path, monkeypatch)
     jobs = Path(made.installation.settings.jobs)
     jobs.mkdir(exist_ok=True)
@@ -57,7 +59,7 @@ def context(run: Run, **params: Any) -> Any:
 
 
 def finish(run: Run) -> Any:
-    """The last task, as its templates are rendered from what the first one has left."""
+    """Return the last task, with its templates rendered from the values that the first task has pushed."""
     from streamkeeper.orchestration.deploy_tasks import FinishOperator
 
     given = {name: run.pushed.get(name, "") for name in ("operation", "tried_out")}
@@ -65,13 +67,15 @@ def finish(run: Run) -> Any:
 
 
 def left(job: Registered) -> list[str]:
-    """Every key of the store, and every file of the home but for what holds the scratch space."""
+    """Return every key of the store and every file of the home, except for the scratch folder."""
     files = (str(each) for each in Path(job.installation.settings.home).rglob("*") if each.name != "scratch")
     return sorted([*job.installation.store.list(""), *files])
 
 
 def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
-    """The first task says what is wrong, the last one and the asset with it; neither store nor home has more."""
+    """A dry run with a mistyped param fails in its first and last task and in the asset event with the same sentence,
+    and leaves nothing in the store or the home.
+    """
     from streamkeeper.orchestration.deploy_tasks import BundleOperator
 
     run, before = Run(), left(job)
@@ -87,7 +91,7 @@ def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
 
 
 def announce(run: Run, asked: Any) -> dict[str, Any]:
-    """What the asset is told by the task after the last one, once that has failed."""
+    """Return the event that the asset receives after the last task has failed."""
     from streamkeeper.orchestration.deploy_tasks import OPERATIONS, AnnounceFailureOperator
 
     given = {name: run.pushed.get(name, "") for name in ("operation", "tried_out")}
@@ -98,8 +102,8 @@ def announce(run: Run, asked: Any) -> dict[str, Any]:
 
 
 def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) -> None:
-    """The store never hears of the job; a waiting task's trigger watches the place. Negative control: a deploy is on
-    record.
+    """All tasks and triggers of a dry run use one temporary installation that the last task removes, and the store has
+    no record of the job. Negative control: a deploy is recorded.
     """
     from streamkeeper.orchestration.deploy_tasks import BundleOperator
     from streamkeeper.orchestration.triggers import StepTrigger
@@ -133,7 +137,9 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
 
 
 def test_every_task_of_a_run_finds_the_same_place(job: Registered) -> None:
-    """By the operation's name alone; another run has another one."""
+    """Every task of a run finds the same temporary installation by the operation's name; a different run has a
+    different one.
+    """
     first = place_of(job.installation, OPERATION).settings.home
     assert place_of(job.installation, OPERATION).settings.home == first
     assert place_of(job.installation, "another").settings.home != first

@@ -1,4 +1,4 @@
-"""The trigger form refuses what its schemas can refuse, and a filled-in form is a request."""
+"""The trigger form rejects what its schemas can reject, and a completed form becomes a request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _fill(jobs: Path, values: dict[str, Any], fields: Callable[[Path], dict[str,
 
 
 def test_defaults_are_those_of_the_request(tmp_path: Path) -> None:
-    """A form with only the required fields is the request with only the required fields."""
+    """A form with only the required fields produces a request with the same defaults."""
     from streamkeeper.orchestration.form import read_request
 
     request = read_request(_fill(tmp_path, {**GOOD, "inherit": False}), requested_by="ada")
@@ -49,7 +49,9 @@ def test_defaults_are_those_of_the_request(tmp_path: Path) -> None:
 def test_what_is_left_empty_is_the_serving_releases(
     tmp_path: Path, given: dict[str, Any], inherits: tuple[bool, bool]
 ) -> None:
-    """Params and conf each for themselves, unless the switch is off or a release brings its own."""
+    """Empty params and an empty conf are inherited from the current release, each on its own, unless ``inherit`` is off
+    or a release is named.
+    """
     from streamkeeper.orchestration.form import read_request
 
     request = read_request(_fill(tmp_path, {**GOOD, **given}), requested_by="ada")
@@ -57,7 +59,7 @@ def test_what_is_left_empty_is_the_serving_releases(
 
 
 def test_every_field_reaches_the_request(tmp_path: Path) -> None:
-    """No field of the form is only for show."""
+    """Every field of the form is passed on to the request."""
     from streamkeeper.orchestration.form import read_request
 
     filled = {
@@ -109,7 +111,9 @@ def test_every_field_reaches_the_request(tmp_path: Path) -> None:
 
 
 def test_the_form_has_every_field_of_the_request(tmp_path: Path) -> None:
-    """What can be asked for can be asked for in Airflow; who asks, and what else than a deploy it is, is not."""
+    """The form has every field of the request, except for the requester, the kind of the request and the fields of
+    other kinds.
+    """
     from streamkeeper.orchestration.form import deploy_form
 
     others = {"requested_by", "stored_rollback", "stored_start", "stored_recovery", "accept_loss"}
@@ -119,7 +123,7 @@ def test_the_form_has_every_field_of_the_request(tmp_path: Path) -> None:
 
 
 def test_what_is_asked_for_most_stands_first_and_open(tmp_path: Path) -> None:
-    """The main fields lie outside of the collapsed sections."""
+    """The main fields come first and outside the collapsed sections."""
     from streamkeeper.orchestration.form import deploy_form
 
     form = deploy_form(tmp_path)
@@ -130,7 +134,7 @@ def test_what_is_asked_for_most_stands_first_and_open(tmp_path: Path) -> None:
 
 
 def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
-    """The same values with the same defaults, and the word that it goes back."""
+    """A completed rollback form produces a request of the kind Rollback with the same values and defaults."""
     from streamkeeper.orchestration.form import read_request, rollback_form
 
     filled = _fill(tmp_path, {**GOOD, "release": "r0003", "accept_risk": True, "accept_loss": True}, rollback_form)
@@ -169,7 +173,7 @@ def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
     ids=str,
 )
 def test_a_wrong_field_never_becomes_a_run(tmp_path: Path, wrong: dict[str, Any]) -> None:
-    """The schema refuses it, so that the REST answer is a 400 that names the field."""
+    """An invalid field fails the schema's validation, so that no run is created."""
     from airflow.sdk.exceptions import ParamValidationError
 
     with pytest.raises(ParamValidationError):
@@ -177,9 +181,8 @@ def test_a_wrong_field_never_becomes_a_run(tmp_path: Path, wrong: dict[str, Any]
 
 
 def test_no_number_is_changed_by_the_page_that_takes_it(tmp_path: Path) -> None:
-    """Airflow's page turns one beyond a field's own bound into that bound: 1.5 into a share of all there is.
-
-    Of a text that is too long it takes the beginning.
+    """No field declares a minimum, a maximum or a maximum length, because Airflow's page would silently change a value
+    to the bound, such as 1.5 to 1.
     """
     from streamkeeper.orchestration.form import deploy_form, recover_form, rollback_form, stop_form
     from streamkeeper.orchestration.snapshot_forms import prune_form
@@ -193,7 +196,9 @@ def test_no_number_is_changed_by_the_page_that_takes_it(tmp_path: Path) -> None:
 def test_a_reason_may_be_left_out_of_a_recovery_and_is_one_where_it_is_given(
     tmp_path: Path, reason: str, taken: bool
 ) -> None:
-    """A diagnosis changes nothing, so nobody has to say why."""
+    """A recovery accepts an empty reason, because a diagnosis changes nothing, but rejects one that is too short or too
+    long.
+    """
     from airflow.sdk.exceptions import ParamValidationError
 
     from streamkeeper.orchestration.form import recover_form
@@ -204,7 +209,9 @@ def test_a_reason_may_be_left_out_of_a_recovery_and_is_one_where_it_is_given(
 
 @pytest.mark.parametrize("reason", ["why", "x" * 1001], ids=len)
 def test_a_template_that_becomes_no_reason_is_refused_in_one_line(reason: str) -> None:
-    """The schema of a form does not see what a DAG of one's own asks."""
+    """A templated reason that is rendered too short or too long is refused in one line, because the form's schema does
+    not check templates.
+    """
     from streamkeeper.orchestration.desired import StopOperator
 
     task = StopOperator(task_id="stop", request={"job": "sales_totals", "reason": "{{ params.why }}"})
@@ -214,7 +221,7 @@ def test_a_template_that_becomes_no_reason_is_refused_in_one_line(reason: str) -
 
 
 def test_examples_come_from_one_look_at_the_jobs_root(tmp_path: Path) -> None:
-    """Suggestions are the job files; a missing folder gives none, and no error."""
+    """The suggested jobs are the job files of the folder; a missing folder yields none and no error."""
     from streamkeeper.orchestration.form import list_job_examples
 
     for name in ("sales_totals.py", "event_copy.py", "_shared.py", "notes.txt"):
@@ -224,7 +231,7 @@ def test_examples_come_from_one_look_at_the_jobs_root(tmp_path: Path) -> None:
 
 
 def test_a_request_that_cannot_be_is_refused_by_name() -> None:
-    """A form that got past the schema with a wrong type ends in one line that names the field."""
+    """A value of a wrong type that has passed the schema is refused with the name of its field."""
     from streamkeeper.orchestration.form import read_request
 
     with pytest.raises(InvalidInput, match="drain_s"):
@@ -232,7 +239,7 @@ def test_a_request_that_cannot_be_is_refused_by_name() -> None:
 
 
 def test_a_key_that_the_form_does_not_have_is_refused_by_name() -> None:
-    """Airflow hands any key on: without this look, which no schema makes, a misspelt one is passed over."""
+    """A misspelt key in the run's conf, which Airflow accepts, is refused by name with the likely field."""
     from streamkeeper.orchestration.tasks import refuse_unknown_fields
 
     refuse_unknown_fields(context_of(Instance(), **GOOD))

@@ -1,6 +1,6 @@
-"""The wheel in an Airflow that has nothing else of this checkout: DAGs, plugin, command line and a driver.
+"""The wheel in an Airflow that has no other file of this checkout: DAGs, plugin, command line and a driver.
 
-The environment sees the locked packages by links, so nothing is downloaded; of Streamkeeper it has only the wheel.
+The environment links to the locked packages, so that nothing is downloaded; of Streamkeeper it contains only the wheel.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TELL = 'print("SEEN" + json.dumps(seen))'
 
 
 class Installed:
-    """An environment with the wheel in it, an Airflow home without anything, and a home of Streamkeeper's."""
+    """An environment with the wheel installed, an empty Airflow home and a Streamkeeper home."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.bin = root, root / "venv" / "bin"
@@ -69,7 +69,7 @@ class Installed:
             (root / each).mkdir()
 
     def install(self, wheel: Path) -> None:
-        """What `pip install` does with it."""
+        """Install the wheel as ``pip install`` does."""
         command = [sys.executable, "-m", "pip", f"--python={self.bin / 'python'}", "install", "-q", "--no-index"]
         run([*command, "--no-deps", str(wheel)], {**os.environ})
 
@@ -88,7 +88,7 @@ class Installed:
         return run([str(self.bin / command[0]), *command[1:]], environ, cwd=cwd or self.root)
 
     def look(self, *scripts: str, **more: str) -> dict[str, Any]:
-        """What Airflow makes of it."""
+        """Return what Airflow reports about the installed wheel."""
         told = self.run("python", "-c", "\n".join([*scripts, TELL]), **more)
         seen: dict[str, Any] = json.loads(next(line[4:] for line in told.splitlines() if line.startswith("SEEN")))
         return seen
@@ -112,12 +112,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 @pytest.fixture(scope="module")
 def seen(installed: Installed) -> dict[str, Any]:
-    """What a bare Airflow makes of it."""
+    """What an Airflow without further settings reports about the installed wheel."""
     return installed.look(PLUGINS, DAGS, PAGE)
 
 
 def test_a_bare_airflow_finds_dags_and_plugin(installed: Installed, seen: dict[str, Any]) -> None:
-    """Every DAG of the checkout, without an import error, and one plugin, by its entry point; all of it the wheel's."""
+    """An Airflow with the wheel finds every DAG without an import error and one plugin by its entry point, all from the
+    wheel.
+    """
     assert seen["dags"] == sorted(path.stem for path in (ROOT / "dags").glob("*.py"))
     assert seen["import_errors"] == {}
     (plugin,) = seen["plugins"]
@@ -127,14 +129,18 @@ def test_a_bare_airflow_finds_dags_and_plugin(installed: Installed, seen: dict[s
 
 
 def test_the_page_has_its_templates_and_files(seen: dict[str, Any]) -> None:
-    """With the vendored libraries and their licences."""
+    """The fleet's page from the wheel is rendered and delivers its static files, with the vendored libraries and their
+    licence.
+    """
     assert "<h1>Streaming jobs</h1>" in seen["page"]
     assert set(seen["files"]) == {200}
 
 
 @pytest.mark.parametrize("checkout", [True, False], ids=["the checkout's file", "control: one that does not look"])
 def test_with_a_plugins_folder_too_there_is_still_one_plugin(installed: Installed, checkout: bool) -> None:
-    """An Airflow may see both: the file leaves it to the entry point, as a second one is an error in Airflow's UI."""
+    """An Airflow with the wheel and the checkout's plugins folder has one plugin and no error. Negative control: a
+    plugin file without that precaution causes a plugin error.
+    """
     folder = installed.root / "plugins"
     folder.mkdir(exist_ok=True)
     (folder / "again.py").write_text("from streamkeeper.orchestration.plugin import StreamkeeperPlugin\n")
@@ -144,7 +150,7 @@ def test_with_a_plugins_folder_too_there_is_still_one_plugin(installed: Installe
 
 
 def test_a_driver_starts_from_the_wheel(installed: Installed) -> None:
-    """A dry run describes a job in a driver of its own: package, Java source and job are found from any directory."""
+    """A dry run from the wheel starts a driver that describes the job from any directory, and registers nothing."""
     shutil.copy(ROOT / "jobs" / "sales_totals.py", installed.root / "jobs")
     (installed.root / "sales").mkdir()
     params = {"input": str(installed.root / "sales"), "warehouse": f"sqlite:///{installed.root}/warehouse.db"}

@@ -1,4 +1,4 @@
-"""Where the buttons on a task's page lead."""
+"""The targets of the buttons on a task's page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLEET = "http://airflow.example/team/plugin/streamkeeper/team/streamkeeper/"
 
 
 def links(operator: Any, index: int = -1) -> tuple[str, str]:
-    """To the report and to the outcome, from the page of this task."""
+    """Return the targets of the buttons to the report and to the outcome on this task's page."""
     from airflow.sdk.types import TaskInstanceKey
 
     from streamkeeper.orchestration.links import OutcomeLink, ReportLink
@@ -30,7 +30,7 @@ def links(operator: Any, index: int = -1) -> tuple[str, str]:
 
 @pytest.fixture
 def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """Airflow with an address of its own, and a DAG to make tasks in."""
+    """A DAG to create tasks in, in an Airflow with its own address."""
     from airflow.sdk import DAG
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example/team/")
@@ -39,7 +39,7 @@ def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def page(operator: Any) -> str:
-    """Where its button to the page leads, as Airflow asks it when the task is over."""
+    """Return the target of the task's button to the fleet's page, as Airflow requests it after the task."""
     from airflow.sdk.types import TaskInstanceKey
 
     from streamkeeper.orchestration.links import PageLink
@@ -50,7 +50,9 @@ def page(operator: Any) -> str:
 
 
 def test_a_task_leads_to_the_page_of_what_it_is_about(dag: Any) -> None:
-    """Of its operation, its job, or the fleet, in Airflow's own frame; of what leaves nothing there is no page."""
+    """A task's button leads to the page of its operation, its job or the fleet; a dry run, or a task without an
+    operation, leads to the fleet's page.
+    """
     from streamkeeper.errors import NotFound, StreamkeeperError
     from streamkeeper.model.records.step import Step
     from streamkeeper.orchestration.deploy_tasks import StepOperator
@@ -77,7 +79,9 @@ def test_a_task_leads_to_the_page_of_what_it_is_about(dag: Any) -> None:
 
 
 def test_a_task_leads_to_its_runs_report_and_outcome(dag: Any) -> None:
-    """To the task that reports before anything is touched, unless it does so itself, and to the one that ends it."""
+    """A task's buttons lead to the task that reports before any change, or to itself if it makes the report, and to the
+    task that finishes the run.
+    """
     from streamkeeper.orchestration.deploy_graph import recovery_graph
 
     with dag:
@@ -88,7 +92,9 @@ def test_a_task_leads_to_its_runs_report_and_outcome(dag: Any) -> None:
 
 
 def test_each_deploy_of_a_dag_has_its_own(dag: Any) -> None:
-    """A task group leads into itself, its inner ones as well; another one beside it is another deploy's."""
+    """With two deploys in one DAG, the buttons of a task, even of a nested one, lead to the tasks of its own task
+    group.
+    """
     from streamkeeper.airflow_tasks import deploy_streaming_job
 
     with dag:
@@ -99,7 +105,9 @@ def test_each_deploy_of_a_dag_has_its_own(dag: Any) -> None:
 
 
 def test_a_task_alone_leads_to_itself_and_nowhere_else(dag: Any) -> None:
-    """A mapped one to its own instance; no button to nowhere."""
+    """A task outside a deploy leads to its own report, a mapped one to its own instance, and has no button to an
+    outcome.
+    """
     from streamkeeper.orchestration.drill_task import DrillOperator
     from streamkeeper.orchestration.watch_task import WatchOperator
 

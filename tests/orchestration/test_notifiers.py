@@ -1,4 +1,4 @@
-"""Notifiers: a webhook takes no redirect for an answer, and no failure shows what a notifier was given."""
+"""Notifiers: a webhook does not treat a redirect as success, and no failure message contains a notifier's arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MESSAGE = Message(
 
 
 class Strict:
-    """Any notifier whose error tells what it was given."""
+    """A notifier whose error contains parts of its arguments."""
 
     def __init__(self, url: str, options: dict[str, Any] | None = None) -> None:
         self.url = url
@@ -35,7 +35,7 @@ class Strict:
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[str]]]:
-    """Answers ``/<status>/…`` with that status, and a redirect leads to a page that answers 200."""
+    """A server that answers ``/<status>/…`` with that status; a redirect leads to a page that answers 200."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -70,7 +70,9 @@ def post(url: str) -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308, 404, 500])
 def test_a_webhook_that_answers_otherwise_has_not_got_it(server: tuple[str, list[str]], status: int) -> None:
-    """Redirects are not followed, and the error names host and status, not the address."""
+    """A webhook that answers with a redirect or an error status fails; the redirect is not followed, and the error
+    names host and status but not the address.
+    """
     url, asked = server
     with pytest.raises(TemporaryError) as raised:
         post(f"{url}/{status}/{TOKEN}")
@@ -79,7 +81,7 @@ def test_a_webhook_that_answers_otherwise_has_not_got_it(server: tuple[str, list
 
 
 def test_a_webhook_that_answers_200_has_got_it(server: tuple[str, list[str]]) -> None:
-    """Negative control."""
+    """Negative control: a webhook that answers 200 succeeds."""
     url, asked = server
     post(f"{url}/200/{TOKEN}")
     assert asked == ["POST"]
@@ -97,7 +99,9 @@ def test_a_webhook_that_answers_200_has_got_it(server: tuple[str, list[str]]) ->
     ],
 )
 def test_no_failure_shows_what_a_notifier_was_given(notifier: str, url: str) -> None:
-    """The sentence stands in the index and on the fleet's page."""
+    """The failure message of a notifier, which the index and the fleet's page show, does not contain its secret
+    arguments.
+    """
     from streamkeeper.orchestration.notifiers import make_senders
 
     given = [{"notifier": notifier, "kwargs": {"url": url}}]
@@ -108,7 +112,9 @@ def test_no_failure_shows_what_a_notifier_was_given(notifier: str, url: str) -> 
 
 
 def test_without_the_mask_it_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control; what no argument holds stays readable."""
+    """Negative control: without the mask the failure message contains the secret; with it, text that is not part of an
+    argument stays readable.
+    """
     from streamkeeper.orchestration import notifiers
 
     given = {"notifier": f"{__name__}.Strict", "kwargs": {"url": f"https://hooks.example.org/services/{TOKEN}"}}

@@ -1,4 +1,6 @@
-"""A DAG of a user's own: Airflow itself runs the example of the docs, with a driver, and what may become of a group."""
+"""Tests a user's own DAG that contains deploy groups: Airflow itself runs the example of the docs with a real driver,
+and groups that fail, are skipped or are refused.
+"""
 
 from __future__ import annotations
 
@@ -100,8 +102,9 @@ def environment(root: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What became of a run of the example, of one whose first task fails, of a DAG with two groups, and of one whose
-    deploy is refused."""
+    """Return the results of four runs: the example, the example with a failing first task, a DAG with two groups, and a
+    DAG whose deploy is refused.
+    """
     root = tmp_path_factory.mktemp("own")
     (root / "dags").mkdir()
     shutil.copy(EXAMPLE, root / "dags")
@@ -124,14 +127,16 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
 
 
 def updates(played: dict[str, Any], run: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Of each update of an asset by this run: the task of the group, the asset, the outcome that it says."""
+    """Return, for each asset update of this run, the task of the group, the asset and the outcome in the event."""
     mine = (event for event in played["events"] if event[0] == run["run"])
     return sorted((task.removeprefix(f"{GROUP}."), asset, said.get("outcome", "")) for _, task, asset, said in mine)
 
 
 @pytest.mark.spark
 def test_the_example_of_the_docs_deploys_a_job(played: dict[str, Any]) -> None:
-    """With params from the task before it; the outcome is there for the task after it, and both assets are told."""
+    """The DAG of the docs deploys a job with params from an upstream task; the downstream task receives the outcome,
+    and both assets are updated.
+    """
     run, state = played["runs"][0], played["state"]
     operation = state.operations[operation_id("release_event_copy", run["run"], GROUP)]
     assert operation.outcome is Outcome.SUCCEEDED
@@ -145,7 +150,9 @@ def test_the_example_of_the_docs_deploys_a_job(played: dict[str, Any]) -> None:
 
 @pytest.mark.spark
 def test_what_comes_before_a_deploy_has_to_succeed(played: dict[str, Any]) -> None:
-    """Nothing is deployed otherwise, the group fails, and nothing comes after it."""
+    """When the task upstream of a deploy fails, nothing is deployed, the group fails with ``no operation was opened``,
+    and the downstream task does not run.
+    """
     run = played["runs"][1]
     assert run["states"]["prepare"] == "failed"
     assert run["states"][f"{GROUP}.bundle"] == "upstream_failed"
@@ -157,9 +164,8 @@ def test_what_comes_before_a_deploy_has_to_succeed(played: dict[str, Any]) -> No
 
 @pytest.mark.spark
 def test_a_refused_deploy_fails_its_group_and_says_so_with_the_asset(played: dict[str, Any]) -> None:
-    """The task after it does not run, and the assets of a deploy that succeeds are left alone.
-
-    Negative control: the deploy that succeeded has updated the same one.
+    """A refused deploy fails its group, the downstream task does not run, only the operations asset is updated (outcome
+    ``refused``, with the operation and its sentence), and the asset of a successful deploy is not updated.
     """
     run = played["runs"][3]
     assert run["state"] == "failed"
@@ -174,7 +180,9 @@ def test_a_refused_deploy_fails_its_group_and_says_so_with_the_asset(played: dic
 
 @pytest.mark.spark
 def test_groups_of_one_dag_are_apart(played: dict[str, Any]) -> None:
-    """One that was not asked for is skipped, its end as well; one after a task that failed fails by that alone."""
+    """Of two groups in one DAG, the one behind a false short circuit is skipped entirely, and the one behind a failed
+    task fails on its own.
+    """
     run = played["runs"][2]
     states = run["states"]
     assert {state for name, state in states.items() if name.startswith("deploy_orders.")} == {"skipped"}
@@ -186,7 +194,9 @@ def test_groups_of_one_dag_are_apart(played: dict[str, Any]) -> None:
 
 
 def test_a_field_that_there_is_not_is_an_import_error() -> None:
-    """Before anything runs, with the name that was meant; and so is one that is missing."""
+    """A misspelt request field fails when the DAG is parsed, with a suggestion of the right name; so does a missing
+    required field.
+    """
     from airflow.sdk import DAG
 
     from streamkeeper.airflow_tasks import StopOperator, deploy_streaming_job
@@ -199,7 +209,9 @@ def test_a_field_that_there_is_not_is_an_import_error() -> None:
 
 
 def test_what_is_left_out_is_as_in_an_untouched_form() -> None:
-    """The request of a group is that of the form, with what was given; templates may stand in any of it."""
+    """A group's request has the form's defaults for every field that is not passed, and templates are accepted in any
+    field of the request.
+    """
     from airflow.sdk import DAG
 
     from streamkeeper.airflow_tasks import deploy_streaming_job

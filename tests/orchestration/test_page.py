@@ -1,4 +1,6 @@
-"""The page as Airflow serves it: who is let in, by which right, and that nothing of it costs a task's start."""
+"""Tests the page as Airflow serves it: which users are admitted, with which rights, and that loading the plugin does
+not import the page's code.
+"""
 
 from __future__ import annotations
 
@@ -68,14 +70,16 @@ SHOWN = "default-src 'none'"
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a real API server's application answers, with a database of its own."""
+    """Return the responses of a real API server's application that has its own database."""
     home = tmp_path_factory.mktemp("airflow")
     more = {"STREAMKEEPER_HOME": str(home / "streamkeeper"), "AIRFLOW__API__BASE_URL": "http://127.0.0.1:8080/flow"}
     return run(ASK, "", ROOT / "plugins", home, more)
 
 
 def test_the_page_has_an_entry_in_the_bar_and_a_tab_of_runs(seen: dict[str, Any]) -> None:
-    """In Airflow's own list of plugins, below the path that Airflow itself is served at."""
+    """Airflow's list of plugins contains the navigation entry and the tab for DAG runs, both under the path at which
+    Airflow itself is served.
+    """
     assert seen["apps"] == ["/streamkeeper"]
     views = {view["url_route"]: view for view in seen["views"]}
     nav, tab = views.pop("streamkeeper"), views.pop("streamkeeper-operation")
@@ -86,7 +90,9 @@ def test_the_page_has_an_entry_in_the_bar_and_a_tab_of_runs(seen: dict[str, Any]
 
 
 def test_nobody_sees_it_without_a_session(seen: dict[str, Any]) -> None:
-    """Nor with a forged one; whoever may read the DAG behind it does, and every answer has its policy."""
+    """Requests without a session or with a forged one are rejected, every role that may read the DAG sees the page, and
+    responses carry the content security policy.
+    """
     nobody = seen["roles"]["None"]
     assert (nobody["page"], nobody["policy"]) == (401, SHOWN)
     assert "Sign in to Airflow" in nobody["text"]
@@ -101,7 +107,9 @@ def test_nobody_sees_it_without_a_session(seen: dict[str, Any]) -> None:
 
 
 def test_a_viewer_may_run_nothing_with_or_without_a_button(seen: dict[str, Any]) -> None:
-    """The page asks what Airflow would say; a run that a viewer posts by hand is a 403. Control: others get further."""
+    """A viewer has only the right to see the page, and a DAG run that a viewer posts by hand returns 403. Control: the
+    posts of other roles pass the authorization.
+    """
     assert seen["rights"]["viewer"] == ["see"]
     assert seen["rights"]["op"] == seen["rights"]["admin"] == ["see", "run", "answer"]
     posted = {role: told["post"] for role, told in seen["roles"].items()}
@@ -110,7 +118,9 @@ def test_a_viewer_may_run_nothing_with_or_without_a_button(seen: dict[str, Any])
 
 
 def test_the_installation_is_the_one_that_there_is_now(seen: dict[str, Any]) -> None:
-    """One that is made after the API server has looked is seen by the next view; one that stays is not opened again."""
+    """An installation created after the API server first read it appears in the next view, while an unchanged
+    installation is not opened a second time.
+    """
     before, kept, now, made = seen["installations"]
     assert (before, kept) == ("", True)
     assert now == made
@@ -118,12 +128,14 @@ def test_the_installation_is_the_one_that_there_is_now(seen: dict[str, Any]) -> 
 
 
 def test_a_setting_that_is_wrong_is_told_on_the_page(seen: dict[str, Any]) -> None:
-    """By its name, and as the server's fault."""
+    """A missing setting produces a 503 page that contains the name of the setting."""
     status, text = seen["unset"]
     assert status == 503
     assert "STREAMKEEPER_HOME is not set" in text
 
 
 def test_what_stands_behind_a_page_is_imported_when_it_is_asked_for(seen: dict[str, Any]) -> None:
-    """Every process of Airflow's loads the plugin, tasks too."""
+    """Loading the plugin, which every Airflow process and task does, imports neither the page application nor the
+    installation module.
+    """
     assert seen["early"] == []

@@ -1,4 +1,4 @@
-"""Airflow walks the plugins folder and executes what it finds: it must find one file."""
+"""Tests that Airflow, which executes every file that it finds in the plugins folder, finds exactly one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OURS, FOREIGN = ["127.0.0.1:18080", "localhost:18080"], ["evil.example:18080", "
 
 
 def discover(plugins: Path, home: Path) -> dict[str, Any]:
-    """What the real plugins manager does with a folder."""
+    """Return what the real plugins manager loads and runs from a folder."""
     return run(DISCOVER, str(plugins), plugins, home, {})
 
 
@@ -77,7 +77,9 @@ def run(script: str, argument: str, plugins: Path, home: Path, more: dict[str, s
 
 
 def test_one_plugin_is_found_and_nothing_else_is_run(tmp_path: Path) -> None:
-    """Exactly one plugin, no import error, no module of the package run under its bare stem, the stdlib untouched."""
+    """Airflow finds exactly one plugin without import errors, runs no module of the package under its bare file name,
+    and leaves the standard library modules in place.
+    """
     seen = discover(ROOT / "plugins", tmp_path)
     assert seen["plugins"] == ["streamkeeper"]
     assert seen["errors"] == {}
@@ -86,7 +88,9 @@ def test_one_plugin_is_found_and_nothing_else_is_run(tmp_path: Path) -> None:
 
 
 def test_without_the_ignore_file_the_trap_springs(tmp_path: Path) -> None:
-    """Negative control: without .airflowignore the walk runs the package's files, and one may replace the stdlib's."""
+    """Negative control: without ``.airflowignore``, Airflow runs the files of the package under their bare names,
+    including one that shadows a standard library module.
+    """
     plugins = tmp_path / "plugins"
     shutil.copytree(ROOT / "plugins", plugins, ignore=shutil.ignore_patterns("__pycache__"))
     (plugins / ".airflowignore").unlink()
@@ -108,6 +112,8 @@ def test_without_the_ignore_file_the_trap_springs(tmp_path: Path) -> None:
     ids=["everybody an admin on the loopback", "control: not on the loopback", "control: with a login"],
 )
 def test_foreign_hosts_are_refused_where_nobody_logs_in(tmp_path: Path, settings: dict[str, str], refused: int) -> None:
-    """A web page whose name is made to mean 127.0.0.1 gets nothing; an Airflow with a login keeps its names."""
+    """A request with a foreign host name is refused with 400 when everyone is an admin on the loopback interface; an
+    Airflow with a login or on another interface accepts all host names.
+    """
     answers = run(HOSTS, json.dumps([*OURS, *FOREIGN]), ROOT / "plugins", tmp_path, settings)
     assert answers == {**dict.fromkeys(OURS, 200), **dict.fromkeys(FOREIGN, refused)}

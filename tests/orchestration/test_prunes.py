@@ -1,4 +1,4 @@
-"""The tasks of a prune: what is shown, what is done, and what fails them."""
+"""Tests the tasks of a prune: what they report, what they remove, and what makes them fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONLY_THE_LAST = "last=1,hourly=0,daily=0,weekly=0,monthly=0"
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """Two snapshots, of which nothing but a policy keeps the older."""
+    """A job with two snapshots, the older of which is kept only by a policy."""
     job = install(tmp_path, monkeypatch)
     job.take()
     job.commit(8)
@@ -28,7 +28,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 def plan(**form: Any) -> str:
-    """The report of the first task."""
+    """Run the first task and return its report."""
     from streamkeeper.orchestration.prunes import PlanPruneOperator
 
     instance = Instance()
@@ -37,14 +37,14 @@ def plan(**form: Any) -> str:
 
 
 def prune(**form: Any) -> str:
-    """What the second task returns."""
+    """Run the second task and return its result."""
     from streamkeeper.orchestration.prunes import PruneOperator
 
     return PruneOperator(task_id="prune").work(context_of(Instance(), **form))
 
 
 def test_a_dry_run_shows_the_list_and_removes_nothing(job: Registered) -> None:
-    """Every snapshot is in the report, with why it stays or goes."""
+    """A dry run reports for every snapshot why it is kept or dropped, and removes none."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     lines = plan(keep=ONLY_THE_LAST, dry_run=True).splitlines()
@@ -56,7 +56,9 @@ def test_a_dry_run_shows_the_list_and_removes_nothing(job: Registered) -> None:
 
 
 def test_a_prune_keeps_what_its_own_policy_keeps(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty field means the installation's policy; what it drops is gone afterwards."""
+    """A prune without a policy of its own follows the installation's policy, an explicit policy overrides it, and
+    dropped snapshots are deleted.
+    """
     assert prune().startswith("pruned 0 snapshots")
     monkeypatch.setenv("STREAMKEEPER_KEEP", ONLY_THE_LAST)
     assert prune(keep="last=2").startswith("pruned 0 snapshots")
@@ -65,7 +67,9 @@ def test_a_prune_keeps_what_its_own_policy_keeps(job: Registered, monkeypatch: p
 
 
 def test_what_cannot_be_planned_fails_the_task_after_the_rest_was_done(job: Registered) -> None:
-    """A damaged series is named; the other one is pruned all the same. A dry run fails by it, too."""
+    """A damaged series is named and fails the task, but the intact series is pruned first; a dry run fails because of
+    it as well.
+    """
     from streamkeeper.orchestration.prunes import PruneIncomplete
 
     other = Catalogue(job.installation.snapshots, "other/query")
@@ -83,7 +87,9 @@ def test_what_cannot_be_planned_fails_the_task_after_the_rest_was_done(job: Regi
 
 
 def test_bad_input_is_refused_before_anything_is_planned(job: Registered) -> None:
-    """An unknown job, a policy and a grace period that cannot be: one line each, nothing removed."""
+    """An unknown job, an invalid policy and a grace period that is too short are each refused with one line, and
+    nothing is removed.
+    """
     for task in (plan, prune):
         with pytest.raises(NotFound, match="job nope is not known"):
             task(job="nope")
@@ -95,7 +101,7 @@ def test_bad_input_is_refused_before_anything_is_planned(job: Registered) -> Non
 
 
 def test_a_very_long_report_is_cut_and_says_so(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The run keeps a readable part; the log has all of it."""
+    """A report over the length limit is cut and refers to the task's log for the remaining lines."""
     from streamkeeper.orchestration import tasks
 
     monkeypatch.setattr(tasks, "LONGEST_REPORT", 1)

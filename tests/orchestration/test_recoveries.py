@@ -1,4 +1,6 @@
-"""The tasks of a recovery before it is a deploy: what is shown, who is asked, whose name is recorded."""
+"""Tests the tasks of a recovery that run before its deploy: what they report, who has to approve, and whose approval is
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ ADA = {"id": "1", "name": "ada"}
 
 
 class Run(Instance):
-    """A run's task instance; what one task has left another finds."""
+    """The task instance of a run, in which one task can read what another task pushed."""
 
     dag_id, run_id, task_id, map_index = "a_dag", "manual__1", "accept", -1
 
@@ -39,13 +41,13 @@ class Run(Instance):
         self.left: dict[tuple[str, str], Any] = {}
 
     def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
-        """What another task left."""
+        """Return the value that another task pushed."""
         return self.left.get((task_ids, key), self.pushed.get(key))
 
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """A job whose snapshot is one batch behind, and whose checkpoint is gone."""
+    """A job whose newest snapshot is one batch behind and whose checkpoint is missing."""
     installed = install(tmp_path, monkeypatch)
     installed.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
     installed.take()
@@ -81,7 +83,7 @@ def start(run: Run, **form: Any) -> str:
 
 
 def said(run: Run, option: str, user: dict[str, str] | None = ADA) -> None:
-    """Airflow resumes the asking task with what a person has said, or with its default."""
+    """Resume the waiting approval task, as Airflow does, with a person's answer or with the default answer."""
     from airflow.sdk.timezone import utcnow
 
     from streamkeeper.orchestration.approvals import answer_form
@@ -95,7 +97,9 @@ def said(run: Run, option: str, user: dict[str, str] | None = ADA) -> None:
 
 
 def test_a_diagnosis_is_the_runs_report_and_ends_it(job: Registered) -> None:
-    """Nothing is opened, and nobody is asked."""
+    """With the action ``diagnose``, the run pushes the findings as its report and goes straight to its last task,
+    without approval and without opening an operation.
+    """
     run = Run()
     assert "is missing" in diagnose(run, action="diagnose")
     assert "checkpoint-lost" in run.pushed["report"]
@@ -104,7 +108,9 @@ def test_a_diagnosis_is_the_runs_report_and_ends_it(job: Registered) -> None:
 
 
 def test_a_dry_run_tells_the_price_of_its_action_and_ends(job: Registered) -> None:
-    """Of the snapshot that is named; nobody is asked, nothing is opened. One that is not possible says so."""
+    """A dry run reports what restoring the named snapshot would lose, without approval and without opening an
+    operation; a dry run of an impossible action is refused.
+    """
     run = Run()
     diagnose(run, dry_run=True, query=QUERY, snapshot="s0001")
     assert "LOSES" in run.pushed["report"]
@@ -116,7 +122,9 @@ def test_a_dry_run_tells_the_price_of_its_action_and_ends(job: Registered) -> No
 
 
 def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered) -> None:
-    """The person that Airflow names, with the sentence that they have seen."""
+    """A recovery that loses data needs approval, and its operation records the approver whom Airflow names, their
+    reason, and the effects that they were shown.
+    """
     run = Run()
     diagnose(run)
     assert decide(run) == "accept"
@@ -134,7 +142,7 @@ def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered)
     [("Decline", ADA, "ada: kept for a year"), ("Approve", None, "no answer in time"), ("Decline", None, "no answer")],
 )
 def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[str, str] | None, told: str) -> None:
-    """Not even an approval counts that comes without a person."""
+    """A declined approval, an expired deadline and an approval without a user open no operation."""
     run = Run()
     diagnose(run)
     with task_fails(f"not accepted: {told}"):
@@ -145,7 +153,9 @@ def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[
 
 
 def test_nothing_is_done_by_who_was_not_asked(job: Registered) -> None:
-    """The negative control of the branch: a task that is cleared past the question is refused by the operation."""
+    """Negative control of the branch: starting the recovery without passing the approval task is refused by the
+    operation itself.
+    """
     run = Run()
     diagnose(run)
     with pytest.raises(OperationRefused, match="a person must accept the effects of"):
@@ -153,7 +163,9 @@ def test_nothing_is_done_by_who_was_not_asked(job: Registered) -> None:
 
 
 def test_what_another_task_left_is_no_answer(job: Registered) -> None:
-    """Whoever may edit runs may write an answer there in anybody's name, and mark the question answered."""
+    """An approval forged as another task's XCom value is not accepted, even when the XCom also marks the approval as
+    unnecessary.
+    """
     run = Run()
     diagnose(run)
     forged = {"chosen_options": ["Approve"], "params_input": {"reason": "x"}, "responded_by_user": ADA}
@@ -166,7 +178,9 @@ def test_what_another_task_left_is_no_answer(job: Registered) -> None:
 
 
 def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the list and its ids, and not by who has triggered it; negative control: who is left."""
+    """Only an approver with the listed name and id may accept a loss, and not the person who requested the recovery.
+    Negative control: the remaining approver's answer opens the operation.
+    """
     monkeypatch.setenv("STREAMKEEPER_APPROVERS", "ada=1,bob=2")
     monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
     run = Run()
@@ -188,7 +202,9 @@ def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest
 def test_airflow_itself_lets_only_those_accept_whose_answer_counts(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are named on the page beside the deadline; who has asked for it is not among them."""
+    """Airflow's approval request is assigned only to eligible approvers, excluding the requester, and its text names
+    them next to the deadline, with markup escaped.
+    """
     from airflow.providers.standard.operators import hitl
     from airflow.sdk.exceptions import TaskAwaitingInput
 
@@ -214,8 +230,9 @@ def test_airflow_itself_lets_only_those_accept_whose_answer_counts(
 def test_a_recovery_that_waits_for_a_person_is_seen_outside_airflow(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the watch as a ticket and in ``status``, until it is answered or its deadline has passed. Negative control:
-    before the task asks there is neither."""
+    """The watch and ``status`` report a recovery that waits for approval, until it is answered; the watch stops at the
+    deadline. Negative control: before the task requests approval, neither reports it.
+    """
     from airflow.providers.standard.operators import hitl
     from airflow.sdk.exceptions import TaskAwaitingInput
 
@@ -246,7 +263,9 @@ def test_a_recovery_that_waits_for_a_person_is_seen_outside_airflow(
 
 
 def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:
-    """A page that was made to promise more than there is has got no yes to what is done."""
+    """An approval counts for the effects that were announced: if the announcement was altered to promise less loss, the
+    approval is refused and no operation is opened.
+    """
     run = Run()
     diagnose(run)
     run.left["diagnose", "announced"] = ["query totals: loses nothing"]
@@ -256,7 +275,7 @@ def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:
 
 
 def test_what_loses_nothing_asks_nobody(job: Registered) -> None:
-    """The snapshot has all that was committed: straight to the operation."""
+    """A restore from a snapshot that contains every committed batch opens its operation without approval."""
     run = Run()
     job.report(committed=7)
     job.write_table(7)
@@ -267,7 +286,9 @@ def test_what_loses_nothing_asks_nobody(job: Registered) -> None:
 
 
 def test_a_task_that_runs_again_finds_its_operation(job: Registered) -> None:
-    """Killed after it had begun: neither looked at nor asked again."""
+    """Rerunning the tasks of a recovery that has already started finds the existing operation and appends nothing to
+    the journal.
+    """
     run = Run()
     diagnose(run)
     said(run, "Approve")
@@ -279,7 +300,9 @@ def test_a_task_that_runs_again_finds_its_operation(job: Registered) -> None:
 
 
 def test_an_action_that_is_not_possible_fails_with_the_reason(job: Registered) -> None:
-    """Before anybody is asked anything."""
+    """An impossible action, and a snapshot named without its query, fail the diagnosis with a reason before approval is
+    requested.
+    """
     with pytest.raises(OperationRefused, match="restart of sales is not possible"):
         diagnose(Run(), action="restart")
     with pytest.raises(InvalidInput, match="a snapshot is named without its query"):
@@ -287,7 +310,7 @@ def test_an_action_that_is_not_possible_fails_with_the_reason(job: Registered) -
 
 
 def test_every_field_of_the_form_reaches_what_is_asked(tmp_path: Path) -> None:
-    """No field is only for show, and the defaults are those of the command line."""
+    """Every field of the form reaches the recovery request, and the form's defaults equal those of the command line."""
     from airflow.sdk import ParamsDict
 
     from streamkeeper.orchestration.form import recover_form

@@ -1,4 +1,4 @@
-"""When the scheduled DAGs run: a default, an installation's own schedule, or never."""
+"""Tests when the scheduled DAGs run: by default, on the installation's own schedule, or never."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VARIABLE = "STREAMKEEPER_BACKUP_SCHEDULE"
     [("", "@hourly"), ("never", None), ("None", None), ("*/5 * * * *", "*/5 * * * *"), (" @daily ", "@daily")],
 )
 def test_a_schedule_is_read(text: str, schedule: str | None) -> None:
-    """Unset and empty are the default; never leaves the trigger button."""
+    """An unset or empty variable means the default schedule, and ``never`` or ``None`` disables scheduled runs."""
     from streamkeeper.orchestration.schedules import read_schedule
 
     assert read_schedule(VARIABLE, "@hourly", {VARIABLE: text}) == schedule
@@ -24,7 +24,7 @@ def test_a_schedule_is_read(text: str, schedule: str | None) -> None:
 
 @pytest.mark.parametrize("text", ["sometimes", "* * *", "61 * * * *"])
 def test_what_is_no_schedule_is_named(text: str) -> None:
-    """The DAG's import error is one line with the variable, its value, and what would do."""
+    """An invalid schedule is refused with one line that contains the variable, its value and a remedy."""
     from streamkeeper.orchestration.schedules import read_schedule
 
     with pytest.raises(

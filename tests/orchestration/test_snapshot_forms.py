@@ -1,4 +1,4 @@
-"""The forms of the backup, the drill and the prune: empty they mean everything, wrong they never become a run."""
+"""Tests the forms of the backup, the drill and the prune: empty fields mean everything, and invalid fields are refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.airflow
 
 
 def fill(kind: str, values: dict[str, Any]) -> dict[str, Any]:
-    """What a task is given when the form was filled in like this."""
+    """Return the params that a task receives from a form with these values."""
     from airflow.sdk import ParamsDict
 
     from streamkeeper.orchestration import snapshot_forms
@@ -29,7 +29,7 @@ def fill(kind: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_empty_form_means_everything() -> None:
-    """A scheduled run fills in nothing."""
+    """An empty form, as in a scheduled run, selects every job and query and the default policy and grace period."""
     from streamkeeper.orchestration.snapshot_forms import (
         PruneRequest,
         QueryChoice,
@@ -45,7 +45,7 @@ def test_an_empty_form_means_everything() -> None:
 
 
 def test_every_field_reaches_the_request() -> None:
-    """No field of a form is only for show."""
+    """Every field of the backup, drill and prune forms reaches the request."""
     from streamkeeper.orchestration.snapshot_forms import (
         PruneRequest,
         QueryChoice,
@@ -77,7 +77,7 @@ def test_every_field_reaches_the_request() -> None:
     ids=str,
 )
 def test_a_wrong_field_never_becomes_a_run(kind: str, wrong: dict[str, Any]) -> None:
-    """The schema refuses it, so that the REST answer is a 400 that names the field."""
+    """The form's schema rejects an invalid field, so that no run is created and the REST API can return 400."""
     from airflow.sdk.exceptions import ParamValidationError
 
     with pytest.raises(ParamValidationError):
@@ -95,7 +95,7 @@ def test_a_wrong_field_never_becomes_a_run(kind: str, wrong: dict[str, Any]) -> 
     ids=str,
 )
 def test_fields_that_do_not_go_together_are_named(params: dict[str, Any], said: str) -> None:
-    """One line says which field, and what else it needs."""
+    """A field that lacks the field that it depends on, or has an invalid value, is refused with one line that names it."""
     from streamkeeper.orchestration.snapshot_forms import read_choice_of_queries
 
     with pytest.raises(InvalidInput, match=said):

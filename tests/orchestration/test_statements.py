@@ -1,4 +1,6 @@
-"""The DAG that states a lost driver's termination, on the installed job: the command's conditions, and the copy."""
+"""Tests the DAG that records the termination of a lost driver on the installed job: the same conditions as the command,
+and the copy of the checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,15 @@ DRIVER = "op-candidate"
 
 
 class Task(Instance):
-    """A task of a run whose first task left nothing."""
+    """A task instance of a run whose earlier tasks pushed nothing."""
 
     def xcom_pull(self, **_: Any) -> None:
-        """Nothing."""
+        """Return nothing."""
 
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """Its driver ran on a machine that is not this one."""
+    """A job whose driver ran on a different machine."""
     installed = install(tmp_path, monkeypatch)
     installed.write_process("node-7")
     return installed
@@ -48,7 +50,9 @@ def proof_of(job: Registered) -> str:
 
 
 def test_nothing_is_recorded_without_the_tick(job: Registered) -> None:
-    """The run fails with what the statement would risk, as the command ends with 1; with the tick it is recorded."""
+    """Without ``accept`` the run fails with the risks of the statement and records nothing; with it, the statement is
+    recorded with its author and reason.
+    """
     with task_fails(
         "this run recorded nothing about op-candidate, because the field accept is not set. The risks of"
         " stating that the driver has terminated: .*node-7.*accept"
@@ -60,14 +64,14 @@ def test_nothing_is_recorded_without_the_tick(job: Registered) -> None:
 
 
 def test_a_task_that_was_killed_after_the_record_succeeds_when_it_is_cleared(job: Registered) -> None:
-    """The same statement is found; negative control: another one is refused, as by the command."""
+    """Rerunning the task with the same statement succeeds. Negative control: a different statement is refused."""
     assert state(accept=True) == state(accept=True)
     with task_fails("is already recorded: stated by ada"):
         state(accept=True, reason="another reason")
 
 
 def test_what_can_be_known_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The conditions are the command's: nothing is stated of a driver whose end can be proven here."""
+    """A statement about a driver whose termination can be proven on this machine is refused and not recorded."""
     job = install(tmp_path, monkeypatch)
     with task_fails("can be proven here"):
         state(accept=True)
@@ -75,7 +79,7 @@ def test_what_can_be_known_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_run_without_a_person_states_nothing(job: Registered) -> None:
-    """A schedule, or another DAG, cannot know it."""
+    """A run that no user triggered, such as a scheduled one, cannot record a statement."""
     from streamkeeper.orchestration.statements import StateDeadOperator
 
     nobody = context(accept=True)
@@ -86,7 +90,7 @@ def test_a_run_without_a_person_states_nothing(job: Registered) -> None:
 
 
 def test_the_copy_is_taken_after_the_statement(job: Registered) -> None:
-    """Before it there is nothing to copy."""
+    """The copy of the checkpoint fails before the statement is recorded and creates a snapshot afterwards."""
     from streamkeeper.orchestration.statements import CopyForkOperator
 
     with task_fails("no checkpoint of sales belongs to a driver"):

@@ -1,4 +1,4 @@
-"""The tasks of a deploy, one by one, on an operation of the installed job: what they wait for and what they skip."""
+"""Tests the single tasks of a deploy on an operation of the installed job: what they wait for and what they skip."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ CARRIED: dict[str, Any] = {"job": JOB, "operation": OPERATION}
 
 
 class Task(Instance):
-    """A task of a run whose first task left nothing."""
+    """A task instance of a run whose earlier tasks pushed nothing."""
 
     def xcom_pull(self, **_: Any) -> None:
-        """Nothing."""
+        """Return nothing."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def record(job: Registered, name: str, *records: Record) -> None:
 
 
 def rebuild(job: Registered, name: str, operation: str, *, began: bool) -> None:
-    """An operation that was assessed to rebuild, and whose dual run has begun or not."""
+    """Record an operation that was assessed to rebuild, and optionally the start of its dual run."""
     instance = f"{operation}-candidate"
     record(
         job,
@@ -79,7 +79,7 @@ def rebuild(job: Registered, name: str, operation: str, *, began: bool) -> None:
 
 @pytest.mark.parametrize("step", [Step.SHADOW, Step.COMPARE, Step.RESTORE])
 def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, step: Step) -> None:
-    """The run shows it as skipped, not as done."""
+    """A step that the verdict does not require is shown as skipped in the Airflow run."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     from streamkeeper.orchestration.deploy_tasks import StepOperator
@@ -90,7 +90,9 @@ def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, st
 
 
 def test_a_run_that_left_its_operation_open_says_so_with_the_asset() -> None:
-    """Nothing has ended, so nothing tells how; the store, which may be what has failed, is not asked."""
+    """When the operation has no outcome, the failure announcement updates the asset with the outcome ``open`` without
+    reading the store.
+    """
     from streamkeeper.orchestration.deploy_tasks import OPERATIONS, AnnounceFailureOperator
 
     asked = {**context(), "outlet_events": {OPERATIONS: SimpleNamespace(extra={})}}
@@ -100,7 +102,9 @@ def test_a_run_that_left_its_operation_open_says_so_with_the_asset() -> None:
 
 
 def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Registered) -> None:
-    """Once only a person is waited for, the task is over: asking is the next one's."""
+    """The rest task finishes as soon as only a person's approval is outstanding, and leaves the approval to the next
+    task.
+    """
     from streamkeeper.orchestration.approvals import RestOperator
 
     ask(job, OPERATION)
@@ -109,7 +113,9 @@ def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Regist
 
 
 def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
-    """A run that carries on another one's operation, or is cleared, takes the answer there is."""
+    """An approval task whose operation is already approved returns the recorded answer instead of requesting it a
+    second time.
+    """
     from streamkeeper.operations.deploys.approval import answer_approval
     from streamkeeper.orchestration.approvals import ApproveOperator
 
@@ -121,7 +127,9 @@ def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
 
 
 def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None:
-    """Deferred, so that the wait holds no worker; what it has waited goes with it."""
+    """While a different job is in a dual run, the shadow step defers with a message that names it, and carries the time
+    waited so far through each deferral.
+    """
     from airflow.sdk.exceptions import TaskDeferred
 
     from streamkeeper.orchestration.dual_run_tasks import ShadowOperator
@@ -140,7 +148,9 @@ def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None
 
 
 def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Registered) -> None:
-    """Airflow on SQLite gives numbers of triggers again, and an answer once came to the task after the question's."""
+    """An event that belongs to a different trigger, which Airflow on SQLite can deliver because it reuses trigger ids,
+    only makes the task check again.
+    """
     from airflow.sdk.exceptions import TaskDeferred
 
     from streamkeeper.orchestration.dual_run_tasks import ShadowOperator
@@ -154,7 +164,9 @@ def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Regist
 
 
 def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> None:
-    """After the time that catching up may take; the operation's own sentence names the other job."""
+    """Waiting for a different job's dual run is aborted after the time allowed for catching up, and the operation's
+    sentence names that job.
+    """
     from streamkeeper.operations.deploys.dual_runs import TURN
     from streamkeeper.orchestration.dual_run_tasks import ShadowOperator
 
@@ -167,7 +179,9 @@ def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> Non
 
 @pytest.mark.parametrize(("waited_s", "asleep_s"), [(0.0, 3.0), (12.0, 12.0), (500.0, 30.0), (598.0, 2.2)])
 def test_catching_up_is_looked_at_soon_and_then_less_often(waited_s: float, asleep_s: float) -> None:
-    """A shadow of a source that is never silent says of no trigger that it found nothing; the limit comes first."""
+    """The catch-up check runs soon at first and then less often, at most every 30 s, and never later than just past the
+    deadline.
+    """
     from streamkeeper.operations.deploys.deploy import Progress, ProgressKind
     from streamkeeper.orchestration.dual_run_tasks import CatchUpOperator
 
@@ -179,7 +193,7 @@ def test_catching_up_is_looked_at_soon_and_then_less_often(waited_s: float, asle
 
 
 def test_a_fall_back_is_skipped_while_nothing_was_touched(job: Registered) -> None:
-    """A declined approval or an aborted dual run leaves what serves alone: ending the rest is the last task's."""
+    """The fall-back task is skipped while the operation has not affected the current release."""
     from airflow.sdk.exceptions import AirflowSkipException
 
     from streamkeeper.orchestration.deploy_tasks import FallBackOperator

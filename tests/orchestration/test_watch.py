@@ -1,4 +1,4 @@
-"""What wakes a deferred step, and what does not."""
+"""Tests which changes wake a deferred step and which do not."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_standby_is_news_while_standby_is_awaited(scene: Scene) -> None:
-    """The step that waits for the standby is woken by it, not by heartbeats before."""
+    """A step that waits for the standby is woken when the driver reaches standby, and not by its earlier heartbeats."""
     watch = scene.watch(Step.STANDBY)
     before = watch.look()
     scene.tell(DriverState.STARTING, beat=7)
@@ -82,7 +82,9 @@ def test_standby_is_news_while_standby_is_awaited(scene: Scene) -> None:
 
 
 def test_only_the_first_trigger_is_news_while_it_is_awaited(scene: Scene) -> None:
-    """Leaving the standby and opening the checkpoint wakes nobody; the first completed trigger does."""
+    """A step that waits for the first commit is woken by the first completed trigger, and not when the driver leaves
+    standby.
+    """
     watch = scene.watch(Step.FIRST_COMMIT)
     scene.tell(DriverState.STANDBY)
     before = watch.look()
@@ -94,7 +96,7 @@ def test_only_the_first_trigger_is_news_while_it_is_awaited(scene: Scene) -> Non
 
 @pytest.mark.parametrize("step", [Step.STANDBY, Step.FIRST_COMMIT, Step.FALL_BACK])
 def test_an_end_is_always_news(scene: Scene, step: Step) -> None:
-    """A driver that ended wakes whatever step waits for it."""
+    """The exit of a driver wakes every step that waits for that driver."""
     watch = scene.watch(step)
     before = watch.look()
     scene.control.write_exit(DriverExit(instance=CANDIDATE, state=DriverState.FAILED, code=5, error="boom"))
@@ -102,7 +104,7 @@ def test_an_end_is_always_news(scene: Scene, step: Step) -> None:
 
 
 def test_an_answer_is_news(scene: Scene) -> None:
-    """Whoever approves or declines does not have to wait for the next look; the two are told apart."""
+    """The answer to an approval wakes the step that waits for it."""
     watch = scene.watch(Step.APPROVE)
     before = watch.look()
     answered = ApprovalAnswered(operation=OPERATION, approved=True, by="ada", reason="", bundle="b", batches={})
@@ -111,7 +113,9 @@ def test_an_answer_is_news(scene: Scene) -> None:
 
 
 def test_a_shadow_is_news_once_it_finds_nothing_more_to_read(scene: Scene) -> None:
-    """Batch after batch wakes nobody; a trigger that found nothing does, for then it may have caught up."""
+    """The catch-up step is woken by the first trigger that finds no new input, and not by each batch or by further
+    empty triggers.
+    """
     watch = scene.watch(Step.CATCH_UP)
     scene.tell(DriverState.SHADOW)
     before = watch.look()
@@ -125,7 +129,7 @@ def test_a_shadow_is_news_once_it_finds_nothing_more_to_read(scene: Scene) -> No
 
 
 def test_a_comparison_is_news(scene: Scene) -> None:
-    """The step that waits for the compared outputs is woken when they are told."""
+    """The step that waits for compared outputs is woken when the driver reports the comparison."""
     watch = scene.watch(Step.COMPARE)
     scene.tell(DriverState.SHADOW)
     before = watch.look()
@@ -134,7 +138,9 @@ def test_a_comparison_is_news(scene: Scene) -> None:
 
 
 def test_the_end_of_the_probation_is_news_and_no_trigger_before(scene: Scene) -> None:
-    """As many triggers as were asked for, after the first one."""
+    """The probation step is woken once the requested number of triggers after the first one has completed, and by no
+    earlier trigger.
+    """
     scene.record(StepDone(operation=OPERATION, step="bundle", result={"release": "r0001"}))
     scene.record(ReleaseDescribed(release="r0001", manifests={"totals": "m"}))
     watch = scene.watch(Step.PROBATION)
@@ -149,7 +155,9 @@ def test_the_end_of_the_probation_is_news_and_no_trigger_before(scene: Scene) ->
 
 @pytest.mark.parametrize("step", [Step.FIRST_COMMIT, Step.PROBATION])
 def test_a_query_that_fails_again_and_again_is_news(scene: Scene, step: Step) -> None:
-    """One failure may be chance and wakes nobody; a release that is broken falls back at once."""
+    """A single failure of a query wakes no step, while a second one wakes the first-commit and probation steps, so that
+    a broken release falls back at once.
+    """
     watch = scene.watch(step)
     scene.tell(DriverState.SERVING, failures=1, error="boom")
     before = watch.look()
@@ -158,7 +166,7 @@ def test_a_query_that_fails_again_and_again_is_news(scene: Scene, step: Step) ->
 
 
 def test_an_abort_is_news(scene: Scene) -> None:
-    """Somebody who asks to end the operation does not have to wait for the driver."""
+    """A request to abort the operation wakes the step that waits for the driver."""
     watch = scene.watch(Step.STANDBY)
     before = watch.look()
     asked = AbortRequested(operation=OPERATION, requested_by="somebody", reason="wrong release")

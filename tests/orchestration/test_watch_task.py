@@ -1,4 +1,6 @@
-"""The watch's task: its pass, its notifiers over real sockets, its asset, and what Airflow is asked."""
+"""Tests the watch's task: its pass, its notifiers over real sockets, the asset that it updates, and its queries to
+Airflow.
+"""
 
 from __future__ import annotations
 
@@ -26,31 +28,31 @@ WEBHOOK = "streamkeeper.orchestration.webhook.WebhookNotifier"
 
 
 class Airflow(Instance):
-    """A task instance that knows which runs have ended."""
+    """A task instance that reports which DAG runs have finished."""
 
     over: tuple[str, ...] = ()
 
     def get_dr_count(self, *, dag_id: str, run_ids: list[str], states: list[str]) -> int:
-        """Those of the runs that have ended."""
+        """Return how many of the runs have finished."""
         assert states == ["failed", "success"]
         return len([each for each in run_ids if f"{dag_id}/{each}" in self.over])
 
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """A job that should serve, of which no process was ever started here."""
+    """A job that should be running, but for which no process was ever started on this machine."""
     return install(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def hook() -> Iterator[Hook]:
-    """A web server that a notifier posts to."""
+    """A web server to which a notifier posts."""
     with web_server() as found:
         yield found
 
 
 def watch(airflow: Airflow | None = None, **form: Any) -> tuple[str, dict[str, Any]]:
-    """One run of the task; what it returns and the asset's event."""
+    """Run the task once and return its result and the content of the asset's event."""
     from airflow.sdk import DAG
 
     from streamkeeper.orchestration.watch_task import HEALTH, WatchOperator
@@ -66,7 +68,7 @@ def watch(airflow: Airflow | None = None, **form: Any) -> tuple[str, dict[str, A
 
 
 def test_a_pass_leaves_the_index_and_the_asset(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sentence, the index and what travels with the asset's event say the same."""
+    """A pass of the watch reports the same jobs and symptoms in its sentence, in the index and in the asset's event."""
     monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
     sentence, extra = watch()
     index = read_index(job.installation.store, _installation(job))
@@ -87,7 +89,9 @@ def _installation(job: Registered) -> str:
 def test_incidents_reach_a_mail_server_and_a_webhook_once(
     job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
 ) -> None:
-    """Through Airflow's own notifier classes over real sockets; a second pass sends nothing again."""
+    """Airflow's own notifier classes deliver an incident by mail and webhook over real sockets, and a second pass does
+    not send it a second time.
+    """
     url, posted, _ = hook
     monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example")
@@ -118,7 +122,7 @@ def test_incidents_reach_a_mail_server_and_a_webhook_once(
 def test_a_message_of_an_airflow_without_an_address_has_no_link(
     job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
 ) -> None:
-    """One that leads nowhere would be worse than none."""
+    """Without a base URL of Airflow, a notification contains no link to the job's page."""
     url, posted, _ = hook
     monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "")
@@ -135,7 +139,9 @@ def _html(mail: EmailMessage) -> str:
 def test_a_notifier_that_fails_is_logged_and_tried_again(
     job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
 ) -> None:
-    """A server that answers 500, a class that is not there, a setting that is no JSON: the pass is made."""
+    """The watch completes its pass despite a webhook that returns 500, a notifier class that cannot be loaded and a
+    setting that is not JSON; a failed notification is retried, and a faulty setting is recorded in the index.
+    """
     url, posted, answers = hook
     monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
     answers.append(500)
@@ -159,7 +165,7 @@ def test_a_notifier_that_fails_is_logged_and_tried_again(
 
 
 def test_an_operation_goes_on_only_after_its_run_has_ended(job: Registered) -> None:
-    """Airflow is asked for the run that began it: while that may go on the watch leaves it alone."""
+    """The watch continues an open operation only after Airflow reports that the DAG run that carries it has finished."""
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
     note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
 
@@ -175,7 +181,9 @@ def test_an_operation_goes_on_only_after_its_run_has_ended(job: Registered) -> N
 
 
 def test_a_dry_run_writes_nothing(job: Registered) -> None:
-    """The report says what would be raised and done; neither index nor asset change."""
+    """A dry run of the watch reports which incidents it would raise and what it would start, but writes no incident and
+    does not update the asset.
+    """
     airflow = Airflow()
     _, extra = watch(airflow, dry_run=True)
     assert f"would be raised page driver-dead of {JOB}" in airflow.pushed["report"]
@@ -185,7 +193,7 @@ def test_a_dry_run_writes_nothing(job: Registered) -> None:
 
 
 def test_a_setting_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether it acts is yes or no."""
+    """``STREAMKEEPER_WATCH_ACTS`` accepts only yes or no, and any other value is refused with one line."""
     from streamkeeper.orchestration.watch_task import read_acts
 
     assert read_acts({})
@@ -203,14 +211,16 @@ def test_a_setting_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_notifiers_are_named_alike_in_every_pass(text: str, names: list[str]) -> None:
-    """By path and place, so that who was told already is known again."""
+    """Every notifier gets a stable name from its class path and position, so that each pass can tell which notifiers
+    have already sent an incident.
+    """
     from streamkeeper.orchestration.notifiers import read_notifiers
 
     assert list(read_notifiers({"STREAMKEEPER_NOTIFIERS": text})) == names
 
 
 def test_an_unknown_key_of_a_notifier_is_refused() -> None:
-    """A misspelt kwargs would be passed over, and the mail sent to nobody."""
+    """A misspelt key in a notifier's setting is refused, because ignoring it would lose the recipient's address."""
     from streamkeeper.orchestration.notifiers import read_notifiers
 
     with pytest.raises(InvalidInput, match="STREAMKEEPER_NOTIFIERS cannot be read: .*kwarg"):

@@ -1,4 +1,6 @@
-"""Which tasks of a deploy run and which are skipped: Airflow itself plays the graph, with tasks that do nothing."""
+"""Tests which tasks of a deploy run and which are skipped: Airflow itself runs the DAGs, with task bodies that do
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,7 @@ FAILED = ["finish", "announce_failure"]
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What became of each play."""
+    """Return the tasks that ran and the final states for each play."""
     home = tmp_path_factory.mktemp("airflow")
     environ = {
         "PATH": os.environ["PATH"],
@@ -136,7 +138,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     ],
 )
 def test_only_the_chosen_groups_run_and_the_end_always_does(played: dict[str, Any], play: str, ran: list[str]) -> None:
-    """The tasks that did anything, in their order; whatever was not chosen is skipped, and nothing hangs."""
+    """For every path through the DAG, the tasks of the chosen groups run in their order, the last task always runs, and
+    no task is left without a state.
+    """
     told = played[play]
     assert told["ran"] == ran
     failed = bool(PLAYS[play].get("fails"))
@@ -151,12 +155,16 @@ def test_only_the_chosen_groups_run_and_the_end_always_does(played: dict[str, An
 def test_what_comes_after_a_deploy_comes_after_one_that_succeeded(
     played: dict[str, Any], play: str, state: str
 ) -> None:
-    """The task that is last is what the deploy is, although the announcement of a failure succeeds."""
+    """The state of the last task ``done`` equals the result of the deploy, even though the failure announcement itself
+    succeeds.
+    """
     assert played[play]["states"]["done"] == state
 
 
 def test_a_way_that_was_not_taken_is_skipped_and_not_failed(played: dict[str, Any]) -> None:
-    """A look at the run shows what was not asked for; what could not run any more is told apart from that."""
+    """Tasks on a path that was not chosen are ``skipped``, while tasks that could not run after a failure are
+    ``upstream_failed``.
+    """
     states = played["resume"]["states"]
     assert {states[task] for task in (*BACKUP, *DUAL_RUN, "choose_again", "fall_back")} == {"skipped"}
     declined = played["declined"]["states"]
@@ -197,7 +205,9 @@ AFTER_BACKUP = {Step.SHADOW: "dual_run"}
     ids=["resume", "handoff", "back", "opaque", "rebuild", "opaque and rebuild", "given up", "over"],
 )
 def test_the_branch_follows_the_ways(operation: OperationState, first: str, then: str) -> None:
-    """The journal alone decides where a run goes on, before and after a backup."""
+    """The journal's record of the operation alone decides which task group the run continues with, before and after a
+    backup.
+    """
     from streamkeeper.orchestration.deploy_tasks import choose_group
 
     assert choose_group(operation, FIRST, go_on="takeover", end="finish") == first

@@ -1,4 +1,6 @@
-"""A task that comes to a worker on the wrong machine: it goes back into its queue, as it was, and not for ever."""
+"""Tests a task that Airflow assigns to a worker on the wrong machine: it returns to the queue unchanged, and fails
+after a limited number of attempts.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ AWAY = "far-away"
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """A job whose checkpoint another machine has written, seen by a task of one of several workers."""
+    """A job whose checkpoint was written on a different machine, as seen by a task on one of several workers."""
     job = install(tmp_path, monkeypatch)
     lose(job.directory, "missing")
     job.write_process(AWAY)
@@ -41,7 +43,7 @@ def backup() -> Any:
 
 
 def put_back(act: Any) -> Any:
-    """The deferral by which the act ends."""
+    """Call the function and return the deferral that it raises."""
     from airflow.sdk.exceptions import TaskDeferred
 
     with pytest.raises(TaskDeferred) as deferred:
@@ -50,7 +52,7 @@ def put_back(act: Any) -> Any:
 
 
 def event_of(deferred: Any) -> dict[str, Any]:
-    """What its trigger, made again from what Airflow stores of it, fires with."""
+    """Rebuild the trigger from what Airflow stores of it and return the payload of the event that it fires."""
 
     async def fire() -> Any:
         _, kwargs = deferred.trigger.serialize()
@@ -61,14 +63,16 @@ def event_of(deferred: Any) -> dict[str, Any]:
 
 
 def resume(task: Any, deferred: Any, instance: Instance) -> Any:
-    """Let another worker go on with it."""
+    """Resume the deferred task on a different worker."""
     return task.resume_execution(
         deferred.method_name, {**(deferred.kwargs or {}), "event": event_of(deferred)}, context_of(instance)
     )
 
 
 def test_it_goes_back_and_fails_by_name_when_no_worker_was_right(job: Registered) -> None:
-    """After twenty times, with the machine and the way out, which the run's end repeats."""
+    """The task returns to the queue at most ``CHANCES`` times, then fails with the name of the right machine and the
+    command to run there, which is also pushed as the run's error.
+    """
     from streamkeeper.orchestration.tasks import CHANCES
 
     instance = Instance()
@@ -82,7 +86,9 @@ def test_it_goes_back_and_fails_by_name_when_no_worker_was_right(job: Registered
 
 
 def test_a_share_over_two_machines_does_each_part_where_it_can(job: Registered) -> None:
-    """What was done on one machine is not done again on the other."""
+    """A backup task for two series on different machines completes each on its own machine and does not repeat the
+    series that is already finished.
+    """
     from streamkeeper.orchestration.backups import BackupOperator
 
     near = add_job_without_commits(job.installation, "near")
@@ -99,7 +105,7 @@ def test_a_share_over_two_machines_does_each_part_where_it_can(job: Registered) 
 
 
 def test_on_the_right_machine_it_goes_on(job: Registered) -> None:
-    """Put back twice, then where the directory is."""
+    """A task that was returned to the queue twice succeeds on the worker that has the checkpoint directory."""
     instance = Instance()
     deferred = put_back(lambda: backup().execute(context_of(instance)))
     deferred = put_back(lambda: resume(backup(), deferred, instance))
@@ -112,14 +118,14 @@ def test_on_the_right_machine_it_goes_on(job: Registered) -> None:
 def test_where_there_is_one_machine_it_fails_at_once(
     job: Registered, monkeypatch: pytest.MonkeyPatch, executor: str
 ) -> None:
-    """No other worker will ever take it."""
+    """With a local executor, the task fails at once, because no worker on a different machine can run it."""
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
     with task_fails(f"was written on {AWAY}"):
         backup().execute(context_of(Instance()))
 
 
 class Away:
-    """The installation as a task opens it, with the drivers of a test's runner."""
+    """Makes the tasks open the test's installation, whose runner reports drivers on a different machine."""
 
     def __init__(self, job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
         self.job = job
@@ -130,7 +136,9 @@ class Away:
 
 
 def test_a_wait_goes_on_with_the_time_that_it_has_waited(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its deadline does not begin anew on another worker."""
+    """A waiting task that moves to a different worker keeps the time that it has already waited, so that its deadline
+    does not start anew.
+    """
     from streamkeeper.orchestration.deploy_tasks import StepOperator
 
     Away(job, monkeypatch)
@@ -150,7 +158,9 @@ def test_a_wait_goes_on_with_the_time_that_it_has_waited(job: Registered, monkey
 
 
 def test_a_persons_answer_is_not_lost(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes to the next worker as Airflow told it to this one, through what Airflow can store."""
+    """When the approval task returns to the queue, the person's answer survives Airflow's serialization and reaches the
+    next worker unchanged.
+    """
     from airflow.sdk.serde import deserialize, serialize
     from airflow.sdk.timezone import utcnow
 
@@ -177,7 +187,9 @@ def test_a_persons_answer_is_not_lost(job: Registered, monkeypatch: pytest.Monke
 
 
 def test_a_pause_counts_as_waited() -> None:
-    """Of an event that tells how long was waited, and nothing comes into any other."""
+    """The pause before a task returns to the queue is added to ``waited_s`` in the event; an event without that field
+    is not changed.
+    """
     from streamkeeper.orchestration.triggers import PutBack
 
     async def fire(event: dict[str, Any]) -> Any:
@@ -188,7 +200,9 @@ def test_a_pause_counts_as_waited() -> None:
 
 
 def test_a_stop_looks_for_the_drivers_machine_first(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With no chance left it does here what can be done: the wish is on record, the driver is told, none is proven."""
+    """A stop first returns to the queue to find the driver's machine; without attempts left, it records the stop and
+    fails because the driver cannot be proven dead from this machine.
+    """
     from streamkeeper.orchestration.desired import StopOperator
     from streamkeeper.orchestration.tasks import CHANCES
 
@@ -205,7 +219,9 @@ def test_a_stop_looks_for_the_drivers_machine_first(job: Registered, monkeypatch
 
 
 def test_the_objective_is_judged_where_the_checkpoint_is(job: Registered) -> None:
-    """What is on another disk is told, and is no miss; the same directory lost on this one is."""
+    """A checkpoint on a different machine's disk is reported but does not count as a missed objective, while a
+    directory that is lost on this machine does.
+    """
     from streamkeeper.orchestration.backups import missed_objectives
     from streamkeeper.runners.machine import this_machine
 
@@ -218,7 +234,9 @@ def test_the_objective_is_judged_where_the_checkpoint_is(job: Registered) -> Non
 
 
 def test_a_store_of_its_own_on_each_machine_is_named(job: Registered) -> None:
-    """The operation was opened in another machine's: the setting is, which is to be one for all."""
+    """A task whose operation is missing from this machine's store fails with advice to set one shared
+    ``STREAMKEEPER_STORE``.
+    """
     from streamkeeper.orchestration.deploy_tasks import StepOperator
 
     job.runner.life = Life.DEAD

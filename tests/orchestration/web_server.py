@@ -1,4 +1,4 @@
-"""A web server on the loopback that keeps what is posted to it."""
+"""Provides a web server on the loopback interface that keeps what is posted to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ Hook = tuple[str, list[dict[str, Any]], list[int]]
 
 @contextmanager
 def web_server() -> Iterator[Hook]:
-    """Its address, what was posted to it, and what it answers from then on (200, or the last one given)."""
+    """Yield the server's address, the list of posted bodies, and the list whose last element is the status code of the
+    next responses (200 at first).
+    """
     posted: list[dict[str, Any]] = []
     answers: list[int] = [200]
 

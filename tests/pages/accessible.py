@@ -1,4 +1,4 @@
-"""What axe-core finds on a page that a browser shows; the library is vendored here, by its hash, with its licence."""
+"""Runs axe-core on a page in a browser; the library is vendored here with its hash and its licence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GRAVE = ("serious", "critical")
 
 
 def axe_source() -> str:
-    """Its code; raises ValueError for what is not the file that was published."""
+    """Return the source of axe-core; raises ``ValueError`` if the file differs from the published one."""
     told = json.loads((FOLDER / "vendored.json").read_text())["axe.min.js"]
     source = (FOLDER / "axe.min.js").read_bytes()
     if hashlib.sha256(source).hexdigest() != told["sha256"]:
@@ -23,7 +23,9 @@ def axe_source() -> str:
 
 
 def grave_violations(page: Page) -> list[str]:
-    """What keeps somebody from using the page, a line each: rule, what it is about, and where."""
+    """Return the serious and critical accessibility violations of the page, one line each: rule, description and
+    element.
+    """
     page.evaluate(axe_source())
     found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
     return [

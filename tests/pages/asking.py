@@ -1,4 +1,6 @@
-"""The page as a browser asks for it, without a server: an installation of its own, a viewer with chosen rights."""
+"""Requests the page as a browser does, but without a server: on a separate installation, with a viewer whose rights the
+test chooses.
+"""
 
 from __future__ import annotations
 
@@ -22,35 +24,35 @@ from streamkeeper.stores.contract import Store
 from streamkeeper.stores.local import LocalStore
 
 NAME = "X-Viewer"
-"""Who asks, in these tests; nobody is signed in without it."""
+"""The header that contains the user's name in these tests; a request without it is not signed in."""
 
 
 def everything(right: Right, dag_id: str) -> bool:
-    """An admin."""
+    """Grant every right, as to an admin."""
     return True
 
 
 def reads(right: Right, dag_id: str) -> bool:
-    """SimpleAuthManager's viewer."""
+    """Grant only the right to see, as SimpleAuthManager does to a viewer."""
     return right == "see"
 
 
 def make_site(root: Path, store: Store | None = None) -> Installation:
-    """An installation with nothing in it; ``store``: instead of a directory."""
+    """Return an empty installation; ``store`` replaces the store in a directory."""
     settings = read_settings({"STREAMKEEPER_HOME": str(root / "home"), "STREAMKEEPER_JOBS": str(root / "jobs")})
     found = store or LocalStore(root / "store")
     return Installation.of(settings, found, {}, open_installation(found, settings.home))
 
 
 def leave_index(site: Installation, *rows: JobRow, started: float = 1_800_000_000.0) -> None:
-    """What a pass of the watch would have left."""
+    """Write the index that a pass of the watch would have left."""
     write_index(site.store, FleetIndex(number=7, started=started, installation=site.id, rows=rows))
 
 
 def make_viewed(
     site: Callable[[], Installation] | Installation, may: Callable[[Right, str], bool] = everything
 ) -> FastAPI:
-    """The application; its viewer is who the request's header says."""
+    """Return the application, with the viewer that the request's header names."""
 
     def viewer(request: Request) -> Viewer:
         name = request.headers.get(NAME)
@@ -70,7 +72,9 @@ def get(
     headers: Mapping[str, str] | None = None,
     under: str = "",
 ) -> httpx.Response:
-    """One request; ``under``: the application is mounted there, as Airflow does it."""
+    """Send one request and return the response; ``under`` is the path at which the application is mounted, as in
+    Airflow.
+    """
     mounted = Starlette(routes=[Mount(under, app)]) if under else app
     told = {**({NAME: who} if who else {}), **(headers or {})}
 

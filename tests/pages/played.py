@@ -1,4 +1,4 @@
-"""A deploy that was played out in a world of its own, as the journal has it: every record with its moment."""
+"""Simulates a deploy in a world of its own and keeps its journal: every record with its time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.lifecycle.deploy_world import OP, World
 
 BEGAN = datetime(2026, 11, 25, 12, tzinfo=UTC)
 STEP_S = 10.0
-"""Between two records."""
+"""Seconds between two records."""
 
 
 class Played(World):
-    """Keeps what it records: an entry every ten seconds."""
+    """A simulated world that keeps its records as journal entries, one every ten seconds."""
 
     def record(self, record: Record) -> None:
-        """One more entry; an operation announces what it would."""
+        """Append one more entry; a started operation gets the steps that its plan announces."""
         if isinstance(record, OperationStarted):
             plan = plan_deploy(record.request, serving=self.state.predecessor, stopped=self.state.stopped)
             record = msgspec.structs.replace(record, steps=tuple(each.step.tag for each in plan))
@@ -35,11 +35,11 @@ class Played(World):
 
     @property
     def entries(self) -> list[Entry]:
-        """All of them, from the first on."""
+        """All entries, oldest first."""
         return self.__dict__.setdefault("_entries", [])
 
     def play_until(self, label: str) -> None:
-        """Stop before the first act of a step."""
+        """Run the deploy until just before the first act of the step with this label."""
         for _ in range(400):
             decision = self.decide()
             assert decision is not None
@@ -50,7 +50,7 @@ class Played(World):
         raise AssertionError(f"{label} was not reached")
 
     def read(self, *, assessment: Assessment | None = None, carrier: Carrier | None = None) -> OperationRecord:
-        """As whoever looks at it now would find it."""
+        """Return the operation's record as a reader would find it now."""
         operation = self.operation
         return OperationRecord(
             state=self.state,

@@ -1,4 +1,4 @@
-"""Rows of the fleet as a pass of the watch leaves them: a job that serves well, and what can be otherwise."""
+"""Rows of the fleet's index as a pass of the watch writes them: a healthy job and its variations."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CLEAR = QueryRow(
 
 
 def row(job: str = "orders", standing: JobStatus = JobStatus.SERVING, **given: object) -> JobRow:
-    """A job that serves well, but for what is given."""
+    """Return the row of a healthy job, changed by the given fields."""
     return JobRow(
         **{"job": job, "standing": standing, "release": "r0003", "queries": {"q": CLEAR}, **given}  # type: ignore[arg-type]
     )
 
 
 def remembered(**given: object) -> JobMemory:
-    """What the watch knows of a job's journal."""
+    """Return what the watch's memory contains of a job's journal."""
     facts = {
         "number": 9, "wanted": True, "stopped": "", "serving_release": "r0003", "serving_instance": "i",
         "desired_release": "r0003", "last_failure": "", "owner": "airflow:ada", **given,
@@ -31,7 +31,7 @@ def remembered(**given: object) -> JobMemory:
 
 
 def wrong(severity: Urgency = Urgency.PAGE, cause: str = "no trigger") -> dict[str, object]:
-    """What a job's row has of one symptom."""
+    """Return the fields of a row that has one symptom."""
     symptom = Symptom(
         rule="stalled", severity=severity, job="orders", query="q", cause=cause, action="", heading="A job stands still"
     )

@@ -1,4 +1,4 @@
-"""The application: guarded, GET only, safe headers on everything, and errors in one sentence."""
+"""Tests the application: access control, GET only, security headers on every response, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MARKUP = "<img src=x onerror=alert(1)>"
 
 
 def raising(error: Exception) -> FastAPI:
-    """An application whose installation cannot be opened."""
+    """Return an application whose installation cannot be opened because of this error."""
 
     def site() -> Installation:
         raise error
@@ -39,7 +39,7 @@ def page(tmp_path: Path) -> FastAPI:
 
 
 def test_every_route_only_reads(page: FastAPI) -> None:
-    """No route takes anything but GET; whoever posts is told, and nothing is done."""
+    """Every route accepts only GET, and other methods return 405."""
     routes = [route for route in page.routes if isinstance(route, APIRoute)]
     assert routes
     assert {method for route in routes for method in route.methods} == {"GET"}
@@ -48,7 +48,9 @@ def test_every_route_only_reads(page: FastAPI) -> None:
 
 
 def test_every_route_is_guarded(tmp_path: Path) -> None:
-    """Nobody signed in: 401 and no page; without the right to the DAG: 403. Negative control: with it, the page."""
+    """Every route returns 401 without a signed-in user and 403 without the right to the DAG, and neither response
+    contains the page. Negative control: a user with the right sees it.
+    """
     site = make_site(tmp_path)
     leave_index(site, row())
     allowed, refused = make_viewed(site, reads), make_viewed(site, lambda right, dag_id: False)
@@ -66,7 +68,9 @@ def test_every_route_is_guarded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/static/page.css", "/static/nowhere.js", "/?part=nothing"])
 @pytest.mark.parametrize("who", ["ada", ""])
 def test_every_response_has_the_headers(page: FastAPI, path: str, who: str) -> None:
-    """Page, part, file or error: what it may load and who may frame it is said, and its kind is not guessed."""
+    """Every response, whether page, part, file or error, carries the content security policy and the other security
+    headers.
+    """
     headers = get(page, path, who=who).headers
     assert headers["Content-Security-Policy"] == POLICY
     assert headers["X-Content-Type-Options"] == "nosniff"
@@ -75,7 +79,9 @@ def test_every_response_has_the_headers(page: FastAPI, path: str, who: str) -> N
 
 
 def test_a_page_that_fails_has_them_too() -> None:
-    """An error that nobody foresaw is told without its text, which may be anybody's."""
+    """An unexpected error returns 500 with the security headers, refers to Airflow's log, and does not reveal the text
+    of the error.
+    """
     answer = get(raising(ValueError("password=hunter2")), "/")
     assert answer.status_code == 500
     assert answer.headers["Content-Security-Policy"] == POLICY
@@ -92,7 +98,9 @@ def test_a_page_that_fails_has_them_too() -> None:
     ],
 )
 def test_an_error_is_one_sentence(error: Exception, status: int) -> None:
-    """It names the thing and the way out, markup in it stays text; a script gets the bare sentence."""
+    """An error page contains the error in one sentence with markup escaped; a request by htmx receives the bare
+    sentence as plain text.
+    """
     answer = get(raising(error), "/")
     assert answer.status_code == status
     assert str(error).replace("<", "&lt;").replace(">", "&gt;") in answer.text
@@ -103,7 +111,9 @@ def test_an_error_is_one_sentence(error: Exception, status: int) -> None:
 
 
 def test_links_lead_where_the_application_is_mounted(page: FastAPI) -> None:
-    """Under a prefix every address begins with it, and what belongs to Airflow with Airflow's."""
+    """When the application is mounted under a prefix, its own links start with that prefix, and links to Airflow start
+    with Airflow's.
+    """
     text = get(page, "/", under="/air/streamkeeper").text
     assert 'href="/air/streamkeeper/"' in text
     assert 'src="/air/streamkeeper/static/page.js?v=' in text
@@ -112,13 +122,15 @@ def test_links_lead_where_the_application_is_mounted(page: FastAPI) -> None:
 
 @pytest.mark.parametrize("path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd"])
 def test_only_the_pages_own_files_are_served(page: FastAPI, path: str) -> None:
-    """No address leads out of the folder; negative control: what is in it is served."""
+    """A path that leads out of the static folder returns 404. Negative control: a file inside it is served."""
     assert get(page, path).status_code == 404
     assert get(page, "/static/page.js").status_code == 200
 
 
 def test_vendored_files_are_what_was_published() -> None:
-    """By their hashes, each with its licence; no other library is there."""
+    """Every vendored library matches its published hash and has its licence, and the static folder contains no other
+    library.
+    """
     vendored = json.loads((STATIC / "vendored.json").read_text())
     for name, told in vendored.items():
         assert hashlib.sha256((STATIC / name).read_bytes()).hexdigest() == told["sha256"], name
@@ -129,7 +141,9 @@ def test_vendored_files_are_what_was_published() -> None:
 
 
 def test_no_template_has_a_script_or_style_of_its_own() -> None:
-    """The policy forbids them, so they would do nothing; and no value is let through as markup."""
+    """No template contains an inline script, style or event handler, which the policy forbids, or marks a value as safe
+    markup.
+    """
     for path in (STATIC.parent / "templates").glob("*.html"):
         text = path.read_text()
         assert "|safe" not in text.replace(" ", ""), path
@@ -140,7 +154,7 @@ def test_no_template_has_a_script_or_style_of_its_own() -> None:
 
 
 def test_a_part_is_what_the_page_shows(page: FastAPI) -> None:
-    """A part is a block of the page, word for word; one that is none is not there."""
+    """A requested part is the same markup as in the whole page, and an unknown part returns 400."""
     whole, part = get(page, "/").text, get(page, "/?part=jobs").text
     assert "<table" in part
     assert "<html" not in part
@@ -149,7 +163,7 @@ def test_a_part_is_what_the_page_shows(page: FastAPI) -> None:
 
 
 def test_a_room_beside_it_is_added_by_its_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a module's ``router_of`` gives is part of the application, with its errors and headers."""
+    """A router that a module's ``router_of`` returns becomes part of the application, with its error pages and headers."""
 
     def router_of(site: object, viewer: object) -> APIRouter:
         router = APIRouter()

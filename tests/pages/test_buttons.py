@@ -1,4 +1,4 @@
-"""Who gets which button, for what, and when."""
+"""Tests which buttons a user is offered, for which job, and when."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def job(tmp_path: Path) -> Registered:
 def carried(
     job: Registered, dag: str = "streaming_deploy", about: About = About.STATE, task: str = "backup.approve"
 ) -> None:
-    """A run carries the operation out, and one of its tasks asks."""
+    """Record a DAG run that carries the operation and the task of it that requests the approval."""
     run, store = "manual__1+00:00", job.installation.store
     note_carrier(store, JOB, "op2", Carrier(dag=dag, run=run))
     note_asking(store, JOB, "op2", about, dag=dag, run=run, task=task)
@@ -67,7 +67,7 @@ def labels(site: Installation, state: JobState, may: Callable[[Right, str], bool
 def test_a_button_is_there_where_it_means_something(
     site: Installation, state: JobState, runs: bool, offered: list[str]
 ) -> None:
-    """Nobody is offered what would be refused at once."""
+    """A job offers only the buttons of operations that would not be refused at once in its state."""
     assert labels(site, state, everything, runs=runs) == offered
 
 
@@ -81,14 +81,16 @@ def test_a_button_is_there_where_it_means_something(
     ],
 )
 def test_the_next_step_for_a_lost_node_is_a_button(site: Installation, rules: set[str], offered: str) -> None:
-    """Once the watch has found the driver lost, and once its termination was stated; not for one that reports."""
+    """The page offers stating the termination once the watch reports the driver lost, and restoring the copy once the
+    owner is unproven; other findings and viewers get no such button.
+    """
     expected = [each for each in ("Deploy", "Roll back", offered, "Recover", "Stop") if each]
     assert labels(site, SERVED, everything, rules=rules) == expected
     assert labels(site, SERVED, reads, rules=rules) == []
 
 
 def test_while_an_operation_is_open_nothing_is_stopped(job: Registered) -> None:
-    """A stop and a start would be refused; a deploy asks what to do about the open one."""
+    """While an operation is open, stop, start and rollback are not offered, but deploy and recover are."""
     ask(job, "op2", backup=False)
     assert [each.label for each in of(job).row] == ["Deploy", "Recover"]
 
@@ -103,14 +105,16 @@ def test_while_an_operation_is_open_nothing_is_stopped(job: Registered) -> None:
     ],
 )
 def test_each_button_is_for_those_who_may_run_its_dag(site: Installation, label: str, dag: str) -> None:
-    """By the right to that DAG and no other; a viewer, who may only read, gets none."""
+    """Each button requires the right to run its own DAG and no other, and a viewer gets none."""
     assert labels(site, SERVED, lambda right, asked: (right, asked) == ("run", dag)) == [label]
     assert set(labels(site, SERVED, lambda right, asked: asked != dag)) == set(ALL) - {label}
     assert labels(site, SERVED, reads) == []
 
 
 def test_a_snapshot_is_restored_by_those_who_may_recover(site: Installation) -> None:
-    """And where something serves that it could be restored for."""
+    """Restoring a snapshot is offered only to users with the right to recover, and only for a job that has been
+    deployed; the link escapes the snapshot's name.
+    """
     for may, allowed in ((everything, True), (reads, False)):
         assert read_buttons(site, SERVED, Viewer(name="ada", may=may)).may_restore is allowed
     assert not read_buttons(site, JobState(job="sales", number=1), Viewer(name="ada", may=everything)).may_restore
@@ -121,7 +125,9 @@ def test_a_snapshot_is_restored_by_those_who_may_recover(site: Installation) -> 
 
 @pytest.mark.parametrize("task", ["backup.approve", "deploy_sales.our_question"])
 def test_an_answer_goes_to_the_task_that_asks(job: Registered, task: str) -> None:
-    """Of the run that carries the operation on, in a DAG of one's own too; its id may be anything."""
+    """The approval button links to the requesting task of the DAG run that carries the operation, whatever the task's
+    id is.
+    """
     ask(job, "op2")
     carried(job, task=task)
     found = of(job)
@@ -131,7 +137,7 @@ def test_an_answer_goes_to_the_task_that_asks(job: Registered, task: str) -> Non
 
 
 def test_an_output_is_asked_about_by_another_task(job: Registered) -> None:
-    """A review of a rebuild."""
+    """An approval of a rebuilt output links to the review task of the dual run."""
     ask_about_output(job, "op2")
     carried(job, about=About.OUTPUT, task="dual_run.review")
     found = of(job).question
@@ -141,9 +147,10 @@ def test_an_output_is_asked_about_by_another_task(job: Registered) -> None:
 
 
 def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
-    """Without the right to Airflow's questions; by the installation's list; and of what the command line carries on.
+    """A user without the right in Airflow, outside the approvers, or excluded by four eyes gets a reason instead of the
+    button, as does an operation run by the command line.
 
-    Negative control: who may, gets it.
+    Negative control: a permitted user gets the button.
     """
     ask(job, "op2", requested_by="ada")
     assert "command line" in told(job)
@@ -158,7 +165,9 @@ def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
 
 
 def test_a_run_whose_task_has_not_asked_yet_gets_no_answer(job: Registered) -> None:
-    """It would not be heard. A task of a run that another one has replaced changes nothing."""
+    """Before the current run's task has requested the approval, the page offers no button; a request by a replaced run,
+    or about a different subject, changes nothing.
+    """
     ask(job, "op2")
     note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual__2"))
     assert told(job).startswith("which task of streaming_deploy asks is not known yet. Answer from the command line")
@@ -168,7 +177,7 @@ def test_a_run_whose_task_has_not_asked_yet_gets_no_answer(job: Registered) -> N
 
 
 def told(job: Registered, may: Callable[[Right, str], bool] = everything, name: str = "ada") -> str:
-    """The objection, which stands in place of the button."""
+    """Return the objection that stands in place of the approval button."""
     found = of(job, may, name)
     assert found.question is not None
     assert bool(found.question.objection) is (found.row[:1] == () or found.row[0].label != "Approve or decline")
@@ -176,7 +185,7 @@ def told(job: Registered, may: Callable[[Right, str], bool] = everything, name: 
 
 
 def test_nobody_is_asked_before_and_after(job: Registered) -> None:
-    """As long as the state is not kept there is no question."""
+    """Before the state is backed up, the page shows no approval request."""
     ask(job, "op2", backup=False)
     carried(job)
     assert of(job).question is None

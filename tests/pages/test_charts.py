@@ -1,4 +1,4 @@
-"""What a driver measured as lines over time."""
+"""Tests the charts: what a driver measured, as lines over time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def told(chart: Chart) -> dict[str, tuple[float | None, ...]]:
 
 
 def test_what_a_source_does_not_tell_is_a_gap() -> None:
-    """A figure that is there at times is a line with gaps; the sources of a query add up, the slowest is the lag."""
+    """A value that a source reports only at times becomes a line with gaps; unread records of several sources are
+    added, and the lag is that of the slowest source.
+    """
     sources = (SourceSignals(source="a", lag_s=3.0, lag_records=5), SourceSignals(source="b", lag_s=9.0, lag_records=2))
     found = charts_of(point(1), point(2, sources=sources), point(3))
     assert told(found["lag"]) == {"lag": (None, 9.0, None)}
@@ -28,7 +30,9 @@ def test_what_a_source_does_not_tell_is_a_gap() -> None:
 
 
 def test_a_query_without_state_has_no_chart_of_it() -> None:
-    """Nor one of a lag that nobody tells; negative control: one with state has."""
+    """A query without state has no state charts, and one whose sources report no lag has no lag chart. Negative
+    control: a stateful query has its state charts.
+    """
     assert not {"state_rows", "state_memory", "lag", "unread"} & set(charts_of(point(1), point(2)))
     found = charts_of(point(1), point(2, state_rows=7, state_memory_bytes=3 * 2**20))
     assert told(found["state_rows"]) == {"rows": (0.0, 7.0)}
@@ -36,28 +40,30 @@ def test_a_query_without_state_has_no_chart_of_it() -> None:
 
 
 def test_a_query_that_has_nothing_to_read_is_drawn_at_zero() -> None:
-    """To be up to date is something to see."""
+    """A query that is up to date is drawn with lag and rates of zero instead of a gap."""
     found = charts_of(point(1, sources=(SourceSignals(source="a", lag_s=0.0),)))
     assert told(found["lag"]) == {"lag": (0.0,)}
     assert told(found["rates"]) == {"input": (0.0,), "processed": (0.0,)}
 
 
 def test_a_batch_is_held_against_its_trigger() -> None:
-    """Without an interval there is nothing to hold it against; what is no number is a gap."""
+    """The batch chart contains a line for the trigger interval only if the query has one, and a value that is not a
+    number is a gap.
+    """
     found = charts_of(point(1, batch_s=1.5, usual_batch_s=float("nan"), trigger_s=5.0))
     assert told(found["batch"]) == {"slowest": (2.0,), "newest": (1.5,), "trigger": (5.0,)}
     assert "trigger" not in told(charts_of(point(1, batch_s=1.5))["batch"])
 
 
 def test_time_goes_one_way_though_a_clock_was_set_back() -> None:
-    """Points in the order of their moments, each with its own values."""
+    """Points are drawn in the order of their times, each with its own values, even if the clock was set back."""
     (found,) = make_charts("i", History(queries={"q": (point(9, batch_s=1.0), point(4, batch_s=2.0))})).queries
     assert found.at == (4, 9)
     assert told(next(chart for chart in found.charts if chart.name == "batch"))["newest"] == (2.0, 1.0)
 
 
 def test_a_driver_that_has_just_begun_is_not_drawn_at_zero() -> None:
-    """Its first point is of before its first batch: what waits is known then, and nothing of batches."""
+    """A point from before the first batch has a gap in the charts of batches and rates, but shows the unread input."""
     source = SourceSignals(source="a", lag_files=2)
     found = charts_of(point(1, batch=-1, trigger_s=5.0, sources=(source,)), point(2, input_rows_per_s=7.0))
     assert told(found["rates"])["input"] == (None, 7.0)
@@ -66,18 +72,20 @@ def test_a_driver_that_has_just_begun_is_not_drawn_at_zero() -> None:
 
 
 def test_a_query_without_a_point_has_no_charts() -> None:
-    """As one of a driver that has just begun."""
+    """A query without measurements has no charts."""
     assert make_charts("i", History(queries={"q": ()})) == JobCharts(instance="i")
 
 
 def test_a_value_in_a_table_is_as_short_as_it_can_be() -> None:
-    """Without digits that say nothing."""
+    """A value in a table has no trailing zeros, has thousands separators, and is ``-`` if it is missing."""
     line = Line(label="rows", values=(None, 0.0, 1200.0, 1234567.25, 0.125, 100.0))
     assert [line.text(number) for number in range(6)] == ["-", "0", "1,200", "1,234,567.25", "0.125", "100"]
 
 
 def test_what_the_driver_before_has_measured_comes_before_a_gap() -> None:
-    """A deploy does not empty the charts; what both have measured is told by the one that serves."""
+    """The charts show the previous driver's measurements before a gap and the current driver's after it; where the two
+    overlap, only the current driver's are shown.
+    """
     before = History(queries={"q": (point(8, batch_s=1.0), point(2, batch_s=3.0)), "gone": (point(3),)})
     serves = History(queries={"q": (point(6, batch_s=2.0), point(7, batch_s=4.0))})
     found = make_charts("i", serves, before=("h", before))
@@ -88,7 +96,9 @@ def test_what_the_driver_before_has_measured_comes_before_a_gap() -> None:
 
 
 def test_a_driver_that_has_measured_nothing_is_not_named() -> None:
-    """Nor one that has measured the same minutes alone."""
+    """A previous driver without measurements, or with none from before the current driver's, is not named in the
+    charts.
+    """
     serves = History(queries={"q": (point(6),)})
     assert make_charts("i", serves, before=("h", History())) == make_charts("i", serves)
     assert make_charts("i", serves, before=("h", History(queries={"q": (point(9),)}))) == make_charts("i", serves)

@@ -1,5 +1,6 @@
-"""The page of a job in a browser: its charts are drawn, its heavy parts are loaded, and without a script it all is
-there."""
+"""Tests the job's page in a browser: its charts are drawn, its slow parts are loaded on demand, and it is complete
+without scripts.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ FIGURES = 7
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a job's page, served below a prefix as Airflow does it."""
+    """The address of a job's page, served under a prefix as in Airflow."""
     app = Starlette(routes=[Mount(UNDER, make_viewed(WholeJob(tmp_path_factory.mktemp("job")).installation))])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
@@ -39,7 +40,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the browser said: an error of a script, or something that the policy refused."""
+    """The browser's errors: those of a script, and requests that the policy refused."""
     return []
 
 
@@ -54,7 +55,7 @@ def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
 
 
 def drawn(page: Page) -> list[int]:
-    """How many pixels of each chart are not empty."""
+    """Return the number of pixels that are not empty, for each chart."""
     found: list[int] = page.evaluate(
         """() => [...document.querySelectorAll("figure .plot canvas")].map((canvas) => {
             const all = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
@@ -66,7 +67,9 @@ def drawn(page: Page) -> list[int]:
 
 @pytest.mark.parametrize("width", [1280, 400])
 def test_every_figure_has_its_chart(page: Page, address: str, complaints: list[str], width: int) -> None:
-    """Under the page's own policy, on a wide screen and on a narrow one, and nothing runs out of it sideways."""
+    """Every figure is drawn under the page's own policy on a wide and on a narrow screen, without horizontal overflow
+    and without browser errors.
+    """
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(address)
     expect(page.locator("figure .uplot")).to_have_count(FIGURES, timeout=WAIT_MS)
@@ -78,7 +81,7 @@ def test_every_figure_has_its_chart(page: Page, address: str, complaints: list[s
 
 
 def test_charts_follow_the_theme_and_the_width(page: Page, address: str) -> None:
-    """They are drawn again, in the colours and at the width that there are then."""
+    """The charts are redrawn when the colour theme or the width of the window changes."""
     page.goto(address)
     marker, chart = page.locator("figure .u-marker").first, page.locator("figure .uplot").first
     expect(chart).to_be_visible(timeout=WAIT_MS)
@@ -96,7 +99,9 @@ def test_charts_follow_the_theme_and_the_width(page: Page, address: str) -> None
 
 
 def test_without_figures_the_tables_stand(page: Page, address: str) -> None:
-    """Where they cannot be had nothing is drawn, and what the page says stays; negative control of the charts."""
+    """When the chart data cannot be loaded, no chart is drawn and the tables remain readable. This is the negative
+    control of the charts.
+    """
     page.route("**/history.json", lambda route: route.fulfill(status=503, body="{}"))
     with page.expect_response("**/history.json"):
         page.goto(address)
@@ -106,7 +111,7 @@ def test_without_figures_the_tables_stand(page: Page, address: str) -> None:
 
 
 def test_a_heavy_part_is_loaded_by_its_link(page: Page, address: str, complaints: list[str]) -> None:
-    """In its place, without leaving the page."""
+    """The link of a slow part loads it in place, without leaving the page and without browser errors."""
     page.goto(address)
     page.locator("#log a").click()
     expect(page.locator("#log pre")).to_contain_text("an error: a word", timeout=WAIT_MS)
@@ -117,7 +122,7 @@ def test_a_heavy_part_is_loaded_by_its_link(page: Page, address: str, complaints
 
 
 def test_without_a_script_everything_is_there(browser: Browser, address: str) -> None:
-    """Figures in tables behind their summaries, and each heavy part by its link, as a page."""
+    """With scripts disabled, the figures are readable as tables, and the link of each slow part opens it as a page."""
     with browser.new_context(extra_http_headers={NAME: "ada"}, java_script_enabled=False) as context:
         page = context.new_page()
         page.set_default_timeout(WAIT_MS)

@@ -1,4 +1,6 @@
-"""The dialogs behind the buttons: what is filled in, what is never shown, and that a filled-in one is a form's conf."""
+"""Tests the dialogs behind the buttons: their initial values, what they never show, and that their content matches the
+forms of the DAGs.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ DIALOGS: tuple[tuple[Callable[[JobState], Dialog], Form], ...] = (
 
 
 def served(conf: dict[str, str] | None = None, **params: ParamValue) -> JobState:
-    """A job whose second release serves, with these params."""
+    """Return a job whose second release is current and has these params and this conf."""
     content = replace(CONTENT, params=params, conf=conf or {})
     releases = {name: Release(job="sales", number=int(name[1:]), content=content) for name in ("r0001", "r0002")}
     return JobState(
@@ -66,7 +68,9 @@ def inputs(dialog: Dialog) -> dict[str, Input]:
 
 @pytest.mark.parametrize(("make", "form"), DIALOGS)
 def test_a_dialog_has_every_field_of_its_form(make: Callable[[JobState], Dialog], form: Form) -> None:
-    """But for the job, which the page knows, and the dry run, which is a button; folded as in Airflow's form."""
+    """A dialog has every field of its DAG's form except the job and the dry run, which is a button, and folds the same
+    sections.
+    """
     dialog = make(served())
     assert set(inputs(dialog)) == set(form) - {"job", "dry_run"}
     assert dialog.dry is ("dry_run" in form)
@@ -76,7 +80,9 @@ def test_a_dialog_has_every_field_of_its_form(make: Callable[[JobState], Dialog]
 
 @pytest.mark.parametrize(("make", "form"), DIALOGS)
 def test_an_untouched_field_is_the_forms_default(make: Callable[[JobState], Dialog], form: Form) -> None:
-    """What stands in it means what its form means by leaving it out; what is required has no default."""
+    """An untouched field of a dialog sends the default of its form's field, and only fields without a default are
+    required.
+    """
     for name, each in inputs(make(served())).items():
         if name == "action":
             continue
@@ -86,7 +92,7 @@ def test_an_untouched_field_is_the_forms_default(make: Callable[[JobState], Dial
 
 
 def sent(each: Input) -> Any:
-    """What the script makes of an untouched field."""
+    """Return what the page's script sends for an untouched field."""
     if each.same:
         return None
     match each.kind:
@@ -101,7 +107,9 @@ def sent(each: Input) -> Any:
 
 
 def test_a_deploy_is_filled_in_with_what_serves() -> None:
-    """Params and conf as JSON; untouched they stand for what serves, so nothing of them is sent."""
+    """The deploy dialog contains the current release's params and conf as JSON, marked so that untouched values are not
+    sent.
+    """
     dialog = deploy_dialog(served({"spark.driver.memory": "512m"}, input="/in", files=3, strict=True, none=None))
     found = inputs(dialog)
     assert json.loads(found["params"].value) == {"input": "/in", "files": 3, "strict": True, "none": None}
@@ -112,13 +120,17 @@ def test_a_deploy_is_filled_in_with_what_serves() -> None:
 
 
 def test_a_first_release_is_filled_in_with_nothing() -> None:
-    """And its empty params are none that stand for others."""
+    """The deploy dialog of a job without a release has empty params, which are not marked as those of the current
+    release.
+    """
     found = inputs(deploy_dialog(JobState(job="sales", number=1)))
     assert (found["params"].value, found["params"].same) == ("", False)
 
 
 def test_a_secret_is_shown_as_a_reference_or_not_at_all() -> None:
-    """A reference names where it is; a literal, wherever it stands, is masked. Negative control: a plain value."""
+    """A secret reference is shown as it is, and a literal secret in a param, URL or conf value is masked. Negative
+    control: plain values are shown.
+    """
     state = served(
         {"spark.hadoop.token": "hunter22"},
         warehouse="secret://env/WAREHOUSE",
@@ -142,7 +154,7 @@ def test_a_secret_is_shown_as_a_reference_or_not_at_all() -> None:
 
 
 def test_a_rollback_suggests_what_served_before() -> None:
-    """The last one first; the serving one is none."""
+    """The rollback dialog suggests the earlier releases, the most recent first, without the current one."""
     state = replace(served(), served={"r0001": {}, "r0003": {}, "r0002": {}})
     dialog = rollback_dialog(state)
     assert inputs(dialog)["release"].suggestions == ("r0003", "r0001")
@@ -150,7 +162,9 @@ def test_a_rollback_suggests_what_served_before() -> None:
 
 
 def test_a_snapshot_is_restored_by_its_name() -> None:
-    """The action, the query and the snapshot are filled in, and the action is always sent."""
+    """The recover dialog for a snapshot is filled in with the action, the query and the snapshot, and always sends the
+    action.
+    """
     dialog = recover_dialog(served(), action="restore", query="totals", snapshot="s0007")
     found = inputs(dialog)
     assert [found[name].value for name in ("action", "query", "snapshot")] == ["restore", "totals", "s0007"]
@@ -160,7 +174,9 @@ def test_a_snapshot_is_restored_by_its_name() -> None:
 
 @pytest.mark.parametrize("action", ["", "diagnose", "<script>"])
 def test_an_action_that_is_none_is_a_restart(action: str) -> None:
-    """A diagnosis is what every dry run is; what somebody wrote into the address is not believed."""
+    """A missing, unknown or ``diagnose`` action in the address selects restart, and the dialog never offers an unknown
+    one.
+    """
     found = inputs(recover_dialog(served(), action=action))["action"]
     assert found.value == "restart"
     assert [value for value, _ in found.choices] == ["restart", "restore", "replan", "rebuild"]
@@ -168,7 +184,9 @@ def test_an_action_that_is_none_is_a_restart(action: str) -> None:
 
 
 def test_bounds_are_those_of_the_request() -> None:
-    """A browser says which field is wrong before anything is sent."""
+    """The fields of a dialog have the limits of the request, so that the browser rejects an invalid value before
+    sending it.
+    """
     found = inputs(deploy_dialog(served()))
     assert (found["most_missing"].least, found["most_missing"].most) == (0, 1)
     assert (found["reason"].shortest, found["reason"].longest, found["reason"].required) == (5, 1000, True)

@@ -1,4 +1,6 @@
-"""The fleet's page: from the index alone, in two requests at most, with what others wrote as text."""
+"""Tests the fleet's page: it reads only the index, in a single request to the store, and shows foreign content as plain
+text.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ MARKUP = "<script>alert(1)</script>"
 
 
 class Cells(HTMLParser):
-    """The words of each cell of a table's body."""
+    """A parser that collects the text of each table cell, row by row."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -49,13 +51,15 @@ class Cells(HTMLParser):
 
 
 def cells(text: str) -> dict[str, dict[str, str]]:
-    """Job -> column -> words."""
+    """Return the table as a mapping of job to column to text."""
     header, *rows = Cells(text).rows
     return {each[0]: dict(zip(header, each, strict=True)) for each in rows}
 
 
 def test_a_row_a_job(tmp_path: Path) -> None:
-    """Every job that is not forgotten, with every column, and a link to its page and to what is under way."""
+    """The page has a row for every job that is not forgotten, with all columns, a link to the job's page and a link to
+    its open operation.
+    """
     site = make_site(tmp_path)
     leave_index(site, *FLEET)
     text = get(make_viewed(site), "/", under="/streamkeeper").text
@@ -75,7 +79,7 @@ def test_a_row_a_job(tmp_path: Path) -> None:
 
 
 def test_a_view_asks_the_store_once(tmp_path: Path) -> None:
-    """However many jobs there are, the index is all that is read."""
+    """A view of 1000 jobs makes exactly one request to the store, the one for the index."""
     site = make_site(tmp_path)
     leave_index(site, *(row(f"job_{number:04}") for number in range(1000)))
     store = CountingStore(site.store)
@@ -98,7 +102,9 @@ def test_a_view_asks_the_store_once(tmp_path: Path) -> None:
     ],
 )
 def test_the_address_chooses(tmp_path: Path, query: str, found: list[str]) -> None:
-    """Without a script too: what a form sends, empty fields and all; the fields show what was chosen."""
+    """The query string of the address filters and sorts the jobs without a script, empty fields are ignored, and the
+    form shows the chosen values.
+    """
     site = make_site(tmp_path)
     leave_index(site, *FLEET)
     page = make_viewed(site)
@@ -116,14 +122,16 @@ def test_the_address_chooses(tmp_path: Path, query: str, found: list[str]) -> No
 
 @pytest.mark.parametrize("query", ["sort=password", "standing=well", "health=x", "page=0", "search=" + "x" * 201])
 def test_an_address_that_cannot_be_read_is_told(tmp_path: Path, query: str) -> None:
-    """One sentence that names the field; nothing of it is taken for something else."""
+    """An invalid query string returns 400 with one sentence that names the field."""
     answer = get(make_viewed(make_site(tmp_path)), f"/?{query}")
     assert answer.status_code == 400
     assert f"cannot be read: {query.split('=')[0]}:" in answer.text
 
 
 def test_without_an_index_the_way_out_is_told(tmp_path: Path) -> None:
-    """No pass yet, another installation's, one that cannot be read, one of a newer version; each refreshes itself."""
+    """Without a usable index (no pass yet, a different installation's, damaged, or a newer format), the page explains
+    why and refreshes itself. Negative control: with a valid index, it shows the jobs.
+    """
     site = make_site(tmp_path)
     page = make_viewed(site)
     assert "has made no pass over the jobs" in get(page, "/").text
@@ -141,9 +149,9 @@ def test_without_an_index_the_way_out_is_told(tmp_path: Path) -> None:
 
 
 def test_a_page_that_is_out_of_date_says_so(tmp_path: Path) -> None:
-    """A scheduler that has died makes no pass: the age is shown, and after three minutes both pages are marked.
-
-    Negative control: a pass of a minute ago."""
+    """The fleet's and the job's page show the age of the last pass and are marked out of date when it is too old (400
+    s). Negative control: a pass 60 s ago is not marked.
+    """
     job = Registered(tmp_path)
     page = make_viewed(job.installation)
     for age_s, marked in ((60, False), (400, True)):
@@ -156,7 +164,7 @@ def test_a_page_that_is_out_of_date_says_so(tmp_path: Path) -> None:
 
 
 def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
-    """A cause, a reason, an owner, an error, a search: markup in it is shown, not obeyed."""
+    """Markup in a cause, a reason, an owner, an error or a search is escaped and shown as text."""
     site = make_site(tmp_path)
     leave_index(
         site,
@@ -170,7 +178,9 @@ def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
 
 
 def test_an_index_of_before_there_were_rates_is_read(tmp_path: Path) -> None:
-    """Its rows lack owner and figures of batches: they are shown as not known, and the rest as ever."""
+    """An index of an earlier version, without owners and batch figures, is read: the missing values are shown as ``-``
+    and the others as usual.
+    """
     site = make_site(tmp_path)
     leave_index(site, row(memory=remembered()))
     told = json.loads(site.store.read(INDEX_KEY))

@@ -1,4 +1,4 @@
-"""The fleet's rows: what is said of a job, who is chosen, and in which order."""
+"""Tests the rows of the fleet's page: what they show of a job, which jobs a filter selects, and in which order."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.pages.rows import AT, CLEAR, FLEET, remembered, row, wrong
 
 
 def view(*rows: JobRow, after_s: float = 40, **chosen: object) -> FleetView:
-    """Looked at so much after the pass."""
+    """Return the fleet's view as it is ``after_s`` seconds after the pass."""
     index = FleetIndex(number=7, started=AT, rows=rows)
     return view_fleet(index, FleetFilter(**chosen), now=AT + after_s)  # type: ignore[arg-type]
 
 
 def shown(*rows: JobRow, **chosen: object) -> ShownJob:
-    """The first row."""
+    """Return the first row of the view."""
     return view(*rows, **chosen).rows[0]  # type: ignore[arg-type]
 
 
@@ -32,13 +32,15 @@ def names(found: FleetView) -> list[str]:
 
 @pytest.mark.parametrize("standing", list(JobStatus))
 def test_every_standing_has_a_row_and_a_tone(standing: JobStatus) -> None:
-    """Whatever has become of a job, it is shown, in words and not by a colour alone."""
+    """Every status of a job is shown in words, and not by a colour alone."""
     assert shown(row(standing=standing)).standing == ("running" if standing is JobStatus.SERVING else standing.value)
     assert shown(row(standing=standing)).tone == TONES[standing]
 
 
 def test_a_row_says_what_serves_and_how_well() -> None:
-    """Release, lag, batch against trigger, rows, last commit, verified backup and owner, of the worst query."""
+    """A row shows the release, the owner, and the lag, batch duration against the trigger, rows, last commit and
+    verified backup of the worst query.
+    """
     told = shown(row(memory=remembered()))
     assert (told.release, told.desired, told.owner, told.health) == ("r0003", "", "airflow:ada", "healthy")
     assert (told.lag, told.batch, told.rows, told.commit, told.verified) == (
@@ -61,7 +63,9 @@ def test_a_row_says_what_serves_and_how_well() -> None:
 
 
 def test_what_is_not_known_is_not_made_up() -> None:
-    """A job that was never deployed, and the row of an index that an earlier version has left."""
+    """Values that are unknown, as for a job that was never deployed or a check that failed, are shown as ``-`` or as
+    not checked.
+    """
     told = shown(JobRow(job="orders", standing=JobStatus.NOT_DEPLOYED, release=""))
     assert (told.lag, told.batch, told.rows, told.commit, told.verified) == ("-",) * 5
     assert (told.health, told.owner, told.desired) == ("-", "", "")
@@ -69,7 +73,9 @@ def test_what_is_not_known_is_not_made_up() -> None:
 
 
 def test_the_first_cause_is_told_with_its_heading() -> None:
-    """Badge, rule, query, cause, the runbook's heading, and how many more there are."""
+    """An unhealthy job shows its severity, rule, query, cause and runbook heading, the number of further symptoms, and
+    an error unless the cause already contains it.
+    """
     told = shown(row(worst=Urgency.PAGE, symptoms=(*wrong()["symptoms"],) * 3))  # type: ignore[misc]
     assert (told.health, told.health_tone, told.rule) == ("page", "bad", "stalled (q)")
     assert (told.cause, told.heading, told.more) == ("no trigger", "A job stands still", 2)
@@ -79,7 +85,9 @@ def test_the_first_cause_is_told_with_its_heading() -> None:
 
 
 def test_what_is_under_way_and_waits_for_a_person_is_told() -> None:
-    """Kind, step by its label, for how long; the release that is to be beside the one that serves."""
+    """A row shows the open operation's kind, step label, duration and wait for approval, and the desired release next
+    to the current one.
+    """
     facts = OperationFacts(operation="op-1", kind="deploy", step="backup", began_at=AT - 600, waits_for_person=True)
     told = shown(row(operation="op-1", under_way=facts, memory=remembered(desired_release="r0004")))
     assert (told.step, told.operation, told.waits) == ("deploy at keep-state for 10 min", "op-1", True)
@@ -104,7 +112,9 @@ def test_what_is_under_way_and_waits_for_a_person_is_told() -> None:
     ],
 )  # fmt: skip
 def test_jobs_are_chosen(chosen: dict[str, object], found: list[str]) -> None:
-    """By health, standing, what is under way, owner, and words in name, owner, operation or cause; forgotten never."""
+    """The filter selects jobs by health, status, open operation, owner, and words in the name, owner, operation or
+    cause; forgotten jobs are never listed.
+    """
     assert names(view(*FLEET, **chosen)) == found
     assert view(*FLEET, **chosen).jobs == 4
     assert view(*FLEET, **chosen).forgotten == 1
@@ -113,7 +123,7 @@ def test_jobs_are_chosen(chosen: dict[str, object], found: list[str]) -> None:
 
 @pytest.mark.parametrize("column", list(COLUMNS))
 def test_every_column_sorts_both_ways(column: str) -> None:
-    """What is not known comes last, whichever way round; equal ones by name."""
+    """Every column sorts in both directions, and unknown values come last in either direction."""
     facts = OperationFacts(operation="op", kind="deploy", step="go", began_at=AT)
     later = replace(facts, began_at=AT + 9)
     bad = replace(CLEAR, lag_s=900.0, committed_at=AT - 9, batch_s=9.0, rows_per_s=9.0, verified_at=1.0)
@@ -130,7 +140,9 @@ def test_every_column_sorts_both_ways(column: str) -> None:
 
 
 def test_the_worst_comes_first_when_a_column_is_asked_for() -> None:
-    """Most lag, batches that outlast their trigger, the oldest commit, and no verified backup at all."""
+    """Sorting by a figure puts the worst or largest value first: the most lag, the slowest batches, the most rows, the
+    oldest commit, or no verified backup.
+    """
     bad = QueryRow(
         lag_s=900.0, committed_at=AT - 9000, batch_s=9.0, trigger_s=5.0, rows_per_s=90.0, snapshots_known=True
     )
@@ -139,7 +151,9 @@ def test_the_worst_comes_first_when_a_column_is_asked_for() -> None:
 
 
 def test_a_page_has_a_hundred_jobs() -> None:
-    """Each job is on one page; beyond the last page is the last page."""
+    """A page lists at most ``ROWS`` jobs, each job is on exactly one page, and a page number beyond the last shows the
+    last page.
+    """
     rows = [row(f"job_{number:03}") for number in range(ROWS * 2 + 1)]
     pages = [names(view(*rows, page=number)) for number in (1, 2, 3)]
     assert [len(page) for page in pages] == [ROWS, ROWS, 1]
@@ -149,7 +163,7 @@ def test_a_page_has_a_hundred_jobs() -> None:
 
 
 def test_an_address_has_what_was_chosen_and_nothing_else() -> None:
-    """What a page links to gives the same choice again, whatever stands in it."""
+    """The address of a filter contains the chosen values, escaped, and leaves out the defaults."""
     chosen = FleetFilter(search="a&b=ü", standing=JobStatus.NOT_DEPLOYED, sort="lag", turned=True)
     assert parse_qs(chosen.address(page=2).removeprefix("?")) == {
         "search": ["a&b=ü"], "standing": ["not deployed"], "sort": ["lag"], "turned": ["1"], "page": ["2"],
@@ -158,7 +172,7 @@ def test_an_address_has_what_was_chosen_and_nothing_else() -> None:
 
 
 def test_a_watch_that_missed_passes_is_told() -> None:
-    """The age of the look is that of the index, and from three minutes on something is wrong with the watch."""
+    """The age of the view is that of the index, never negative, and more than 180 s counts as out of date."""
     assert (view(row()).age_s, view(row()).stale) == (40, False)
     assert not view(row(), after_s=180).stale
     assert view(row(), after_s=181).stale
@@ -166,7 +180,9 @@ def test_a_watch_that_missed_passes_is_told() -> None:
 
 
 def test_a_fresh_pass_by_another_watch_does_not_hide_a_dead_scheduler() -> None:
-    """Only Airflow sends notices: the page is marked by Airflow's own last pass, until Airflow is gone for 30 days."""
+    """The view is out of date if Airflow's own last pass is, even after a recent pass by a different watch, unless
+    Airflow made no pass for more than 30 days.
+    """
 
     def seen(airflow_s: float) -> FleetView:
         index = FleetIndex(number=7, started=AT, airflow_pass_at=AT - airflow_s, rows=(row(),))

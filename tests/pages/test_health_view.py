@@ -1,4 +1,4 @@
-"""A job's health as its page tells it, by the watch's index."""
+"""Tests the health of a job as its page shows it, from the watch's index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def view(*, now: float = AT + 30, **row: object) -> HealthView:
 
 
 def test_a_symptom_is_told_with_its_incident_and_what_was_done() -> None:
-    """One of the same rule at another query is another."""
+    """A symptom is shown with the start of its incident and the actions taken; a symptom of the same rule at a
+    different query has no incident of its own.
+    """
     other = Symptom(
         **{name: getattr(SYMPTOM, name) for name in SYMPTOM.__struct_fields__ if name != "query"}, query="b"
     )
@@ -36,14 +38,14 @@ def test_a_symptom_is_told_with_its_incident_and_what_was_done() -> None:
 
 @pytest.mark.parametrize(("seconds", "stale"), [(0.0, False), (179.0, False), (181.0, True)])
 def test_a_look_has_an_age(seconds: float, stale: bool) -> None:
-    """One that is too old for a watch that runs each minute says so; a clock that differs makes none negative."""
+    """The age of the last check is shown, is never negative when clocks differ, and counts as out of date after 180 s."""
     found = view(now=AT + seconds)
     assert (found.age_s, found.stale) == (seconds, stale)
     assert view(now=AT - 9).age_s == 0
 
 
 def test_what_was_never_looked_at_is_not_called_well() -> None:
-    """Before the first pass, and for a job that is newer than the last one."""
+    """A job is reported as not yet checked before the first pass, and if it is missing from the last pass."""
     assert "no pass yet" in view_health(None, "orders", now=AT).unseen
     assert "is not in the last pass" in view_health(FleetIndex(number=1, started=AT), "orders", now=AT).unseen
     assert view().unseen == ""

@@ -1,4 +1,6 @@
-"""The page of a job: all that there is to say of it, nobody's markup, no secret, and a part that fails alone."""
+"""Tests the page of a job: complete content, foreign markup as text, no secrets, and a part whose failure leaves the
+others intact.
+"""
 
 from __future__ import annotations
 
@@ -40,19 +42,19 @@ def page(job: WholeJob) -> FastAPI:
 
 
 def part(page: FastAPI, name: str) -> str:
-    """A part of the job's page, alone."""
+    """Return a single part of the job's page."""
     answer = get(page, f"/jobs/{JOB}?part={name}")
     assert answer.status_code == 200, answer.text
     return answer.text
 
 
 def ageless(text: str) -> str:
-    """Without what has grown older between two looks."""
+    """Remove the ages, which differ between two requests, from the text."""
     return re.sub(r"[\d.]+ \w+ ago", "", text).strip()
 
 
 def every_answer(page: FastAPI) -> list[httpx.Response]:
-    """All that anybody can ask of the job."""
+    """Return the responses to all requests that the job's page offers."""
     asked = [f"?part={name}" for name in (*ALWAYS, *ON_DEMAND)] + [f"?open={name}" for name in ON_DEMAND]
     return [get(page, f"/jobs/{JOB}{each}") for each in ("", "/history.json", *asked)]
 
@@ -81,14 +83,16 @@ def every_answer(page: FastAPI) -> list[httpx.Response]:
     ],
 )
 def test_a_part_says_all_there_is(page: FastAPI, name: str, words: tuple[str, ...]) -> None:
-    """From the journal, the driver's folder, the watch's index, the objects and the log."""
+    """Each part shows its data from the journal, the driver's folder, the watch's index, the objects and the log."""
     text = html.unescape(part(page, name))
     assert [each for each in words if each not in text] == []
     assert "<html" not in text
 
 
 def test_the_whole_page_has_every_part_and_loads_the_heavy_ones_on_demand(page: FastAPI) -> None:
-    """What takes long is a link until it is asked for: by htmx as a part, without a script as a page."""
+    """The whole page contains every quick part, and each slow part as a link that htmx loads in place and that opens as
+    a page without a script.
+    """
     whole = ageless(get(page, f"/jobs/{JOB}").text)
     for name in ALWAYS:
         assert ageless(part(page, name)) in whole
@@ -101,7 +105,9 @@ def test_the_whole_page_has_every_part_and_loads_the_heavy_ones_on_demand(page: 
 
 
 def test_the_heavy_parts_ask_the_store_nothing_until_they_are_wanted(job: WholeJob) -> None:
-    """The page is a few requests beside the entries of its timeline; negative control: an open part asks more."""
+    """The page makes a bounded number of requests to the store, as long as no slow part is opened. Negative control: an
+    open part makes more.
+    """
     store = CountingStore(job.installation.store)
     site = job.installation.__class__(settings=job.installation.settings, store=store, runner=job.runner)
     page = make_viewed(site)
@@ -117,7 +123,7 @@ def test_the_heavy_parts_ask_the_store_nothing_until_they_are_wanted(job: WholeJ
 
 
 def test_markup_stays_text_everywhere(tmp_path: Path) -> None:
-    """Of whoever wrote a reason, an error, a param, code, a log line, a finding or a drill's message."""
+    """Markup in a reason, error, param, code, log line, finding or drill message is escaped on every part."""
     page = make_viewed(WholeJob(tmp_path, text=MARKUP).installation)
     for answer in every_answer(page):
         assert answer.status_code == 200
@@ -128,7 +134,7 @@ def test_markup_stays_text_everywhere(tmp_path: Path) -> None:
 
 
 def test_nothing_steers_the_order_of_reading(tmp_path: Path) -> None:
-    """What would turn a line around is spelled out, in a reason as in a log."""
+    """Characters that reverse the reading direction are shown as escape sequences, in a reason as in a log."""
     page = make_viewed(WholeJob(tmp_path, text="a\u202eb").installation)
     for name in ("standing", "timeline", "log", "health"):
         assert "a\\u202eb" in part(page, name)
@@ -136,7 +142,9 @@ def test_nothing_steers_the_order_of_reading(tmp_path: Path) -> None:
 
 
 def test_no_secret_is_on_any_part(job: WholeJob, page: FastAPI) -> None:
-    """A reference is shown as it is; a value that stands in its place is masked wherever it was told."""
+    """A secret reference is shown, while the literal secret is masked in every response, including the log. Negative
+    control: the log file on disk contains it.
+    """
     for answer in every_answer(page):
         assert LITERAL not in answer.text
     assert REFERENCE in part(page, "release")
@@ -146,7 +154,7 @@ def test_no_secret_is_on_any_part(job: WholeJob, page: FastAPI) -> None:
 
 
 def test_a_job_is_known_or_said_not_to_be(page: FastAPI) -> None:
-    """An unknown one, a name that none can have, and a way out of the store are one sentence each."""
+    """An unknown job, an invalid name and a path that leads out of the store each return 404."""
     answer = get(page, "/jobs/nope")
     assert (answer.status_code, "job nope is not known" in answer.text) == (404, True)
     for name in ("Sales", "sales.json", "%2e%2e", "a" * 64, "sales%2fjournal", "sales%0a"):
@@ -167,17 +175,19 @@ def test_a_job_is_known_or_said_not_to_be(page: FastAPI) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_said(page: FastAPI, query: str, status: int) -> None:
-    """A part that there is not, and a number that is none; any number is fine."""
+    """An unknown part returns 404 and a position that is not a number returns 400, while any number is accepted."""
     assert get(page, f"/jobs/{JOB}{query}").status_code == status
 
 
 def damage(job: WholeJob, key: str) -> None:
-    """Let a record of the store be something else."""
+    """Replace a record of the store with invalid content."""
     job.installation.store.replace(key, b"{")
 
 
 def test_a_manifest_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: FastAPI) -> None:
-    """Where its plan would be; checkpoints, offsets and the rest of the page stand."""
+    """A damaged manifest is reported in place of the query's plan, and checkpoints, offsets and the rest of the page
+    remain.
+    """
     damage(job, object_key(JOB, "manifests", job.state.described["r0002"][QUERY], ".json"))
     answer = get(page, f"/jobs/{JOB}")
     assert answer.status_code == 200
@@ -188,7 +198,7 @@ def test_a_manifest_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page
 
 
 def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: FastAPI) -> None:
-    """Plans, timeline and health stand; nothing is said of what waits at the sources."""
+    """A damaged driver status is reported in its place, plans and health remain, and no unread input is shown."""
     damage(job, f"control/{JOB}/{DRIVER}/status.json")
     text = get(page, f"/jobs/{JOB}").text
     assert "status.json cannot be read: " in text
@@ -207,7 +217,7 @@ def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: 
     ],
 )
 def test_damage_of_a_part_is_told_in_it(job: WholeJob, page: FastAPI, name: str, key: str, told: str) -> None:
-    """In one sentence, and the page around it stands."""
+    """Damage to the data of one part is reported within that part, and the page around it remains available."""
     objects = {
         "report": object_key(JOB, "reports", job.state.operations[OPERATION].report, ".json"),
         "bundle": object_key(JOB, "bundles", job.state.releases["r0002"].content.bundle, ".zip"),
@@ -219,13 +229,17 @@ def test_damage_of_a_part_is_told_in_it(job: WholeJob, page: FastAPI, name: str,
 
 
 def test_a_driver_whose_log_is_elsewhere_or_gone(job: WholeJob, page: FastAPI) -> None:
-    """One sentence that says so; nothing of the machine is read."""
+    """When the driver's log is missing on this machine, the log part reports that no machine is recorded as having
+    started the driver.
+    """
     job.installation.settings.log(JOB, DRIVER).unlink()
     assert f"no machine has recorded that it started {DRIVER}" in part(page, "log")
 
 
 def test_a_journal_that_cannot_be_read_leaves_the_health(job: WholeJob, page: FastAPI) -> None:
-    """What the watch saw and advises is there; every other part says why it is not."""
+    """With a damaged journal, the page still shows the health from the watch's index, and every other part reports the
+    damage.
+    """
     damage(job, entry_key(JOB, 3))
     answer = get(page, f"/jobs/{JOB}?open=log")
     assert answer.status_code == 200
@@ -235,7 +249,9 @@ def test_a_journal_that_cannot_be_read_leaves_the_health(job: WholeJob, page: Fa
 
 
 def test_a_job_whose_journal_is_lost_has_a_page(job: WholeJob, page: FastAPI) -> None:
-    """It says so in the place of each part, with the way out; a job that nothing names is still not found."""
+    """A job whose journal is lost has a page that states the loss and the rebuild command, while an unknown job still
+    returns 404.
+    """
     for key in list(job.installation.store.list(f"registry/{JOB}/")):
         job.installation.store.delete(key)
     answer = get(page, f"/jobs/{JOB}")
@@ -246,7 +262,9 @@ def test_a_job_whose_journal_is_lost_has_a_page(job: WholeJob, page: FastAPI) ->
 
 
 def test_an_entry_that_is_damaged_behind_a_fold_costs_the_timeline(job: WholeJob, page: FastAPI) -> None:
-    """The state is known from its copy: only what has to read the entry says that it cannot."""
+    """A damaged entry older than the folded copy of the state affects only the timeline, which reports it; the other
+    parts remain.
+    """
     while job.state.number < 105:
         job.record(OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=()))
     damage(job, entry_key(JOB, 50))
@@ -257,7 +275,7 @@ def test_an_entry_that_is_damaged_behind_a_fold_costs_the_timeline(job: WholeJob
 
 
 def test_a_store_that_does_not_answer_is_one_sentence(job: WholeJob) -> None:
-    """Nothing can be said of any job then; a part that is loaded says it as well."""
+    """When the store is unavailable, the page and each of its parts return 503."""
     store = FaultStore(job.installation.store, unavailable())
     site = job.installation.__class__(settings=job.installation.settings, store=store, runner=job.runner)
     page = make_viewed(site)
@@ -266,7 +284,7 @@ def test_a_store_that_does_not_answer_is_one_sentence(job: WholeJob) -> None:
 
 
 def test_a_job_that_never_served_says_what_there_is_not(tmp_path: Path) -> None:
-    """A first deploy that is open: every part is there, and nothing is made up."""
+    """A job whose first deploy is still open has every part, each of which states what does not exist yet."""
     site = make_site(tmp_path)
     started = OperationStarted(operation="op", request=DeployRequest(job="orders", reason="first"), steps=("bundle",))
     site.journal("orders", "test").append(lambda _: started)
@@ -290,7 +308,7 @@ def test_a_job_that_never_served_says_what_there_is_not(tmp_path: Path) -> None:
 
 
 def test_a_forgotten_job_says_so(job: WholeJob, page: FastAPI) -> None:
-    """Its page is there, as its status and history are on the command line."""
+    """A forgotten job still has a page, which shows who forgot it and why, and its timeline."""
     job.record(JobForgotten(requested_by="cli:ada", reason=MARKUP))
     text = get(page, f"/jobs/{JOB}").text
     assert f"forgotten by cli:ada: {html.escape(MARKUP)}" in text
@@ -298,7 +316,9 @@ def test_a_forgotten_job_says_so(job: WholeJob, page: FastAPI) -> None:
 
 
 def test_the_readers_are_links_to_their_jobs(job: WholeJob, page: FastAPI) -> None:
-    """A job whose source lies in this one's output; negative control: one beside it reads something else."""
+    """Jobs whose source is this job's output are listed as links. Negative control: a job that reads a path with the
+    same prefix is not listed.
+    """
     job.leave_index(another_job(job, "copies", f"{job.output}/v0001"), another_job(job, "others", f"{job.output}-2"))
     text = part(page, "readers")
     assert '<a href="/jobs/copies">copies</a>' in text
@@ -306,7 +326,9 @@ def test_the_readers_are_links_to_their_jobs(job: WholeJob, page: FastAPI) -> No
 
 
 def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
-    """Who only reads has none; negative control: who may run the DAGs has them, and can go back to a snapshot."""
+    """A user who may only read sees no buttons. Negative control: a user who may run the DAGs sees them and can restore
+    a snapshot.
+    """
     reader = make_viewed(job.installation, reads)
     for query in ("", "?part=snapshots", "?open=snapshots"):
         assert "<button" not in get(reader, f"/jobs/{JOB}{query}").text
@@ -319,7 +341,7 @@ def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
 
 
 def test_a_part_that_refreshes_itself_reads_nothing_twice(job: WholeJob) -> None:
-    """Of the journal only what is new; negative control: the whole page reads all of it."""
+    """A part that refreshes itself reads only new journal entries. Negative control: the whole page reads all of them."""
     store = CountingStore(job.installation.store)
     page = make_viewed(job.installation.__class__(settings=job.installation.settings, store=store, runner=job.runner))
     costs = []
@@ -337,14 +359,16 @@ def test_a_part_that_refreshes_itself_reads_nothing_twice(job: WholeJob) -> None
 
 @pytest.mark.parametrize("name", ["content", "title", "heading", "crumbs", "nosuch"])
 def test_what_is_no_part_of_its_own_is_not_there(page: FastAPI, name: str) -> None:
-    """The frame that all pages have is made of blocks as well."""
+    """A block of the page's frame cannot be requested as a part and returns 404."""
     answer = get(page, f"/jobs/{JOB}?part={name}")
     assert answer.status_code == 404
     assert "this part of the page does not exist" in answer.text
 
 
 def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
-    """What waits for a person, where it is asked, and who may answer; also to who may not."""
+    """A pending approval is shown to every viewer, with its link and the permitted approvers, even to a user who may
+    not answer.
+    """
     job = Registered(tmp_path)
     ask(job, "op-asks")
     text = html.unescape(part(make_viewed(job.installation, reads), "buttons"))
@@ -354,7 +378,7 @@ def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
 
 
 def test_a_job_whose_journal_cannot_be_read_has_no_buttons(job: WholeJob, page: FastAPI) -> None:
-    """What may be done cannot be told then; where only its driver's word cannot be read, it can be recovered."""
+    """A job with a damaged journal has no buttons, while one with only a damaged driver status still offers recovery."""
     damage(job, f"control/{JOB}/{DRIVER}/status.json")
     assert ">Recover</button>" in get(page, f"/jobs/{JOB}").text
     damage(job, entry_key(JOB, 3))
@@ -362,7 +386,7 @@ def test_a_job_whose_journal_cannot_be_read_has_no_buttons(job: WholeJob, page: 
 
 
 def test_the_history_is_what_the_tables_say(page: FastAPI) -> None:
-    """The charts' figures are the tables'."""
+    """The JSON of the charts contains the same series and number of values as the tables."""
     answer = get(page, f"/jobs/{JOB}/history.json")
     assert answer.headers["Content-Type"] == "application/json"
     told = json.loads(answer.text)
@@ -377,7 +401,7 @@ def test_the_history_is_what_the_tables_say(page: FastAPI) -> None:
 
 
 def test_links_go_where_the_page_is_mounted(job: WholeJob, page: FastAPI) -> None:
-    """To the operation, to Airflow's own page of its DAG run, and to the figures."""
+    """Under a prefix, the links to the operation, to Airflow's page of the DAG run and to the chart data are correct."""
     text = get(page, f"/jobs/{JOB}", under="/air/streamkeeper").text
     assert f'href="/air/streamkeeper/jobs/{JOB}/operations/{OPERATION}"' in text
     run = RUN.replace(":", "%3A").replace("+", "%2B")
@@ -388,7 +412,7 @@ def test_links_go_where_the_page_is_mounted(job: WholeJob, page: FastAPI) -> Non
 def test_the_timeline_goes_back_to_the_first_entry(
     job: WholeJob, page: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Page by page, each operation once, until there is nothing older."""
+    """The timeline's pages lead back to the first entry and list each operation exactly once."""
     monkeypatch.setattr(timelines, "OPERATIONS", 2)
     for number in range(5):
         name = f"more-{number}"
@@ -406,7 +430,7 @@ def test_the_timeline_goes_back_to_the_first_entry(
 
 
 def test_the_store_is_only_read(job: WholeJob, page: FastAPI, tmp_path: Path) -> None:
-    """Whatever is looked at, every key and value is as it was."""
+    """No request for the job's page changes a key or a value of the store."""
 
     def everything() -> dict[str, bytes]:
         store = LocalStore(tmp_path / "store")

@@ -1,4 +1,4 @@
-"""The page of an operation and the dialogs, as a browser gets them."""
+"""Tests the page of an operation and the dialogs as a browser receives them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DIALOGS = ("deploy", "rollback", "recover", "stop", "start", "state-dead")
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """Its second release waits for a person."""
+    """A job whose second release waits for approval."""
     made = Registered(tmp_path)
     ask(made, "op2")
     note_carrier(made.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run=RUN, asking=ASKING))
@@ -49,7 +49,9 @@ def page(job: Registered) -> FastAPI:
 
 
 def test_the_page_tells_steps_question_and_findings(page: FastAPI) -> None:
-    """With the way to the run in Airflow, by its own id, and back to the job."""
+    """The page shows the steps, the pending approval, the findings and the rollback path, and links to the run in
+    Airflow and to the job.
+    """
     text = get(page, PAGE, under="/air/streamkeeper").text
     assert "Let r0002 of sales continue with the state of r0001?" in text
     assert 'id="step-bundle" data-mark="done"' in text
@@ -61,7 +63,9 @@ def test_the_page_tells_steps_question_and_findings(page: FastAPI) -> None:
 
 
 def test_an_open_operation_is_looked_at_again_and_only_told_what_is_new(job: Registered, page: FastAPI) -> None:
-    """The page asks from the entry that it has seen; nothing new costs one read; over, it asks no more."""
+    """The page of an open operation polls for entries after the last one it has, receives 204 if there are none, and
+    stops polling once the operation is finished.
+    """
     asked = re.search(r'hx-get="\?part=live&amp;after=(\d+)"', get(page, PAGE).text)
     assert asked is not None
     since = f"{PAGE}?part=live&after={asked[1]}"
@@ -76,7 +80,7 @@ def test_an_open_operation_is_looked_at_again_and_only_told_what_is_new(job: Reg
 
 
 def test_the_words_of_a_dry_run_say_when_there_are_no_more(job: Registered, page: FastAPI) -> None:
-    """The part that its dialog shows."""
+    """The text of a dry run that its dialog shows is marked as complete once the operation is finished."""
     words = get(page, f"{PAGE}?part=words").text
     assert "BACKUP" in words
     assert "data-over" not in words
@@ -85,7 +89,9 @@ def test_the_words_of_a_dry_run_say_when_there_are_no_more(job: Registered, page
 
 
 def test_rows_that_differ_are_shown(tmp_path: Path) -> None:
-    """Of a rebuild whose outputs were compared."""
+    """The page of a rebuild shows differing rows of the compared outputs, with markup escaped, and the approve command
+    when no DAG run continues the operation.
+    """
     job = Registered(tmp_path)
     ask_about_output(job, "op2")
     text = get(make_viewed(job.installation), PAGE).text
@@ -96,7 +102,7 @@ def test_rows_that_differ_are_shown(tmp_path: Path) -> None:
 
 
 def test_the_death_of_what_served_is_evidence(job: Registered, page: FastAPI) -> None:
-    """How it is known, and its own last word."""
+    """The page shows the proof that the previous driver terminated, and its role."""
     job.record(InstanceEnded(operation="op2", instance="op-candidate", proof="no process is left", exit="drained"))
     text = get(page, PAGE).text
     assert "no process is left" in text
@@ -104,7 +110,9 @@ def test_the_death_of_what_served_is_evidence(job: Registered, page: FastAPI) ->
 
 
 def test_what_is_counted_or_compared_is_asked_for_alone(job: Registered, page: FastAPI) -> None:
-    """The page itself offers both; nothing differs between releases without bundles, and that is said."""
+    """The page loads the rollback cost and the code difference only on demand, and reports that they are not applicable
+    or not known for releases without bundles.
+    """
     text = get(page, PAGE).text
     assert 'hx-get="?part=back"' in text
     assert 'hx-get="?part=code"' in text
@@ -113,7 +121,7 @@ def test_what_is_counted_or_compared_is_asked_for_alone(job: Registered, page: F
 
 
 def test_code_that_differs_is_shown_without_its_secrets(job: Registered, page: FastAPI, tmp_path: Path) -> None:
-    """Markup in code stays text."""
+    """The code difference escapes markup and masks secrets."""
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     state = job.installation.journal(JOB, "test").state()
@@ -130,7 +138,9 @@ def test_code_that_differs_is_shown_without_its_secrets(job: Registered, page: F
 
 
 def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
-    """In a reason, a name, a sentence, a proof; and what turns the order of reading is spelled out."""
+    """Markup in a reason, a name, a sentence or a proof is escaped, and characters that reverse the reading direction
+    are shown as escape sequences.
+    """
     job = Registered(tmp_path)
     request = DeployRequest(job=JOB, reason=f"{MARKUP} \u202egnp.exe", requested_by=MARKUP, expect_different=(MARKUP,))
     job.record(OperationStarted(operation="op2", request=request, steps=("bundle",)))
@@ -144,7 +154,9 @@ def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
 
 
 def test_a_secret_in_a_param_is_on_no_page(tmp_path: Path) -> None:
-    """A literal where a reference should stand: neither in an error nor in a dialog. Negative control: a plain one."""
+    """A literal secret in a param appears neither in an error on the page nor in a dialog. Negative control: a plain
+    param value does.
+    """
     job = Registered(tmp_path)
     state = job.installation.journal(JOB, "test").state()
     release = state.releases["r0001"]
@@ -160,7 +172,9 @@ def test_a_secret_in_a_param_is_on_no_page(tmp_path: Path) -> None:
 
 
 def test_a_viewer_gets_no_button_and_no_dialog(job: Registered) -> None:
-    """Who may only read sees everything else. Negative control: an admin."""
+    """A user who may only read sees the operation without buttons, and every dialog returns 403. Negative control: an
+    admin gets buttons and dialogs.
+    """
     page, admins = make_viewed(job.installation, reads), make_viewed(job.installation, everything)
     text = get(page, PAGE).text
     assert "code-in-state-changed" in text
@@ -174,7 +188,9 @@ def test_a_viewer_gets_no_button_and_no_dialog(job: Registered) -> None:
 
 @pytest.mark.parametrize("name", DIALOGS)
 def test_a_dialog_posts_to_airflow_and_nowhere_else(page: FastAPI, name: str) -> None:
-    """Its form has no action of its own: the script sends it, under an id that the dialog was given."""
+    """A dialog's form has no action or method of its own: it contains Airflow's API path and a new run id, with which
+    the script sends it.
+    """
     text = get(page, f"/jobs/{JOB}/dialogs/{name}", under="/air/streamkeeper").text
     form = text[text.index("<form") : text.index(">", text.index("<form"))]
     assert "action=" not in form
@@ -185,7 +201,7 @@ def test_a_dialog_posts_to_airflow_and_nowhere_else(page: FastAPI, name: str) ->
 
 
 def test_every_field_of_a_dialog_has_a_label(page: FastAPI) -> None:
-    """And what is sent for it, and what it means by itself, stands with it."""
+    """Every field of a dialog has a label, and its default is valid JSON."""
     for name in DIALOGS:
         text = get(page, f"/jobs/{JOB}/dialogs/{name}").text
         fields = re.findall(r'<(?:input|select|textarea) id="(field-[a-z_]+)"', text)
@@ -196,7 +212,9 @@ def test_every_field_of_a_dialog_has_a_label(page: FastAPI) -> None:
 
 
 def test_a_run_leads_to_its_operation(tmp_path: Path) -> None:
-    """By job, or by a search where none is named; a run without an operation is not found."""
+    """The address of a DAG run redirects to its operation, with or without the job's name; a run without an operation
+    returns 404.
+    """
     job = Registered(tmp_path)
     name = operation_id("streaming_deploy", RUN)
     ask(job, name)
@@ -229,13 +247,13 @@ def test_a_run_leads_to_its_operation(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_a_sentence(page: FastAPI, path: str) -> None:
-    """Whatever somebody writes into an address, nothing is read for it but by a checked name."""
+    """An address with an unknown or invalid job, operation, dialog or part returns 404 with an error page."""
     answer = get(page, path)
     assert answer.status_code == 404
     assert "<h1>Not Found</h1>" in answer.text
 
 
 def test_no_two_dialogs_create_the_same_run() -> None:
-    """And any of its ids may be a run's and lead to an operation's."""
+    """The run ids of 100 dialogs are distinct, and each yields a valid operation id."""
     assert len({new_run_id() for _ in range(100)}) == 100
     assert operation_id("streaming_deploy", new_run_id()).startswith("page-20")

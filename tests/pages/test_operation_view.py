@@ -1,4 +1,4 @@
-"""What the page of an operation says of it."""
+"""Tests what the page of an operation shows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def view(played: Played, **read: object) -> OperationView:
 
 
 def test_who_wanted_what_and_why() -> None:
-    """And what was asked otherwise than usual, by the words of the form; the rest is not repeated."""
+    """The view shows the requester, the reason, the kind and the settings that differ from the defaults, by the labels
+    of the form.
+    """
     request = {
         "requested_by": "ada",
         "reason": "faster",
@@ -47,7 +49,7 @@ def test_who_wanted_what_and_why() -> None:
 
 
 def test_an_open_operation_says_its_step() -> None:
-    """It has no outcome, and no tone."""
+    """An open operation shows its current step and has no outcome."""
     played = Played()
     played.play_until("standby")
     told = view(played)
@@ -56,7 +58,9 @@ def test_an_open_operation_says_its_step() -> None:
 
 
 def test_a_finished_operation_says_what_became_of_it() -> None:
-    """With the drivers that were proven dead for it, and what each was to it."""
+    """A finished operation shows its outcome, its sentence, its times, and the drivers that were proven dead with their
+    roles.
+    """
     played = Played()
     played.play()
     told = view(played)
@@ -70,7 +74,9 @@ def test_a_finished_operation_says_what_became_of_it() -> None:
 
 
 def test_a_fall_back_says_why_and_that_something_was_touched() -> None:
-    """Negative control: a refusal touched nothing, and a dry run gave nothing up."""
+    """A fall-back shows its reason and that the current release was affected. Negative control: a refusal affects
+    nothing, and a dry run is not shown as given up.
+    """
     fell = Played(traits={"candidate": {"serves": False}})
     fell.play()
     told = view(fell)
@@ -86,7 +92,7 @@ def test_a_fall_back_says_why_and_that_something_was_touched() -> None:
 
 
 def test_findings_stand_beside_the_way_of_their_query() -> None:
-    """Those that ask for most first, and what going back would cost."""
+    """The findings of a query are listed most severe first, next to its transition and its rollback path."""
     findings = tuple(
         Finding(rule=severity.value, severity=severity, where="q", evidence="a -> b")
         for severity in (Severity.NOTE, Severity.FATAL, Severity.OPAQUE)
@@ -103,7 +109,9 @@ def test_findings_stand_beside_the_way_of_their_query() -> None:
 
 
 def test_a_question_says_about_what_since_when_and_until_when() -> None:
-    """Once it is answered it is none; the answer has its author, and the second one of two counts for nothing."""
+    """A pending approval shows its subject, start and deadline; once it is answered, only the first answer counts and
+    is shown with its author.
+    """
     played = Played(verdict=Verdict.BACKUP, answer=None, request={"approve_s": 60.0})
     played.play_until("approve")
     question = view(played).question
@@ -123,7 +131,7 @@ def test_a_question_says_about_what_since_when_and_until_when() -> None:
 
 
 def test_a_question_about_an_output_says_why(tmp_path: Path) -> None:
-    """With what was compared, and rows that differ."""
+    """An approval of a rebuilt output shows the result of the comparison."""
     job = Registered(tmp_path)
     ask_about_output(job, "op2")
     told = view_operation(read_operation(job.installation, JOB, "op2"))
@@ -135,7 +143,7 @@ def test_a_question_about_an_output_says_why(tmp_path: Path) -> None:
 
 
 def test_a_recovery_says_what_it_was_to_do_and_who_took_that() -> None:
-    """Its kind is its action."""
+    """A recovery shows its action as its kind, the announced effects, and who accepted them and why."""
     recovery = Recovery(action=RecoveryAction.RESTORE, announced=("loses 3 rows",), accepted_by="ada")
     told = view(Played(request={"reason": "a disk broke"}, kind=recovery))
     assert (told.kind, told.announced) == ("restore", ("loses 3 rows",))
@@ -144,7 +152,7 @@ def test_a_recovery_says_what_it_was_to_do_and_who_took_that() -> None:
 
 
 def test_a_report_that_is_gone_is_told_in_its_place(tmp_path: Path) -> None:
-    """The rest of the page stands."""
+    """A missing assessment report is stated in its place, and the queries remain visible."""
     job = Registered(tmp_path)
     ask(job, "op2")
     whole = read_operation(job.installation, JOB, "op2")
@@ -156,7 +164,9 @@ def test_a_report_that_is_gone_is_told_in_its_place(tmp_path: Path) -> None:
 
 
 def test_what_came_after_an_operation_is_not_told_of_it(tmp_path: Path) -> None:
-    """Its entries end with its own end, however long the journal grew; every one of them is read in order."""
+    """The entries of an operation are read in order, without gaps, and stop at its last one, however long the journal
+    has grown since.
+    """
     job = Registered(tmp_path)
     ask(job, "op2")
     record = read_operation(job.installation, JOB, "op")
@@ -169,7 +179,7 @@ def test_what_came_after_an_operation_is_not_told_of_it(tmp_path: Path) -> None:
 
 
 def test_a_comparison_that_found_nothing_is_told_without_rows() -> None:
-    """A rebuild whose outputs are the same."""
+    """A rebuild whose outputs are equal shows the row counts and no differing rows."""
     played = Played(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN)
     played.play()
     (compared,) = view(played).compared

@@ -1,4 +1,4 @@
-"""The way to a page in Airflow's frame."""
+"""Tests the addresses of pages within Airflow's frame."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ from streamkeeper.pages.page_address import page_address, page_path
     ],
 )
 def test_the_frame_has_the_page_in_its_address(base: str, address: str) -> None:
-    """Airflow's own form of it: the view's route, then the path of the page, below its own path too."""
+    """The address contains Airflow's base URL, the route of the plugin's view and the path of the page, including the
+    path under which Airflow is served.
+    """
     assert page_address(base, page_path("orders")) == address
 
 
 def test_a_name_stays_one_part_of_the_way() -> None:
-    """Whatever was typed into a form; nothing of it leads elsewhere."""
+    """A job or operation name is escaped into one path segment, so that it cannot lead to a different address."""
     assert page_path() == ""
     assert page_path("orders", "op-1") == "jobs/orders/operations/op-1"
     assert page_path("../x?y#z", "a/b") == "jobs/..%2Fx%3Fy%23z/operations/a%2Fb"

@@ -1,4 +1,4 @@
-"""A part that may not be had."""
+"""Tests the parts of a page whose data cannot be read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.operations.registered_job import ENVIRONMENT
 
 
 def mask(secret: str) -> Mask:
-    """Of a release in which a secret stands where a reference should."""
+    """Return the mask of a release that has a literal secret in place of a reference."""
     content = ReleaseContent(
         bundle="", bundle_bytes=0, entry="", params={"password": secret}, conf={}, environment=ENVIRONMENT,
         state_format="",
@@ -37,18 +37,18 @@ def raising(error: Exception) -> Part[object]:
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(error: Exception, told: str) -> None:
-    """What and why, without secrets."""
+    """Data that cannot be read is reported in one sentence with the cause, without secrets and control characters."""
     assert raising(error) == Part(missing=told)
 
 
 def test_what_nobody_foresaw_is_no_sentence() -> None:
-    """A mistake of ours is not told as something that is missing: it ends the page, and the log has it."""
+    """An unexpected programming error is raised instead of being reported as unreadable data."""
     with pytest.raises(AttributeError):
         raising(AttributeError("x"))
 
 
 def test_texts_are_without_secrets_and_names_stay() -> None:
-    """In values of every shape; what a name is made of is never masked, for it is part of an address."""
+    """Secrets are masked in values of every shape, but not in names, which are part of addresses."""
     value = (Fact(name="totals", text="by totals\x1b", operation="totals"), ("totals",))
     found = read_part("it", lambda: value, mask("totals"))
     assert found.value == (Fact(name="totals", text="by ***\\x1b", operation="totals"), ("***",))

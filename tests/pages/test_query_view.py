@@ -1,4 +1,4 @@
-"""One query as its page tells it."""
+"""Tests the view of a single query on the job's page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def view(manifest: object = STATEFUL, status: QueryStatus | None = None, state: 
 
 
 def test_a_source_stands_beside_its_offset_and_what_waits_there() -> None:
-    """By its number in the query; what the driver does not tell of it is empty."""
+    """Each source is shown by its number with its offset and unread input, which are empty if the driver does not
+    report them.
+    """
     second = replace(STATEFUL.sources[0], location="/more")
     both = replace(STATEFUL, sources=(*STATEFUL.sources, second))
     signals = QuerySignals(sources=(SourceSignals(source="x", lag_files=4),))
@@ -31,7 +33,7 @@ def test_a_source_stands_beside_its_offset_and_what_waits_there() -> None:
 
 
 def test_without_a_plan_the_driver_names_the_sources() -> None:
-    """More offsets than names are told as well."""
+    """Without a manifest, the sources have the names that the driver reports, and surplus offsets are shown by number."""
     signals = QuerySignals(sources=(SourceSignals(source="KafkaV2[Subscribe[sales]]"),))
     status = QueryStatus(query="totals", version="v0001", epoch=1, offsets=("{}", "7"), signals=signals)
     found = view(None, status)
@@ -52,12 +54,14 @@ def test_without_a_plan_the_driver_names_the_sources() -> None:
     ],
 )
 def test_what_waits_is_told_in_words(signals: dict[str, float], told: str) -> None:
-    """Records, files, time, and how long the source keeps what comes next; nothing where it tells nothing."""
+    """Unread input is shown in words as records, files, lag and remaining retention, or as an empty text if the source
+    reports nothing.
+    """
     assert tell_lag(SourceSignals(source="s", **signals)) == told  # type: ignore[arg-type]
 
 
 def test_operators_say_what_they_keep_and_a_stateless_query_has_none() -> None:
-    """The words of the command line's difference."""
+    """A stateful operator is shown with its state schema, and a stateless query has no operators."""
     (operator,) = view().operators
     assert operator.title == "stateful operator 0: aggregate"
     assert "state key source 0.k: string" in operator.details
@@ -65,7 +69,7 @@ def test_operators_say_what_they_keep_and_a_stateless_query_has_none() -> None:
 
 
 def test_what_looks_like_a_secret_is_masked() -> None:
-    """In a plan, in a place and in an option."""
+    """A secret in a URL is masked in the plan, the location and the options."""
     url = "s3a://key:hunter2hunter2@bucket/in"
     text = str(view(replace(with_source(STATEFUL, location=url, options={"url": url}), plan=f"Scan {url}")))
     assert "hunter2" not in text
@@ -73,7 +77,7 @@ def test_what_looks_like_a_secret_is_masked() -> None:
 
 
 def test_a_long_plan_is_cut_and_says_so() -> None:
-    """Nobody reads a plan of a megabyte; how much is left out is told."""
+    """A plan over ``LONGEST_PLAN`` is cut and states how many characters are left out."""
     found = view(replace(STATEFUL, plan="x\n" * LONGEST_PLAN)).plan
     assert len(found) < LONGEST_PLAN + 100
     assert found.endswith("more characters)")
@@ -81,7 +85,9 @@ def test_a_long_plan_is_cut_and_says_so() -> None:
 
 
 def test_versions_are_told_newest_first_with_their_places() -> None:
-    """Which serves, what it carries on, and where it lies: below its own root, else below this one."""
+    """Checkpoint versions are listed newest first, with their status, the version that they continue, and their
+    location under their own root or the default one.
+    """
     given = {"query": "totals", "release": "r0001", "origin": "fresh", "state_format": "f"}
     first = CheckpointVersion(version="v0009", root="s3a://old/cp", **given)  # type: ignore[arg-type]
     second = CheckpointVersion(version="v0010", parent="v0009", parent_batch=7, operation="op", **given)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The steps of an operation as its page tells them, from deploys that were played out by the real decisions."""
+"""Tests the steps of an operation as its page shows them, for deploys that were simulated with the real decisions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ OF_A_REBUILD = ["shadow", "catch-up", "compare", "review", "catch-up-after-drain
 
 
 def test_what_is_done_has_its_moments_in_order() -> None:
-    """A deploy that succeeded: every step it took is done, began when the one before was, and took what it took."""
+    """In a deploy that succeeded, every required step is done with its start, end and duration in order, and the others
+    are marked as not needed.
+    """
     played = Played()
     assert played.play().outcome is Outcome.SUCCEEDED
     found = lines(played)
@@ -51,7 +53,9 @@ def test_what_is_done_has_its_moments_in_order() -> None:
 
 
 def test_a_step_under_way_says_until_when_and_what_happens_then() -> None:
-    """Its deadline is counted from its beginning, by the request's own number."""
+    """The step in progress shows its deadline, counted from its start with the request's limit, and what happens when
+    it expires.
+    """
     played = Played(request={"drain_s": 77.0})
     played.play_until("drain")
     played.perform(played.decide())  # type: ignore[arg-type]
@@ -66,7 +70,7 @@ def test_a_step_under_way_says_until_when_and_what_happens_then() -> None:
 
 
 def test_before_the_verdict_every_step_may_still_come() -> None:
-    """Nothing is left out that a verdict may ask for; afterwards what it does not ask for is said."""
+    """Before the verdict no step is marked as not needed; afterwards the steps that the verdict does not require are."""
     played = Played()
     played.play_until("assess")
     assert having(marks(played), StepMark.NOT_NEEDED) == []
@@ -75,7 +79,9 @@ def test_before_the_verdict_every_step_may_still_come() -> None:
 
 
 def test_an_opaque_change_waits_for_a_person() -> None:
-    """The step that asks says so, and what was kept stands beside the step that kept it."""
+    """For an opaque change, the approve step is marked as waiting for a person, and the keep-state step shows its
+    snapshot.
+    """
     played = Played(verdict=Verdict.BACKUP, answer=None)
     played.play_until("approve")
     found = lines(played)
@@ -84,7 +90,9 @@ def test_an_opaque_change_waits_for_a_person() -> None:
 
 
 def test_whether_a_rebuild_asks_is_open_until_its_outputs_were_compared() -> None:
-    """A review may come of the comparison: until then it is no step that is not needed."""
+    """The review step of a rebuild stays marked as to come until the outputs are compared, and as not needed after they
+    turn out equal.
+    """
     played = Played(verdict=Verdict.SWITCH, way=Transition.REBUILD, back=Transition.RETURN)
     played.play_until("compare")
     assert marks(played)["review"] is StepMark.TO_COME
@@ -111,7 +119,9 @@ _BREAKS = {"candidate": {"serves": False}}
 def test_what_was_given_up_is_told_where_it_happened(
     played: Played, outcome: Outcome, given_up: str, goes_back: str
 ) -> None:
-    """The step at which it could not go on, those that were not reached, and the way back with its own time."""
+    """A failed or refused operation marks the step at which it was given up and the steps that were not reached, and
+    shows the fall-back with its duration.
+    """
     assert played.play().outcome is outcome
     found = marks(played)
     assert having(found, StepMark.GIVEN_UP) == [given_up]
@@ -123,14 +133,14 @@ def test_what_was_given_up_is_told_where_it_happened(
 
 
 def test_a_dry_run_has_done_all_that_it_was_to_do() -> None:
-    """Three steps, all of them done, and nothing was given up."""
+    """A dry run shows its three steps as done and none as given up."""
     played = Played(dry_run=True)
     assert played.play().outcome is Outcome.DRY_RUN
     assert marks(played) == {"bundle": StepMark.DONE, "standby": StepMark.DONE, "assess": StepMark.DONE}
 
 
 def test_a_first_release_has_the_steps_of_one() -> None:
-    """There is nothing to drain, and nothing is told of it."""
+    """The first deploy of a job has no drain step."""
     played = Played(serving=False)
     assert played.play().outcome is Outcome.SUCCEEDED
     assert "drain" not in marks(played)
@@ -138,7 +148,7 @@ def test_a_first_release_has_the_steps_of_one() -> None:
 
 
 def test_a_clock_that_nobody_can_read_costs_the_moment_and_not_the_page() -> None:
-    """An entry whose time is no time leaves its step without one."""
+    """An entry with an unreadable time leaves its step without a time, and the steps are still shown."""
     played = Played()
     played.play()
     record = played.read()

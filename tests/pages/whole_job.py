@@ -1,7 +1,7 @@
-"""A job with everything that its page can show, in an installation of its own; no driver runs.
+"""Provides a job with everything that its page can show, in a separate installation without a driver process.
 
-``r0001`` served in ``v0001``, and was stopped and started again by ``op1``; ``op2`` put ``r0002`` in its place by a
-handoff to ``v0002``. Every text that is somebody's can be made ``MARKUP``.
+``r0001`` ran in ``v0001`` and was stopped and restarted by ``op1``; ``op2`` replaced it with ``r0002`` by a handoff to
+``v0002``. Every text that a user can write may be set to ``MARKUP``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ OPERATION, DRIVER = "op2", "op2-candidate"
 MARKUP = "<img src=x onerror=alert(1)>"
 REFERENCE = "secret://env/STREAMKEEPER_SECRET_WAREHOUSE"
 LITERAL = "hunter2hunter2"
-"""Stands as a param where a reference should."""
+"""A secret that stands as a literal param in place of a reference."""
 AT = 1_800_000_000.0
 RUN = "manual__2026-11-25T11:03:12+00:00"
 ASKING = {"state": "backup.approve", "output": "dual_run.review"}
@@ -64,7 +64,7 @@ DAY = "2026-11-24"
 
 
 class WholeJob(Registered):
-    """``text``: what everybody wrote."""
+    """A job with all data of its page; ``text`` is what every user-written field contains."""
 
     def __init__(self, root: Path, *, text: str = "a word") -> None:
         super().__init__(root, sink="file")
@@ -82,11 +82,11 @@ class WholeJob(Registered):
 
     @property
     def state(self) -> JobState:
-        """What its journal adds up to."""
+        """The state that its journal adds up to."""
         return self.installation.journal(JOB, "test").state()
 
     def give_code(self, release: str, code: str, params: dict[str, ParamValue]) -> None:
-        """Register a release of this code; what there is of it beside that stays."""
+        """Register a release of this code; its other fields are those of ``r0001``."""
         root = Path(self.installation.settings.jobs)
         root.mkdir(exist_ok=True)
         (root / f"{JOB}.py").write_text(code)
@@ -99,7 +99,7 @@ class WholeJob(Registered):
         self.record(ReleaseRegistered(release=replace(before, number=int(release[1:]), content=content)))
 
     def deploy(self, manifest: Manifest) -> None:
-        """``op2``, as its journal has it."""
+        """Record the journal entries of ``op1`` and ``op2``."""
         way = QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002", back=Transition.RETURN)
         finding = Finding(
             rule="grouping-keys-changed", severity=Asks.BREAKING, where=self.text, evidence=f"{self.text} -> b",
@@ -140,7 +140,7 @@ class WholeJob(Registered):
             self.record(record)
 
     def serve(self) -> None:
-        """The last word of the driver, and what it measured."""
+        """Write the driver's last status, its measurements and its manifests."""
         source = SourceSignals(source="FileStreamSource[/in]", lag_files=3, lag_s=90.0)
         signals = QuerySignals(
             batch=4, batch_s=2.0, usual_batch_s=1.5, trigger_s=5.0, input_rows_per_s=1200.0,
@@ -163,20 +163,20 @@ class WholeJob(Registered):
         control.write_manifests(stored_manifests(self.installation, self.state, "r0002"))
 
     def write_log(self, *lines: str) -> None:
-        """Of the driver that serves."""
+        """Write the log of the current driver."""
         log = self.installation.settings.log(JOB, DRIVER)
         log.parent.mkdir(parents=True, exist_ok=True)
         log.write_text("".join(f"{line}\n" for line in lines))
 
     def keep(self) -> str:
-        """Take a snapshot and let a drill resume it; its name."""
+        """Take a snapshot, record a successful drill of it, and return its name."""
         name = self.take()
         number = int(name[1:])
         self.catalogue.note_drill(number, DrillResult(id="d1", ok=True, message=self.text, at=f"{DAY}T10:00:00"))
         return name
 
     def leave_index(self, *others: JobRow) -> None:
-        """What a pass of the watch would have left of it, and of other jobs."""
+        """Write the index that a pass of the watch would have left for this job and others."""
         symptom = Symptom(
             rule="lag-seconds", severity=Urgency.TICKET, job=JOB, query=QUERY, cause=f"{self.text} {LITERAL}",
             action=f"look at {self.text}", heading="A query falls behind",
@@ -191,7 +191,7 @@ class WholeJob(Registered):
 
 
 def another_job(job: WholeJob, name: str, location: str) -> JobRow:
-    """A job of the installation that reads there, by its driver's description; its row in the index."""
+    """Write the manifest of a further job that reads from the location, and return its row in the index."""
     source = {"kind": "file", "location": location, "options": {}, "limits": {}, "schema": "k string"}
     manifest = stored_manifests(job.installation, job.state, "r0001")[QUERY]
     given = msgspec.convert(source, type(manifest.sources[0]))

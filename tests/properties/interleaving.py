@@ -1,4 +1,4 @@
-"""Runs writers in an order that a seed chooses: one at a time, switching only where they call the store."""
+"""Runs writers in an order that a seed determines: one at a time, switching only at their calls to the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.stores.contract import Store
 
 
 class Interleaving:
-    """``seed`` decides, at every step, which of the writers that have not ended goes on to its next store call."""
+    """Lets ``seed`` decide, at every step, which of the unfinished writers continues to its next store call."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -20,7 +20,7 @@ class Interleaving:
         self._errors: list[BaseException] = []
 
     def run(self, writers: Sequence[Callable[[], None]]) -> None:
-        """Run all to their end; raises what the first of them raised."""
+        """Run all writers until they finish, and raise the first error that one of them raised."""
         alive: list[threading.Thread] = []
         for writer in writers:
             thread = threading.Thread(target=self._guard, args=(writer,))
@@ -36,12 +36,12 @@ class Interleaving:
             raise self._errors[0]
 
     def step(self) -> None:
-        """Called by a writer before each store call: wait to be chosen."""
+        """Wait to be chosen; a writer calls this before each store call."""
         self._parked.release()
         self._go[threading.get_ident()].acquire()
 
     def choose(self, count: int) -> int:
-        """The next choice, as a number below ``count``."""
+        """Return the next choice, as a number below ``count``."""
         return self._random.randrange(count)
 
     def _guard(self, writer: Callable[[], None]) -> None:
@@ -58,10 +58,10 @@ class Interleaving:
 
 
 class SteppingStore(FaultStore):
-    """Lets others run before every call, and lists as a directory does.
+    """A store that lets other writers run before every call, and lists as a directory does.
 
-    A listing has all that was there when it began, and any part of what came while it ran: later entries may be seen
-    where earlier ones are missed.
+    A listing contains every key that existed when it began, and an arbitrary part of those created while it ran: later
+    entries may be listed while earlier ones are missing.
     """
 
     def __init__(self, inner: Store, interleaving: Interleaving) -> None:

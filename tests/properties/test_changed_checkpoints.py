@@ -1,4 +1,6 @@
-"""Whatever a value, a byte or a name in a checkpoint becomes: it is damage or it is nothing, never another error."""
+"""Property tests of damaged checkpoints: any changed value, byte or file name is either reported as damage or accepted,
+and never causes a different error.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ PLACE = re.compile(r'-?\d+|"[^"]*"|\{\}|\[\]|null')
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One checkpoint of each kind."""
+    """A folder with one intact checkpoint of each kind."""
     root = tmp_path_factory.mktemp("whole")
     for kind in KINDS:
         a_checkpoint(root / kind, kind)
@@ -57,7 +59,9 @@ def change_name(path: Path, data: st.DataObject) -> None:
 def test_a_change_is_damage_or_nothing(
     whole: Path, tmp_path: Path, data: st.DataObject, kind: str, change: object
 ) -> None:
-    """In little memory; what examines it, and what collects a batch's files."""
+    """Examining a changed checkpoint, and collecting the files of a batch, either succeeds or raises
+    ``CheckpointDamaged``, within limited memory.
+    """
     scratch = tmp_path / "changed"
     shutil.rmtree(scratch, ignore_errors=True)
     shutil.copytree(whole / kind, scratch)

@@ -1,4 +1,4 @@
-"""One fold: from any prefix, through any folded copy, of any sequence of records."""
+"""Property tests of the fold: any sequence of records gives one state, from any stored prefix and any folded copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def entries_of(records: list[Record]) -> list[Entry]:
 
 
 def assert_same(one: JobState, other: JobState) -> None:
-    """Equal, and in the same order: a state tells older instances and operations from newer ones by it."""
+    """Assert that two states are equal, including the order of instances and operations, which separates older ones
+    from newer ones.
+    """
     assert one == other
     assert list(one.instances) == list(other.instances)
     assert list(one.operations) == list(other.operations)
@@ -36,7 +38,9 @@ def assert_same(one: JobState, other: JobState) -> None:
 @QUIET
 @given(records=SEQUENCES)
 def test_every_sequence_folds(records: list[Record]) -> None:
-    """Fold is total: records that name the unknown or come twice leave a state, and its number is the last entry's."""
+    """Fold accepts every sequence of records, including duplicates and unknown references, and the state has the number
+    of the last entry.
+    """
     state = reduce(fold, entries_of(records), JobState(job="sales"))
     assert state.number == len(records)
 
@@ -44,7 +48,7 @@ def test_every_sequence_folds(records: list[Record]) -> None:
 @QUIET
 @given(records=SEQUENCES, data=st.data())
 def test_stored_prefix_goes_on_to_the_same_state(records: list[Record], data: st.DataObject) -> None:
-    """Folding on from a stored and read copy of any prefix gives what folding everything gives."""
+    """Folding the remaining entries onto a stored and reloaded prefix gives the same state as folding all entries."""
     entries = entries_of(records)
     cut = data.draw(st.integers(0, len(entries)))
     prefix = reduce(fold, entries[:cut], JobState(job="sales"))
@@ -56,7 +60,7 @@ def test_stored_prefix_goes_on_to_the_same_state(records: list[Record], data: st
 @QUIET
 @given(entry=RECORDS.map(lambda record: Entry(number=1, at="2026-11-21T00:00:00Z", by="w", record=record)))
 def test_every_entry_reads_back(entry: Entry) -> None:
-    """What is written is what is read, for every kind of record, and equal values are equal bytes."""
+    """Every kind of record is read back as it was written, and equal values are stored as equal bytes."""
     read = from_json(to_json(entry), Entry, where="entry")
     assert read == entry
     assert to_json(read) == to_json(entry)
@@ -67,7 +71,7 @@ def test_every_entry_reads_back(entry: Entry) -> None:
 def test_compaction_changes_no_reader(
     monkeypatch: pytest.MonkeyPatch, records: list[Record], data: st.DataObject
 ) -> None:
-    """Whatever the distance of folded copies, and whichever of them are damaged, every reader sees one state."""
+    """Every reader sees the same state, whatever the distance between folded copies and whichever of them are damaged."""
     monkeypatch.setattr(journal, "FOLD_EVERY", data.draw(st.integers(1, 8)))
     store = MemoryStore()
     for record in records:

@@ -1,4 +1,6 @@
-"""Any interleaving of writers gives one winner per number and one fold."""
+"""Property tests of concurrent journal writers: every interleaving gives one winner per entry number and one folded
+state.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ def _small_folds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def write_interleaved(store: Store, seed: int, writers: int, appends: int) -> list[JobState]:
-    """Let ``writers`` append ``appends`` records each in the chosen order; the state each of them saw last."""
+    """Let ``writers`` append ``appends`` records each in the order of the seed, and return the last state that each of
+    them saw.
+    """
     interleaving = Interleaving(seed)
     stepping = SteppingStore(store, interleaving)
     last: dict[int, JobState] = {}
@@ -60,7 +64,9 @@ def write_interleaved(store: Store, seed: int, writers: int, appends: int) -> li
 
 
 def check_one_winner_and_one_fold(store: Store, seen: Sequence[JobState], writers: int, appends: int) -> None:
-    """Every append has a number of its own, decided on the state just before it; all readers have one state."""
+    """Assert that every append has its own number and was decided on the state just before it, and that all readers see
+    the same state.
+    """
     reader = Journal(store, "sales", writer="reader")
     entries = list(reader.entries())
     assert [entry.number for entry in entries] == list(range(1, writers * appends + 1))
@@ -78,21 +84,21 @@ def check_one_winner_and_one_fold(store: Store, seen: Sequence[JobState], writer
 @QUIET
 @given(seed=SEEDS, writers=st.integers(2, 4), appends=st.integers(1, 4))
 def test_any_interleaving_has_one_winner_per_number_and_one_fold(seed: int, writers: int, appends: int) -> None:
-    """However the writers' store calls interleave, and whatever a listing misses meanwhile, no record is lost."""
+    """No record is lost, however the writers' store calls interleave and whatever a concurrent listing misses."""
     store = MemoryStore()
     seen = write_interleaved(store, seed, writers, appends)
     check_one_winner_and_one_fold(store, seen, writers, appends)
 
 
 class Overwriting(MemoryStore):
-    """A store without the one promise that everything stands on."""
+    """A store whose ``create`` overwrites an existing key, which breaks the promise that the journal depends on."""
 
     def create(self, key: str, value: bytes) -> None:
         self.replace(key, value)
 
 
 class TrustingListings(Journal):
-    """A journal that takes a listing for the whole truth."""
+    """A journal that takes a listing to be complete."""
 
     def _newest_number(self, after: int = 0) -> int:
         for key in self._store.list(journal_prefix(self._job), after=entry_key(self._job, after)):
@@ -101,7 +107,7 @@ class TrustingListings(Journal):
 
 
 def is_found_out(seed: int, store: Store) -> bool:
-    """Whether one interleaving of three writers shows the damage."""
+    """Return whether this interleaving of three writers reveals the fault."""
     try:
         check_one_winner_and_one_fold(store, write_interleaved(store, seed, 3, 3), 3, 3)
     except (AssertionError, IndexError, RegistryDamaged):
@@ -110,19 +116,23 @@ def is_found_out(seed: int, store: Store) -> bool:
 
 
 def test_interleavings_find_a_store_that_overwrites() -> None:
-    """Negative control: when create overwrites, an interleaving is found that loses a record, or a writer notices."""
+    """Negative control: when ``create`` overwrites, some interleaving loses a record or makes a writer fail, and the
+    check finds it.
+    """
     assert any(is_found_out(seed, Overwriting()) for seed in range(100))
 
 
 def test_interleavings_find_a_reader_that_trusts_listings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: when entries are taken from a listing, an interleaving is found that skips one."""
+    """Negative control: when entries are taken from a listing alone, some interleaving skips an entry, and the check
+    finds it; the real journal passes the same interleavings.
+    """
     assert not any(is_found_out(seed, MemoryStore()) for seed in range(100))
     monkeypatch.setattr(f"{__name__}.Journal", TrustingListings)
     assert any(is_found_out(seed, MemoryStore()) for seed in range(100))
 
 
 def write_from_threads(store: Store, writers: int, appends: int) -> None:
-    """Real threads, each with its own journal, append as fast as they can; then everything is checked."""
+    """Let threads, each with its own journal, append as fast as they can, and check the result."""
     seen: list[JobState] = []
 
     def write(number: int) -> None:
@@ -141,13 +151,13 @@ def write_from_threads(store: Store, writers: int, appends: int) -> None:
 
 
 def test_threads_on_a_directory_have_one_winner_per_number(tmp_path: Path) -> None:
-    """Four threads append to one directory."""
+    """Four threads that append to one directory get one winner per number and one state."""
     write_from_threads(LocalStore(tmp_path), writers=4, appends=12)
 
 
 @pytest.mark.s3
 def test_threads_on_a_real_s3_server_have_one_winner_per_number(s3_url: str) -> None:
-    """Three threads append to one bucket."""
+    """Three threads that append to one bucket get one winner per number and one state."""
     write_from_threads(open_store(s3_url), writers=3, appends=5)
 
 
@@ -167,7 +177,7 @@ print(to_json(journal.state()).decode())
 
 
 def start_writer(folder: Path, number: int) -> subprocess.Popen[str]:
-    """A process that waits for a line before it appends to the directory."""
+    """Start a process that waits for a line of input before it appends to the directory."""
     return subprocess.Popen(
         [sys.executable, "-c", PROCESS, str(folder), f"w{number}"],
         stdin=subprocess.PIPE,
@@ -178,7 +188,7 @@ def start_writer(folder: Path, number: int) -> subprocess.Popen[str]:
 
 
 def test_processes_on_a_directory_have_one_winner_per_number(tmp_path: Path) -> None:
-    """Three processes that start together append to one directory; each saw a state that the entries fold to."""
+    """Three processes that append to one directory at the same time get one winner per number and one state."""
     with ExitStack() as stack:
         running = [stack.enter_context(killed_after(start_writer(tmp_path, number))) for number in range(3)]
         for process in running:

@@ -1,4 +1,6 @@
-"""Whatever a secret is, and wherever it stands: nothing of it is left in a text, and every stored value can be read."""
+"""Property tests of redaction: whatever the secret and its position, no part of it remains in a text, and every stored
+value stays readable.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ MANIFEST = msgspec.structs.replace(
 
 
 def words_of(value: Any) -> set[str]:
-    """Every key, every text and every number in a decoded JSON."""
+    """Return every key, text and number of a decoded JSON value."""
     match value:
         case dict():
             return set(value) | {each for inner in value.values() for each in words_of(inner)}
@@ -49,7 +51,7 @@ SECRETS = st.dictionaries(
 
 
 def shape_of(value: Any) -> Any:
-    """Keys, numbers and the kinds of values, without the texts."""
+    """Return the value with its keys, numbers and types, but without its texts."""
     match value:
         case dict():
             return {key: shape_of(each) for key, each in value.items()}
@@ -68,7 +70,7 @@ def shape_of(value: Any) -> Any:
 @example(secrets={"a": '"'})
 @example(secrets={"a": "table", "b": "4.2.0", "c": "file"})
 def test_a_real_manifest_stays_one(secrets: dict[str, str]) -> None:
-    """It decodes, has its keys and numbers, and is judged as before against itself."""
+    """A redacted manifest can be decoded, keeps its keys and numbers, and compares with itself as unchanged."""
     shown = redact_value(MANIFEST, secrets)
     data = to_json(shown)
     assert from_json(data, Manifest, where="masked") == shown
@@ -82,7 +84,9 @@ def test_a_real_manifest_stays_one(secrets: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("secret", ["query", "2", '"', "{", "sink"])
 def test_the_text_of_a_stored_value_is_no_text_to_mask(secret: str) -> None:
-    """The control: masked as text, the manifest's JSON is not a manifest any more."""
+    """Negative control: masking a secret in the JSON text of a manifest makes it unreadable, while redacting the value
+    keeps it readable.
+    """
     data = to_json(MANIFEST).decode().replace(secret, "***").encode()
     with pytest.raises(RegistryDamaged):
         from_json(data, Manifest, where="masked", newest_format=FORMAT)
@@ -92,7 +96,9 @@ def test_the_text_of_a_stored_value_is_no_text_to_mask(secret: str) -> None:
 @settings(QUIET, max_examples=60)
 @given(data=st.data(), secrets=SECRETS, kind=st.sampled_from([CheckAnswer, Evidence, DrillAnswer, ExportAnswer]))
 def test_an_answer_can_be_read_whatever_is_masked(data: st.DataObject, secrets: dict[str, str], kind: Any) -> None:
-    """All that a driver process answers."""
+    """Every kind of answer of a driver process can be decoded after redaction, and redacting it without secrets changes
+    nothing.
+    """
     value = data.draw(values(kind))
     shown = redact_value(value, secrets)
     assert from_json(to_json(shown), kind, where="answer") == shown
@@ -106,7 +112,7 @@ def test_an_answer_can_be_read_whatever_is_masked(data: st.DataObject, secrets: 
     after=st.text(),
 )
 def test_a_secret_is_masked_wherever_it_stands(before: str, secret: str, after: str) -> None:
-    """In the middle of a text, in a text of a manifest, in JSON of it, and as any form of it."""
+    """A secret is masked anywhere in a text or in a manifest's plan, in each of its encoded forms."""
     if not secret.strip():
         return
     secrets = {"s": secret}
@@ -123,5 +129,5 @@ def test_a_secret_is_masked_wherever_it_stands(before: str, secret: str, after: 
     "around", ["password={}", "name:{}@hostname", "'{}'", '["{}",', "{}", "with {}.", "with {}, then"]
 )
 def test_a_short_secret_is_masked_as_a_value(around: str, secret: str) -> None:
-    """Wherever a text gives a value."""
+    """A secret shorter than ``SHORTEST`` is masked wherever the text contains it as a value."""
     assert redact(around.format(secret), {"s": secret}) == around.format("***")

@@ -1,4 +1,4 @@
-"""Whatever snapshots there are and whatever their clocks said: what retention never does."""
+"""Property tests of retention: what it never does, for any set of snapshots with any timestamps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGES = st.one_of(st.integers(-200, 200), st.integers(-400_000, 1_500_000)).map(
 
 @st.composite
 def snapshots(draw: st.DrawFn) -> list[Candidate]:
-    """Some snapshots in any order, their times in no order at all."""
+    """Generate snapshots in any order, with unordered times."""
     return [
         Candidate(
             number=number,
@@ -48,7 +48,7 @@ def kept(candidates: list[Candidate], policy: Policy) -> set[int]:
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
 def test_what_must_stay_stays(candidates: list[Candidate], policy: Policy) -> None:
-    """The newest, the newest verified, everything pinned and everything held."""
+    """Retention keeps the newest snapshot, the newest verified one, and every pinned or held one."""
     must = {max(each.number for each in candidates)}
     must |= {max((each.number for each in candidates if each.verified), default=next(iter(must)))}
     must |= {each.number for each in candidates if each.pinned or each.held_by}
@@ -58,7 +58,7 @@ def test_what_must_stay_stays(candidates: list[Candidate], policy: Policy) -> No
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
 def test_deciding_again_drops_nothing_more(candidates: list[Candidate], policy: Policy) -> None:
-    """A prune that is run twice, or dies and is run again, ends where one ends; the reasons stay the same."""
+    """A second prune drops nothing more and gives the same reasons."""
     first = {number: each for number, each in decide(candidates, policy).items() if each.keep}
     assert decide([each for each in candidates if each.number in first], policy) == first
 
@@ -68,7 +68,9 @@ def test_deciding_again_drops_nothing_more(candidates: list[Candidate], policy: 
 def test_a_prune_that_died_halfway_ends_the_same(
     candidates: list[Candidate], policy: Policy, gone: st.DataObject
 ) -> None:
-    """Whichever of the dropped are gone already, the rest is decided as before."""
+    """After a prune that stopped partway, whichever snapshots it had already removed, the next one keeps exactly the
+    same snapshots.
+    """
     before = decide(candidates, policy)
     dropped = sorted(number for number, each in before.items() if not each.keep)
     removed = set(gone.draw(st.lists(st.sampled_from(dropped), unique=True)) if dropped else [])
@@ -81,7 +83,7 @@ def test_a_prune_that_died_halfway_ends_the_same(
 def test_a_newer_snapshot_lets_nothing_pinned_or_held_go(
     candidates: list[Candidate], policy: Policy, age: timedelta, verified: bool
 ) -> None:
-    """Pins and holds are let go of by people and operations only."""
+    """A newer snapshot never makes retention drop a pinned or held one."""
     newer = Candidate(number=61, taken_at=NOW - age, verified=verified)
     guarded = {each.number for each in candidates if each.pinned or each.held_by}
     assert guarded <= kept([*candidates, newer], policy)
@@ -92,7 +94,7 @@ def test_a_newer_snapshot_lets_nothing_pinned_or_held_go(
 def test_a_larger_policy_keeps_all_that_a_smaller_one_keeps(
     candidates: list[Candidate], policy: Policy, more: st.DataObject
 ) -> None:
-    """Asking for more never costs a snapshot."""
+    """A policy with larger counts keeps every snapshot that one with smaller counts keeps."""
     grown = {name: count + more.draw(st.integers(0, 4)) for name, count in msgspec.structs.asdict(policy).items()}
     assert kept(candidates, policy) <= kept(candidates, Policy(**grown))
 
@@ -100,7 +102,7 @@ def test_a_larger_policy_keeps_all_that_a_smaller_one_keeps(
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
 def test_every_decision_has_a_reason_and_its_place(candidates: list[Candidate], policy: Policy) -> None:
-    """Nothing stays or goes without a word, and no word is said twice; decisions come in the order of the numbers."""
+    """Every decision has at least one reason and no repeated reason, and the decisions are sorted by snapshot number."""
     decided = decide_retention(candidates, policy)
     assert [each.number for each in decided] == sorted(each.number for each in candidates)
     assert all(each.reasons and len(set(each.reasons)) == len(each.reasons) for each in decided)
@@ -111,7 +113,7 @@ def test_every_decision_has_a_reason_and_its_place(candidates: list[Candidate], 
 def test_the_order_they_are_given_in_does_not_matter(
     candidates: list[Candidate], policy: Policy, shuffled: st.DataObject
 ) -> None:
-    """Listings come in any order."""
+    """The decisions do not depend on the order in which the snapshots are listed."""
     again = shuffled.draw(st.permutations(candidates))
     assert decide_retention(again, policy) == decide_retention(candidates, policy)
 
@@ -119,7 +121,7 @@ def test_the_order_they_are_given_in_does_not_matter(
 @QUIET
 @given(candidates=snapshots(), policy=POLICIES)
 def test_each_rule_keeps_as_many_as_it_says_or_all_there_are(candidates: list[Candidate], policy: Policy) -> None:
-    """A rule never keeps more than its number, and fewer only where there are no more buckets."""
+    """A rule never keeps more snapshots than its count, and fewer only if there are not enough periods or snapshots."""
     decided = decide(candidates, policy).values()
     for rule, unit in (("hourly ", "hourly"), ("daily ", "daily"), ("weekly ", "weekly"), ("monthly ", "monthly")):
         shown = [reason for each in decided for reason in each.reasons if reason.startswith(rule)]

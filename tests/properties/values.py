@@ -1,4 +1,6 @@
-"""Hypothesis strategies for any stored value, made from its type: a new record kind is covered as soon as it exists."""
+"""Hypothesis strategies for any stored value, derived from its type, so that a new kind of record is covered
+automatically.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _NAMES = st.sampled_from(["", "a", "b", "r0001", "r0002", "v0001", "v0002"])
 
 
 def values(kind: typing.Any) -> st.SearchStrategy[typing.Any]:
-    """Values of ``kind``: a Struct, an Enum, a plain type, or dict, tuple and union of these."""
+    """Return a strategy for values of ``kind``: a Struct, an Enum, a plain type, or a dict, tuple or union of these."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return st.one_of([values(each) for each in arguments])

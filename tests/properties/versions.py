@@ -1,4 +1,4 @@
-"""The record that journal tests append: one whose loss or doubling shows."""
+"""Provides the record that journal tests append, which reveals a lost or duplicated append."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from streamkeeper.model.records.journal_records import CheckpointVersionCreated,
 
 
 def next_version(state: JobState, who: str = "r0001") -> Record:
-    """A read-modify-write that adds up: deciding on an old state takes a version twice, missing an entry loses one."""
+    """Return a record that depends on the state: deciding on an old state repeats a version, and missing an entry skips
+    one.
+    """
     known = state.versions.get("totals", ())
     return CheckpointVersionCreated(
         query="totals", version=version_name(len(known) + 1), release=who, origin="new", state_format=""

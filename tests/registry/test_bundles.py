@@ -1,4 +1,4 @@
-"""Bundles: what goes in, that equal code is one hash, and that nothing gets out of its place."""
+"""Tests bundles: what they contain, that equal code has one hash, and that no file can leave its folder."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ HOUSE = {
 
 
 def test_a_bundle_holds_what_the_job_imports_and_nothing_else(tmp_path: Path) -> None:
-    """Transitive, relative, star and late imports come along with their packages' data; the rest stays behind."""
+    """A bundle contains the job's transitive, relative, star and late imports with the data files of their packages,
+    and no other file.
+    """
     bundle = build_bundle(write(tmp_path, HOUSE), "sales")
     assert bundle.entry == "sales.py"
     assert names(bundle.data) == sorted(
@@ -81,7 +83,9 @@ def test_a_bundle_holds_what_the_job_imports_and_nothing_else(tmp_path: Path) ->
 
 
 def test_same_code_is_the_same_hash(tmp_path: Path) -> None:
-    """File times, permissions, place and neighbours do not change a bundle; a byte of code does."""
+    """File times, permissions, location and neighbouring files do not change a bundle's hash, while a change of code
+    does.
+    """
     one = build_bundle(write(tmp_path / "one", HOUSE), "sales")
     other = write(tmp_path / "other", {**HOUSE, "neighbour.py": "boom("})
     os.utime(other / "sales.py", (1, 1))
@@ -92,20 +96,20 @@ def test_same_code_is_the_same_hash(tmp_path: Path) -> None:
 
 
 def test_building_runs_no_code(tmp_path: Path) -> None:
-    """A file that would end the process on import is bundled all the same."""
+    """Building a bundle does not execute the files, even one that would terminate the process on import."""
     write(tmp_path, {"sales.py": "import os, bomb\nos._exit(9)\n", "bomb.py": "import os\nos._exit(9)\n"})
     assert names(build_bundle(tmp_path, "sales").data) == ["bomb.py", "sales.py"]
 
 
 @pytest.mark.parametrize("name", ["../sales", "a/b", "/etc/passwd", "sales.py", "Sales", ""])
 def test_a_name_that_is_no_job_name_is_refused(tmp_path: Path, name: str) -> None:
-    """Only plain names reach the file system."""
+    """An invalid job name is refused before it reaches the file system."""
     with pytest.raises(InvalidInput, match="job name"):
         build_bundle(tmp_path, name)
 
 
 def test_an_unknown_job_is_told_which_are_known(tmp_path: Path) -> None:
-    """The line names the job; the hint names the one that looks like it, or those there are, as far as they fit."""
+    """The error for an unknown job suggests a similar name, or lists the known jobs up to a limit."""
     write(tmp_path, {"sales.py": "", **{f"events_{number:03}.py": "" for number in range(30)}})
     (tmp_path / "folder.py").mkdir()
     with pytest.raises(NotFound, match=r"no job sails .*\(perhaps sales\)"):
@@ -115,14 +119,14 @@ def test_an_unknown_job_is_told_which_are_known(tmp_path: Path) -> None:
 
 
 def test_a_missing_jobs_root_is_named(tmp_path: Path) -> None:
-    """A wrong STREAMKEEPER_JOBS is told apart from a wrong job."""
+    """A jobs root that does not exist is reported with ``STREAMKEEPER_JOBS``, and not as an unknown job."""
     with pytest.raises(InvalidInput, match=r"gone is not a directory .*STREAMKEEPER_JOBS"):
         build_bundle(tmp_path / "gone", "sales")
 
 
 @pytest.mark.parametrize("broken", ["def f(:\n", "x = 1\n\0"])
 def test_a_syntax_error_is_given_as_file_and_line(tmp_path: Path, broken: str) -> None:
-    """The file at fault is named even when it is not the job's own."""
+    """A syntax error is reported with the file and line, even in an imported file."""
     write(tmp_path, {"sales.py": "import shapes\n", "shapes.py": broken})
     with pytest.raises(JobUnusable, match=r"^shapes\.py:\d: "):
         build_bundle(tmp_path, "sales")
@@ -130,7 +134,9 @@ def test_a_syntax_error_is_given_as_file_and_line(tmp_path: Path, broken: str) -
 
 @pytest.mark.parametrize("where", ["sales.py", "shapes.py", "rules/data.csv"])
 def test_a_link_that_leads_out_of_the_root_is_refused(tmp_path: Path, where: str) -> None:
-    """A bundle cannot be made to carry a file from elsewhere, such as a key."""
+    """A symbolic link that leads out of the jobs root is refused, so that a bundle cannot include foreign files such as
+    keys.
+    """
     secret = tmp_path / "secret"
     secret.write_text("key = 1\n")
     root = write(tmp_path / "jobs", {"sales.py": "import shapes, rules\n", "shapes.py": "", "rules/__init__.py": ""})
@@ -141,14 +147,16 @@ def test_a_link_that_leads_out_of_the_root_is_refused(tmp_path: Path, where: str
 
 
 def test_a_relative_import_out_of_its_package_is_refused(tmp_path: Path) -> None:
-    """It could not run either."""
+    """A relative import that leaves its package is refused when the bundle is built."""
     write(tmp_path, {"sales.py": "from . import shapes\n"})
     with pytest.raises(JobUnusable, match="relative import"):
         build_bundle(tmp_path, "sales")
 
 
 def test_a_bundle_unpacks_to_the_same_files(tmp_path: Path) -> None:
-    """What goes in comes out, twice over, and leaves no other trace."""
+    """Unpacking a bundle restores identical files in a private folder, and unpacking it a second time leaves the folder
+    in place.
+    """
     root = write(tmp_path / "jobs", HOUSE)
     bundle = build_bundle(root, "sales")
     target = tmp_path / "bundles" / bundle.sha256
@@ -164,7 +172,7 @@ def test_a_bundle_unpacks_to_the_same_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["edit", "remove", "add"])
 def test_an_unpacked_bundle_that_was_changed_is_replaced(tmp_path: Path, change: str) -> None:
-    """A driver never runs edited code under a release's name."""
+    """An unpacked bundle with an edited, missing or added module is replaced before a driver uses it."""
     bundle = build_bundle(write(tmp_path / "jobs", HOUSE), "sales")
     target = tmp_path / "bundles" / bundle.sha256
     unpack_bundle(bundle.data, target)
@@ -186,7 +194,7 @@ PLANTED = ["cache", "sourceless", "package", "extension", "link"]
 
 
 def plant(target: Path, how: str) -> None:
-    """Put code into an unpacked bundle that Python imports for ``shapes`` or ``json``."""
+    """Add code to an unpacked bundle that Python would import as ``shapes`` or ``json``."""
     evil = target.parent / "evil.py"
     evil.write_text("STOLEN = True\n")
     source = target / "shapes.py"
@@ -223,7 +231,9 @@ def is_stolen(target: Path) -> bool:
 
 @pytest.mark.parametrize("how", PLANTED)
 def test_planted_code_in_an_unpacked_bundle_is_not_run(tmp_path: Path, how: str) -> None:
-    """Compiled or not, beside the files or in their place; negative control: before the look Python imports it."""
+    """Code added to an unpacked bundle, compiled or not, is removed before it can run. Negative control: before the
+    check, Python imports it.
+    """
     files = {"sales.py": "import shapes\n", "shapes.py": "SIDES = 4\n"}
     bundle = build_bundle(write(tmp_path / "jobs", files), "sales")
     target = tmp_path / "bundles" / bundle.sha256
@@ -236,7 +246,9 @@ def test_planted_code_in_an_unpacked_bundle_is_not_run(tmp_path: Path, how: str)
 
 
 def test_a_running_drivers_cache_is_removed_and_its_files_stay(tmp_path: Path) -> None:
-    """Another driver of the same release starts: the folder is not replaced under the first one."""
+    """When a second driver of the release starts, the first one's bytecode cache is removed, but the folder and the
+    files that the job wrote stay.
+    """
     bundle = build_bundle(write(tmp_path / "jobs", {"sales.py": ""}), "sales")
     target = tmp_path / "bundles" / bundle.sha256
     unpack_bundle(bundle.data, target)
@@ -250,7 +262,7 @@ def test_a_running_drivers_cache_is_removed_and_its_files_stay(tmp_path: Path) -
 
 
 def test_another_bundle_than_the_name_says_is_refused(tmp_path: Path) -> None:
-    """Bytes changed on their way are noticed before anything is written."""
+    """A bundle whose bytes do not match the hash in its name is refused before anything is written."""
     bundle = build_bundle(write(tmp_path / "jobs", HOUSE), "sales")
     with pytest.raises(RegistryDamaged, match="has sha256"):
         unpack_bundle(bundle.data + b" ", tmp_path / "bundles" / bundle.sha256)
@@ -259,7 +271,7 @@ def test_another_bundle_than_the_name_says_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../evil.py", "/tmp/streamkeeper-evil.py", "a/../../evil.py", "a\\..\\evil.py"])
 def test_a_bundle_cannot_write_outside_its_target(tmp_path: Path, name: str) -> None:
-    """A zip made by somebody else is refused whole, not in part."""
+    """A zip with a member path outside the target folder is refused as a whole."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("fine.py", "")
@@ -271,7 +283,7 @@ def test_a_bundle_cannot_write_outside_its_target(tmp_path: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", ["n" * 300 + ".py", "fine.py/below.py", "fine.py/deep/below.py", "folder"])
 def test_names_that_no_folder_can_hold_are_refused(tmp_path: Path, name: str) -> None:
-    """A name that is too long, or that makes a file of a folder, is damage and no bare OSError."""
+    """A member name that is too long, or that uses a file as a folder, is reported as damage and leaves no files."""
     data = _zip({"fine.py": b"", "folder/module.py": b"", name: b"boom"})
     with pytest.raises(RegistryDamaged, match="cannot be written"):
         unpack_bundle(data, tmp_path / "target")
@@ -279,7 +291,7 @@ def test_names_that_no_folder_can_hold_are_refused(tmp_path: Path, name: str) ->
 
 
 def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
-    """A name ends at its first null character; zipfile itself fails on an empty one."""
+    """A zip member whose name is empty, because it begins with a null character, is refused."""
     buffer, nameless = io.BytesIO(), zipfile.ZipInfo("x")
     nameless.filename = "\0x"
     with zipfile.ZipFile(buffer, "w") as archive:
@@ -289,7 +301,7 @@ def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:
-    """A truncated object is named, not unpacked."""
+    """Data that is not a zip is reported as damage."""
     data = b"not a zip"
     with pytest.raises(RegistryDamaged, match="is not a zip"):
         unpack_bundle(data, tmp_path / hashlib.sha256(data).hexdigest())
@@ -305,7 +317,7 @@ def bomb(method: int, *, size: int = 200 << 20) -> bytes:
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_compressed_bundle_is_none(tmp_path: Path, method: int) -> None:
-    """A zip of some kilobytes that would become 200 MB is refused before any of it is unpacked."""
+    """A small compressed zip that would expand to 200 MB is refused before anything is unpacked."""
     data = bomb(method)
     assert len(data) < 1 << 20
     with little(5), pytest.raises(RegistryDamaged, match=r"did not write bundle sales: 'job\.py' is compressed.*push"):
@@ -314,7 +326,9 @@ def test_a_compressed_bundle_is_none(tmp_path: Path, method: int) -> None:
 
 
 def test_members_that_claim_the_same_bytes_are_counted_each(tmp_path: Path) -> None:
-    """A directory of a zip may name one megabyte a thousand times."""
+    """Members of a zip that share the same bytes are each counted towards the size limit, so that 1000 entries for one
+    megabyte are refused.
+    """
     data = bomb(zipfile.ZIP_STORED, size=1 << 20)
     start = data.index(b"PK\1\2")
     entry = data[start : data.index(b"PK\5\6")]
@@ -328,7 +342,7 @@ def test_members_that_claim_the_same_bytes_are_counted_each(tmp_path: Path) -> N
 
 
 def test_the_largest_bundle_is_unpacked(tmp_path: Path) -> None:
-    """Exactly as much code and data as a job may have."""
+    """A bundle of exactly the largest permitted size can be built and unpacked."""
     root = write(tmp_path / "jobs", {"sales.py": ""})
     (root / "data").mkdir()
     (root / "sales.py").write_bytes(b"#" * MAX_BYTES)
@@ -339,7 +353,7 @@ def test_the_largest_bundle_is_unpacked(tmp_path: Path) -> None:
 
 @given(data=st.data())
 def test_whatever_happens_to_a_bundle_it_is_one_or_damage(data: st.DataObject) -> None:
-    """Bytes changed anywhere, its directory included: no error of another kind."""
+    """A bundle with arbitrary bytes changed is either read or raises ``RegistryDamaged``, and never a different error."""
     files = {"a.py": b"a = 1\n", "b/c.txt": bytes(50)}
     zipped = bytearray(_zip(files))
     for place in data.draw(st.lists(st.integers(0, len(zipped) - 1), min_size=1, max_size=4)):

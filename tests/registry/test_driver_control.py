@@ -1,4 +1,6 @@
-"""The control folder: orders given once, files written once, and what a look costs."""
+"""Tests a driver's control folder: commands that are given once, files that are written once, and the cost of reading
+them.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,7 @@ def manifest(plan: str) -> Manifest:
 
 
 def test_empty_folder_reads_as_nothing(control: Control) -> None:
-    """Before anything was written every read says so, without an error."""
+    """Every read of an empty control folder returns nothing and raises no error."""
     assert control.read_launch() is None
     assert control.read_status() is None
     assert control.read_manifests() is None
@@ -86,14 +88,14 @@ def test_empty_folder_reads_as_nothing(control: Control) -> None:
 
 
 def test_first_launch_stands(control: Control) -> None:
-    """A launch is written once; a second one is told so and changes nothing."""
+    """A launch is written once: a second one returns false and changes nothing."""
     assert control.write_launch(launch("r0001"))
     assert not control.write_launch(launch("r0002"))
     assert control.read_launch() == launch("r0001")
 
 
 def test_generation_is_claimed_once(control: Control) -> None:
-    """Two supervisors of one generation: the second gets KeyExists; all generations are listed in order."""
+    """A second supervisor that claims the same generation gets ``KeyExists``, and all generations are listed in order."""
     for generation in (1, 2, 10):
         control.write_process(process(generation))
     with pytest.raises(KeyExists):
@@ -104,14 +106,16 @@ def test_generation_is_claimed_once(control: Control) -> None:
 
 
 def test_status_is_replaced(control: Control) -> None:
-    """The last status is the one that is read."""
+    """A new status replaces the earlier one."""
     control.write_status(status(1))
     control.write_status(status(2))
     assert control.read_status() == status(2)
 
 
 def test_order_is_given_once_per_operation_and_kind(control: Control) -> None:
-    """An operation that runs again gets the order it gave before; another operation's is a new one."""
+    """Repeating an operation's command returns the command that it sent before, while a different operation's command
+    is a new one.
+    """
     go = control.send(CommandKind.GO, "deploy-1", {"totals": "v0001"})
     assert go == Command(number=1, kind=CommandKind.GO, operation="deploy-1", versions={"totals": "v0001"})
     assert control.send(CommandKind.GO, "deploy-1", {"totals": "v0001"}) == go
@@ -122,7 +126,7 @@ def test_order_is_given_once_per_operation_and_kind(control: Control) -> None:
 
 
 def test_looking_for_orders_costs_one_request(control: Control, store: CountingStore) -> None:
-    """A driver that has seen all orders pays one list request to learn that there is none; a new one costs a read."""
+    """Checking for commands costs one list request if there is no new one, and one more read for each new command."""
     control.send(CommandKind.GO, "deploy-1")
     store.requests = 0
     assert control.commands(1) == []
@@ -134,7 +138,7 @@ def test_looking_for_orders_costs_one_request(control: Control, store: CountingS
 
 
 def test_looking_for_records_costs_one_request(control: Control, store: CountingStore) -> None:
-    """A deploy looks at its instances every second: manifests are large, and most instances have no exit record."""
+    """Listing the records of a control folder costs one request and reads none of them."""
     assert control.records() == frozenset()
     control.write_launch(launch())
     control.write_manifests({})
@@ -145,7 +149,7 @@ def test_looking_for_records_costs_one_request(control: Control, store: Counting
 
 
 def test_sender_that_loses_a_number_takes_the_next() -> None:
-    """Two operations that order at the same moment get two numbers."""
+    """Two operations that send a command at the same moment get two different numbers."""
     store = MemoryStore()
 
     def overtake(call: str, key: str) -> None:
@@ -157,7 +161,7 @@ def test_sender_that_loses_a_number_takes_the_next() -> None:
 
 
 def test_missing_order_is_damage(control: Control, store: CountingStore) -> None:
-    """A hole in the orders is told, never skipped."""
+    """A gap in the numbered commands is reported as damage and not skipped."""
     for operation in ("a", "b"):
         control.send(CommandKind.GO, operation)
     store.delete("control/sales/deploy-1-candidate-1/commands/000001.json")
@@ -167,7 +171,7 @@ def test_missing_order_is_damage(control: Control, store: CountingStore) -> None
 
 @pytest.mark.parametrize("name", ["0000000002.json.bak", "README", "2.json", "copy-of-0000000001.json"])
 def test_stray_file_among_the_orders_is_passed_over(control: Control, store: CountingStore, name: str) -> None:
-    """What somebody put beside them ends no driver, and neither hides an order nor takes its number."""
+    """A foreign file among the commands is ignored: it raises no error, hides no command and takes no number."""
     first = control.send(CommandKind.DRAIN, "op-1")
     store.create(f"control/sales/deploy-1-candidate-1/commands/{name}", b"a note")
     second = control.send(CommandKind.STOP, "op-1")
@@ -175,7 +179,9 @@ def test_stray_file_among_the_orders_is_passed_over(control: Control, store: Cou
 
 
 def test_stray_file_among_the_processes_is_passed_over(control: Control, store: CountingStore) -> None:
-    """A copy of a claim claims nothing, and a file beside the instances is none of them."""
+    """A copy of a process record does not count as a claim, and a file next to the instance folders does not count as
+    an instance.
+    """
     control.write_process(process(1))
     for stray in ("deploy-1-candidate-1/process-0002.json.bak", "deploy-1-candidate-1/process-2.json", "notes.txt"):
         store.create(f"control/sales/{stray}", b"a note")
@@ -184,14 +190,16 @@ def test_stray_file_among_the_processes_is_passed_over(control: Control, store: 
 
 
 def test_manifests_are_written_once(control: Control) -> None:
-    """A restarted driver gets the description that was stored first, whatever it describes now."""
+    """A restarted driver gets the manifests that were stored first, whatever it describes now."""
     for now in ("a", "a", "b"):
         assert control.write_manifests({"totals": manifest(now)}) == {"totals": manifest("a")}
     assert control.read_manifests() == {"totals": manifest("a")}
 
 
 def test_last_word_is_the_first_one_written(control: Control) -> None:
-    """An exit is written once: the same again is fine, another is KeyExists."""
+    """A driver's exit is written once: writing the same exit a second time succeeds, and a different one raises
+    ``KeyExists``.
+    """
     ending = DriverExit(instance="deploy-1-candidate-1", state=DriverState.DRAINED, code=0)
     control.write_exit(ending)
     control.write_exit(ending)
@@ -201,7 +209,7 @@ def test_last_word_is_the_first_one_written(control: Control) -> None:
 
 
 def test_instances_are_listed_by_job(store: CountingStore) -> None:
-    """Each instance of the job once, those of other jobs not at all."""
+    """Each instance of a job is listed once, and those of other jobs are not listed."""
     for job, name in [("sales", "b"), ("sales", "a-b"), ("sales", "a"), ("sales2", "c"), ("sale", "d")]:
         Control(store, job, name).write_status(status(1))
         Control(store, job, name).write_process(process(1))
@@ -210,7 +218,7 @@ def test_instances_are_listed_by_job(store: CountingStore) -> None:
 
 
 def test_unreadable_and_newer_files_are_told(control: Control, store: CountingStore) -> None:
-    """A torn file is damage, one from a newer version is told as such; both name the key."""
+    """A torn file is reported as damage and one of a newer format as too new; both errors name the key."""
     store.replace("control/sales/deploy-1-candidate-1/status.json", b"{")
     with pytest.raises(RegistryDamaged, match=r"status\.json cannot be read"):
         control.read_status()
@@ -221,6 +229,6 @@ def test_unreadable_and_newer_files_are_told(control: Control, store: CountingSt
 
 @pytest.mark.parametrize(("job", "instance"), [("../x", "i"), ("sales", "../x"), ("sales", ""), ("Sales", "i")])
 def test_names_are_checked(job: str, instance: str) -> None:
-    """A control folder is never outside its place."""
+    """Invalid job and instance names are refused, so that a control folder never lies outside its place."""
     with pytest.raises(InvalidInput):
         Control(MemoryStore(), job, instance)

@@ -1,4 +1,4 @@
-"""The environment's hash: stable, cheap, and sensitive to what a driver would notice."""
+"""Tests the environment's hash: stable, cheap, and sensitive to changes that a driver would notice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_two_processes_read_the_same_environment() -> None:
-    """The hash depends on no process, and reading it loads neither pyspark nor airflow."""
+    """The environment's hash is equal in two processes, and reading it imports neither pyspark nor airflow."""
     code = (
         "import sys; from streamkeeper.registry.environments import read_environment as r; "
         "print(r().digest, 'pyspark' in sys.modules, 'airflow' in sys.modules)"
@@ -25,7 +25,9 @@ def test_two_processes_read_the_same_environment() -> None:
 
 
 def test_an_added_jar_changes_the_environment(tmp_path: Path) -> None:
-    """spark.jars counts by name and size; its order does not."""
+    """A jar in ``spark.jars`` changes the environment's hash by its name and size, while the order of the jars does
+    not.
+    """
     (tmp_path / "a.jar").write_bytes(b"1")
     (tmp_path / "b.jar").write_bytes(b"22")
     plain = read_environment()
@@ -38,13 +40,15 @@ def test_an_added_jar_changes_the_environment(tmp_path: Path) -> None:
 
 
 def test_a_missing_jar_is_named(tmp_path: Path) -> None:
-    """It would otherwise show only when the session is built."""
+    """A missing jar is reported by name when the environment is read, before a session is built."""
     with pytest.raises(InvalidInput, match=r"gone\.jar"):
         read_environment({"spark.jars": f"{tmp_path}/gone.jar"})
 
 
 def test_the_installations_jars_change_the_environment(tmp_path: Path) -> None:
-    """They count like added ones, in any directory that is named; a directory that is not there holds none."""
+    """Jars in the installation's directories change the hash like those in ``spark.jars``, and a missing directory
+    contains none.
+    """
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     (tmp_path / "one/a.jar").write_bytes(b"1")
@@ -57,7 +61,9 @@ def test_the_installations_jars_change_the_environment(tmp_path: Path) -> None:
 
 
 def test_jars_come_from_make_connectors_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The default lies in the environment that runs the drivers, where scripts/connectors puts Kafka's jars."""
+    """By default the jars come from the ``connectors`` folder of the environment that runs the drivers, where
+    ``scripts/connectors`` stores them.
+    """
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     (tmp_path / "connectors/kafka").mkdir(parents=True)
     (tmp_path / "connectors/kafka/a.jar").touch()

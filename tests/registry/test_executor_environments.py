@@ -1,4 +1,4 @@
-"""The archive that executors get is the one a release was made with, whatever becomes of the file it came from."""
+"""Tests that executors receive the archive with which their release was made, even if the original file changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streamkeeper.registry.executor_environments import find_archive, keep_archi
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    """Of an installation with an archive."""
+    """The settings of an installation with an executor archive."""
     archive = tmp_path / "jobs.tar.gz"
     archive.write_bytes(b"one")
     return read_settings(
@@ -35,7 +35,7 @@ def write(settings: Settings, content: bytes) -> None:
 
 
 def test_an_archive_that_is_replaced_in_place_is_another_one(settings: Settings) -> None:
-    """Both are kept, each whole and for its owner alone; the same content is kept once."""
+    """Replacing the archive keeps both contents, each readable by its owner only, and the same content is stored once."""
     first = keep_archive(settings)
     assert keep_archive(settings) == first
     write(settings, b"two")
@@ -47,7 +47,7 @@ def test_an_archive_that_is_replaced_in_place_is_another_one(settings: Settings)
 
 
 def test_without_an_archive_executors_have_their_own(settings: Settings) -> None:
-    """Nothing is kept, and a release is what it was before there were any."""
+    """Without an archive nothing is kept and the environment's hash is unchanged."""
     without = replace(settings, executor_environment="")
     assert (keep_archive(without), find_archive(without, "")) == ("", "")
     assert read_environment(archive="") == read_environment()
@@ -55,7 +55,9 @@ def test_without_an_archive_executors_have_their_own(settings: Settings) -> None
 
 
 def test_a_kept_archive_that_is_gone_comes_back_from_where_it_came_from(settings: Settings) -> None:
-    """Where that is another one meanwhile, or not there, it is told with the way out."""
+    """A deleted copy of an archive is restored from the original file; if that was changed or deleted, the error names
+    the setting or a remedy.
+    """
     name = keep_archive(settings)
     kept = Path(find_archive(settings, name))
     kept.unlink()
@@ -70,7 +72,7 @@ def test_a_kept_archive_that_is_gone_comes_back_from_where_it_came_from(settings
 
 
 def test_an_archive_that_cannot_be_read_is_told(settings: Settings) -> None:
-    """By the setting, the file and the reason; nothing is left of a copy."""
+    """An unreadable archive is reported with the setting and the reason."""
     Path(settings.executor_environment).unlink()
     with pytest.raises(InvalidInput, match=r"STREAMKEEPER_EXECUTOR_ENVIRONMENT=.*No such file"):
         keep_archive(settings)
@@ -79,7 +81,9 @@ def test_an_archive_that_cannot_be_read_is_told(settings: Settings) -> None:
 def test_an_archive_that_changes_while_it_is_read_is_not_kept(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its name would not be that of its content; negative control: a copy that was cut off goes after a day."""
+    """An archive that changes while it is copied is not kept. Negative control: of two interrupted copies, the old one
+    is deleted and the new one stays.
+    """
     copy = executor_environments.shutil.copyfileobj
 
     def changed(source: object, target: object, size: int) -> None:
@@ -108,7 +112,9 @@ def test_an_archive_that_changes_while_it_is_read_is_not_kept(
     ],
 )
 def test_what_is_no_archive_or_has_nobody_to_go_to_is_refused(changed: dict[str, str], told: str) -> None:
-    """In one line that names the variable."""
+    """An archive of an unknown type, on a remote store, or without a Spark master is refused with one line that names
+    the variable.
+    """
     given = {
         "STREAMKEEPER_HOME": "/home",
         "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp",

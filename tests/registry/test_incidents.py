@@ -1,4 +1,4 @@
-"""A job's incident records, and who has written which."""
+"""Tests a job's incident records and the identification of their writers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def raise_once(state: JobIncidents) -> IncidentRaised | None:
 
 
 def test_two_watches_of_one_name_are_told_apart() -> None:
-    """In two containers both may be process 1 of one host name: the slower one sees that the record is not its own."""
+    """Two watches with the same host name and process number have distinct writer names, and the slower one sees that
+    the record is not its own.
+    """
     store = MemoryStore()
     slow, fast = (IncidentLog(store, "sales", writer="watch:host:1") for _ in range(2))
     assert slow.state().number == 0

@@ -1,4 +1,6 @@
-"""Which installation a store is, and that a copy of it, or one that was moved, is known and told what it may be."""
+"""Tests the identity of an installation: a copied or moved store is detected and can be declared a new or a moved
+installation.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from streamkeeper.stores.read_only import ReadOnlyStore
 
 
 class Place:
-    """A home with its store inside, as by default."""
+    """A home directory that contains its store, as by default."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -44,14 +46,14 @@ class Place:
 
 @pytest.fixture
 def original(tmp_path: Path) -> Place:
-    """One that was used once."""
+    """An installation that has been opened once."""
     place = Place(tmp_path / "original")
     place.open()
     return place
 
 
 def test_an_installation_gets_its_id_once(original: Place) -> None:
-    """Whoever opens it, in whatever order, finds the same; looking alone makes none."""
+    """Every opening of an installation returns the same id, and reading the record of an empty store creates none."""
     first = original.open()
     assert first == original.open() == read_installation(original.store)
     assert (first.number, first.first, first.place) == (1, first.id, original.store.url)
@@ -62,7 +64,7 @@ def test_an_installation_gets_its_id_once(original: Place) -> None:
 
 
 def test_two_that_open_a_new_store_at_once_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The record is create-only: the loser takes the winner's."""
+    """When two processes open a new store at once, the loser uses the winner's record."""
     place = Place(tmp_path / "home")
     read = installations.read_installation
     winners: list[InstallationRecord] = []
@@ -79,7 +81,9 @@ def test_two_that_open_a_new_store_at_once_agree(tmp_path: Path, monkeypatch: py
 
 
 def test_a_copy_says_so_and_is_refused(original: Place, tmp_path: Path) -> None:
-    """By where its own records say that it lives; the original goes on."""
+    """A copied installation is refused because its record names the original location, and the original continues to
+    work.
+    """
     copy = original.copied_to(tmp_path / "copy")
     with pytest.raises(OperationRefused, match=f"copied or moved: its record names the location {original.store.url}"):
         copy.open()
@@ -87,7 +91,9 @@ def test_a_copy_says_so_and_is_refused(original: Place, tmp_path: Path) -> None:
 
 
 def test_a_copied_home_of_a_store_elsewhere_says_so_as_well(tmp_path: Path) -> None:
-    """The store is where it belongs: only the home knows that it is a copy, and told so, it is one more home."""
+    """A copied home whose store lies elsewhere is refused by the location in the home's record; once declared new, it
+    is one more home of the same installation.
+    """
     store, one, other = LocalStore(tmp_path / "store"), tmp_path / "one", tmp_path / "other"
     found = open_installation(store, str(one))
     shutil.copytree(one, other)
@@ -100,7 +106,7 @@ def test_a_copied_home_of_a_store_elsewhere_says_so_as_well(tmp_path: Path) -> N
 
 
 def test_a_link_at_the_old_place_makes_a_moved_one_whole(original: Place, tmp_path: Path) -> None:
-    """Every path on record goes on to work, so nobody has to be told."""
+    """A moved installation opens without a declaration if a symbolic link at the old location leads to it."""
     moved = tmp_path / "moved"
     original.home.rename(moved)
     with pytest.raises(OperationRefused):
@@ -110,7 +116,9 @@ def test_a_link_at_the_old_place_makes_a_moved_one_whole(original: Place, tmp_pa
 
 
 def test_a_copy_becomes_an_installation_of_its_own(original: Place, tmp_path: Path) -> None:
-    """With an id of its own: what was recorded before, with the former id or with none, is not its."""
+    """A copy that is declared new has its own id, and earlier records, with the former id or without one, do not belong
+    to it.
+    """
     copy = original.copied_to(tmp_path / "copy")
     made = begin_anew(copy.store, str(copy.home), by="ada", reason="staging")
     assert copy.open() == made
@@ -123,7 +131,9 @@ def test_a_copy_becomes_an_installation_of_its_own(original: Place, tmp_path: Pa
 
 
 def test_what_was_under_way_in_the_copy_is_over(original: Place, tmp_path: Path) -> None:
-    """It is the former one's deploy: carried on here, it would go on in the former's checkpoints."""
+    """An operation that was open in the original is not open in the new copy, where it would continue in the original's
+    checkpoints.
+    """
     started = OperationStarted(operation="op", request=DeployRequest(job="sales"), steps=())
     Journal(original.store, "sales", writer="w").append(lambda _: started)
     copy = original.copied_to(tmp_path / "copy")
@@ -133,7 +143,7 @@ def test_what_was_under_way_in_the_copy_is_over(original: Place, tmp_path: Path)
 
 
 def test_a_store_that_was_never_used_becomes_an_installation_with_its_first_record(tmp_path: Path) -> None:
-    """Numbered 1 and with the id of its own that a first use gives."""
+    """Declaring an unused store new gives it record number 1 and its own id, as a first opening does."""
     place = Place(tmp_path / "home")
     made = begin_anew(place.store, str(place.home), by="ada", reason="a new cluster")
     assert (made.number, made.first, made.is_a_copy) == (1, made.id, False)
@@ -142,14 +152,16 @@ def test_a_store_that_was_never_used_becomes_an_installation_with_its_first_reco
 
 
 def test_what_is_no_copy_cannot_be_told_to_be_one(original: Place) -> None:
-    """A slip in the original would leave its jobs without their checkpoints."""
+    """An installation at its recorded location cannot be declared a copy."""
     with pytest.raises(OperationRefused, match="is at its recorded location, so it is not a copy"):
         begin_anew(original.store, str(original.home), by="ada", reason="by mistake")
     assert original.open().number == 1
 
 
 def test_a_moved_one_keeps_its_id_and_a_copy_is_not_taken_for_it(original: Place, tmp_path: Path) -> None:
-    """Moved it may be told to be only once its former place does not hold it any more."""
+    """An installation can be declared moved only once its former location no longer contains it, and it then keeps its
+    id.
+    """
     copy = original.copied_to(tmp_path / "copy")
     with pytest.raises(OperationRefused, match="still contains the installation"):
         note_moved(copy.store, str(copy.home), by="ada", reason="a larger disk")
@@ -163,7 +175,9 @@ def test_a_moved_one_keeps_its_id_and_a_copy_is_not_taken_for_it(original: Place
 def test_a_former_place_that_does_not_answer_counts_as_there(
     original: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy in another account would pass for the one that nobody there can ask; a person may know better."""
+    """If the former location cannot be read, declaring a move is refused, unless a person states that the former
+    location is gone.
+    """
     copy = original.copied_to(tmp_path / "copy")
 
     def unreachable(url: str) -> LocalStore:
@@ -177,7 +191,7 @@ def test_a_former_place_that_does_not_answer_counts_as_there(
 
 
 def test_a_mistaken_new_one_is_taken_back(original: Place, tmp_path: Path) -> None:
-    """The original was moved, and told to be new: by its former id it is again what it was."""
+    """A moved installation that was mistakenly declared new regains its former id by being declared moved with that id."""
     before = original.open()
     original.home.rename(tmp_path / "moved")
     moved = Place(tmp_path / "moved")
@@ -189,7 +203,9 @@ def test_a_mistaken_new_one_is_taken_back(original: Place, tmp_path: Path) -> No
 
 
 def test_a_copy_only_reads_the_snapshots_of_the_other(original: Place, tmp_path: Path) -> None:
-    """In a store apart, that both are set to: it would let go of what the other relies on."""
+    """In a shared snapshot store, only the owning installation may write; a copy or a different installation can only
+    read.
+    """
     snapshots = LocalStore(tmp_path / "snapshots")
     assert claim_snapshots(snapshots, original.open()) is snapshots
     copy = original.copied_to(tmp_path / "copy")
@@ -210,7 +226,7 @@ def test_a_copy_only_reads_the_snapshots_of_the_other(original: Place, tmp_path:
 def test_without_that_look_a_copy_passes_for_the_original(
     original: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control: it has the same id, and would see the same drivers as its own."""
+    """Negative control: without the check of the location, a copy opens with the id of the original."""
     copy = original.copied_to(tmp_path / "copy")
     monkeypatch.setattr(installations, "find_misplaced", lambda *_: "")
     assert copy.open() == original.open()
@@ -218,7 +234,7 @@ def test_without_that_look_a_copy_passes_for_the_original(
 
 
 def test_which_record_is_the_newest_costs_one_request(tmp_path: Path) -> None:
-    """Whoever looks often asks for the record itself only when there is another one."""
+    """Finding the number of the newest installation record costs one request."""
     store = CountingStore(LocalStore(tmp_path / "store"))
     assert newest_record(store) == 0
     open_installation(store, str(tmp_path / "home"))
@@ -228,8 +244,9 @@ def test_which_record_is_the_newest_costs_one_request(tmp_path: Path) -> None:
 
 
 def test_a_file_beside_the_records_is_passed_over(tmp_path: Path) -> None:
-    """Notes, an editor's copy: the newest numbered record counts. Negative control: a numbered one that is torn is not
-    passed over, for it may say that this is a copy."""
+    """A foreign file next to the installation records is ignored. Negative control: a torn record with a number is
+    reported as damage, because it may declare a copy.
+    """
     place = Place(tmp_path)
     first = place.open()
     for name in ("notes.txt", "0000000001.json.bak", "zz"):

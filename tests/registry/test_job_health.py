@@ -1,4 +1,6 @@
-"""A job's own thresholds: read from its file's text, part of the release, refused in one line."""
+"""Tests a job's own health thresholds: read from its source text, stored in the release, and refused in one line if
+invalid.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ DECLARED = (
 
 
 def test_thresholds_are_read_without_running_the_job(tmp_path: Path) -> None:
-    """A file that would end the process when it is run tells them all the same; another job's are passed over."""
+    """Thresholds are read from a file that would terminate the process if executed, and those of other jobs are
+    ignored.
+    """
     (tmp_path / "sales.py").write_text(
         f"raise SystemExit\n{DECLARED}{DECLARED.replace('sales', 'other').replace('600', '7')}"
     )
@@ -28,7 +32,7 @@ def test_thresholds_are_read_without_running_the_job(tmp_path: Path) -> None:
 
 
 def test_what_is_not_written_out_is_refused(tmp_path: Path) -> None:
-    """Thresholds that only running the job could tell are refused by file and line."""
+    """Thresholds that are not literals, and so would require running the job, are refused with file and line."""
     (tmp_path / "sales.py").write_text("H = {}\n@streaming_job(name='sales', health=H)\ndef sales(a, b): ...\n")
     with pytest.raises(
         JobUnusable, match=r"^sales.py:2: the health thresholds of job sales cannot be read without running"
@@ -37,7 +41,7 @@ def test_what_is_not_written_out_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_rule_is_refused_by_both_doors(tmp_path: Path) -> None:
-    """Where the job is bundled and where it is built, in one line with the nearest name."""
+    """An unknown health rule is refused with the nearest name, both when the job is bundled and when it is declared."""
     (tmp_path / "sales.py").write_text(DECLARED.replace("frozen", "frosen"))
     with pytest.raises(InvalidInput, match=r"health rule 'frosen' is not known \(perhaps frozen\)"):
         build_bundle(tmp_path, "sales")
@@ -46,7 +50,7 @@ def test_an_unknown_rule_is_refused_by_both_doors(tmp_path: Path) -> None:
 
 
 def test_a_release_of_before_there_were_thresholds_reads_and_is_the_same_release() -> None:
-    """A stored release without them has none, and equals what the same code makes today."""
+    """A stored release without thresholds is read as one with no thresholds, and stays equal after it is stored again."""
     old = (
         b'{"bundle":"b","bundle_bytes":1,"entry":"sales.py","params":{},"conf":{},"environment":{"python":"3.11",'
         b'"spark":"4.2.0","packages_sha256":"p","jars_sha256":"j","digest":"d"},"state_format":"f"}'

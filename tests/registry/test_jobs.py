@@ -1,4 +1,4 @@
-"""Which jobs a store knows, and what asking costs."""
+"""Tests the list of jobs in a store and its cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from streamkeeper.stores.local import LocalStore
 
 
 def test_jobs_are_listed_once_each_in_order(tmp_path: Path) -> None:
-    """Every job with anything in the registry is listed once, whatever its neighbours' names; a request per job."""
+    """Every job in the registry is listed once in order, whatever the names of other jobs, with a single list request
+    on a directory.
+    """
     store = CountingStore(LocalStore(tmp_path))
     assert list_jobs(store) == []
     for job in ("sales", "sales0", "sales_totals", "a", "b", "sale"):
@@ -24,7 +26,9 @@ def test_jobs_are_listed_once_each_in_order(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_names_no_job_is_none_and_is_listed_as_a_stray(tmp_path: Path) -> None:
-    """A copy kept beside a job, in the registry or among the drivers' folders."""
+    """A folder whose name is not a job name, in the registry or among the control folders, is listed as a stray and not
+    as a job.
+    """
     store = LocalStore(tmp_path)
     for folder in ("registry/sales", "registry/sales.bak", "registry/Sales-old", "control/sales", "control/sales.bak"):
         store.create(f"{folder}/journal/0000000001.json", b"")

@@ -1,4 +1,4 @@
-"""The journal: its price in store requests, what it does about damage, crashes and a store that answers late."""
+"""Tests the journal: its cost in store requests, and its behaviour on damage, crashes and a slow store."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.properties.versions import next_version
 
 
 def written(store: MemoryStore | CountingStore, count: int) -> Journal:
-    """A journal to which ``count`` records were appended."""
+    """Return a journal to which ``count`` records were appended."""
     journal = Journal(store, "sales", writer="w")
     for _ in range(count):
         journal.append(next_version)
@@ -41,12 +41,14 @@ def written(store: MemoryStore | CountingStore, count: int) -> Journal:
 
 
 def at_most(count: int) -> Callable[[JobState], Record | None]:
-    """Decides for a further record as long as the journal has fewer than ``count``."""
+    """Return a decision that adds a record as long as the journal has fewer than ``count``."""
     return lambda state: None if state.number >= count else next_version(state)
 
 
 def test_a_damaged_journal_is_a_journal_and_a_bundle_alone_is_none() -> None:
-    """A job whose first record is lost is not passed over, at the price of one listing that only it pays."""
+    """A job whose first entry is lost still counts as having a journal, one with only a bundle does not, and the check
+    of an intact journal costs one request.
+    """
     store = CountingStore(MemoryStore())
     store.create("registry/sales/bundles/abc.zip", b"of a deploy that died at once")
     assert not has_journal(store, "sales")
@@ -59,7 +61,7 @@ def test_a_damaged_journal_is_a_journal_and_a_bundle_alone_is_none() -> None:
 
 
 def test_nothing_new_costs_one_request() -> None:
-    """A driver asks once per batch: while nothing happened that is one list request."""
+    """Reading the state without new entries costs one list request."""
     store = CountingStore(MemoryStore())
     journal = written(store, 250)
     store.requests = 0
@@ -69,7 +71,9 @@ def test_nothing_new_costs_one_request() -> None:
 
 
 def test_news_cost_one_read_each_and_one_more() -> None:
-    """Three new entries of another writer cost one list request and four reads: the last known one is read again."""
+    """Three new entries of a different writer cost one list request and four reads, because the last known entry is
+    read once more.
+    """
     store = CountingStore(MemoryStore())
     journal = written(store, 5)
     other = Journal(store, "sales", writer="other")
@@ -81,7 +85,7 @@ def test_news_cost_one_read_each_and_one_more() -> None:
 
 
 def test_a_journal_that_was_lost_is_no_journal_without_news() -> None:
-    """A store that was emptied, or that holds an older copy, is told as such, and nothing is written into it."""
+    """A store that was emptied or replaced by an older copy is reported as damaged, and nothing is written to it."""
     for left in (0, 3):
         store = MemoryStore()
         journal = written(store, 5)
@@ -96,8 +100,9 @@ def test_a_journal_that_was_lost_is_no_journal_without_news() -> None:
 
 @pytest.mark.parametrize("entries", [5, 6])
 def test_a_journal_that_became_another_one_is_not_continued(entries: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older copy was put back, written on, and replaced by the newer store: what was read between never was. Another
-    object reads the present entries. Negative control: without that look, the next record follows what never was.
+    """A journal whose known entry was replaced is not continued, while a reader of the present entries continues.
+
+    Negative control: without that check, a record is appended on a state that no longer exists.
     """
     store = MemoryStore()
     journal = written(store, 5)
@@ -114,8 +119,8 @@ def test_a_journal_that_became_another_one_is_not_continued(entries: int, monkey
 
 
 def test_append_costs_three_requests() -> None:
-    """An append to a journal that is up to date is one list, one read of the newest entry, and one write; every
-    hundredth writes a folded copy, and looks for older ones.
+    """An append to an up-to-date journal costs three requests (list, read, write); every hundredth append also writes a
+    folded copy and looks for older ones, which makes five.
     """
     store = CountingStore(MemoryStore())
     journal = written(store, 98)
@@ -128,7 +133,7 @@ def test_append_costs_three_requests() -> None:
 
 
 def test_opening_a_long_journal_reads_from_the_last_folded_copy() -> None:
-    """Opening after 250 entries reads one folded copy and the fifty entries after it, and gives the same state."""
+    """Opening a journal of 250 entries reads one folded copy and the 50 entries after it, and gives the same state."""
     store = CountingStore(MemoryStore())
     state = written(store, 250).state()
     store.requests = 0
@@ -137,7 +142,7 @@ def test_opening_a_long_journal_reads_from_the_last_folded_copy() -> None:
 
 
 def test_only_the_newest_folded_copies_stay() -> None:
-    """Two copies of however long a journal: one to read, one in case that is damaged; the state is the same."""
+    """Only the two newest folded copies are kept, and the state is unchanged."""
     store = MemoryStore()
     state = written(store, 520).state()
     assert [key for key in store.values if "/folds/" in key] == [fold_key("sales", 400), fold_key("sales", 500)]
@@ -146,7 +151,9 @@ def test_only_the_newest_folded_copies_stay() -> None:
 
 @pytest.mark.parametrize("damage", [None, b"", b"{", b'{"format":1,"job":"other","number":200}', b'{"format":99}'])
 def test_folded_copy_that_cannot_be_used_is_passed_over(damage: bytes | None) -> None:
-    """A folded copy that is missing, torn, another job's or from the future makes reading longer, and nothing else."""
+    """A folded copy that is missing, torn, of a different job or of a newer format is ignored, and the state is the
+    same.
+    """
     store = MemoryStore()
     state = written(store, 250).state()
     if damage is None:
@@ -157,7 +164,7 @@ def test_folded_copy_that_cannot_be_used_is_passed_over(damage: bytes | None) ->
 
 
 def test_folded_copy_of_an_older_format_is_folded_again() -> None:
-    """A copy made by older rules is not trusted: the entries are the truth."""
+    """A folded copy of an older format is ignored, and the state is folded from the entries."""
     store = MemoryStore()
     state = written(store, 110).state()
     old = b'{"format":0,"job":"sales","number":100,"appointed":"made-by-other-rules"}'
@@ -166,7 +173,9 @@ def test_folded_copy_of_an_older_format_is_folded_again() -> None:
 
 
 def test_missing_folded_copy_is_made_up_for() -> None:
-    """When the hundredth entry's writer died before the copy, the next writer that had to read all that leaves one."""
+    """If the writer of the hundredth entry died before it wrote the folded copy, the next writer that reads that many
+    entries writes one.
+    """
     store = MemoryStore()
     written(store, 120)
     store.delete(fold_key("sales", 100))
@@ -177,7 +186,7 @@ def test_missing_folded_copy_is_made_up_for() -> None:
 
 
 def test_append_stands_although_its_folded_copy_fails() -> None:
-    """A store that refuses the folded copy does not make a written record fail; the copy comes with the next append."""
+    """An append succeeds although the store refuses its folded copy, which is written with the next append."""
     store = MemoryStore()
     refusing = FaultStore(store, unavailable("create", key="/folds/"))
     journal = written(refusing, 100)
@@ -188,7 +197,7 @@ def test_append_stands_although_its_folded_copy_fails() -> None:
 
 
 def test_none_decides_nothing() -> None:
-    """When there is nothing to add, nothing is written and the newest state comes back."""
+    """A decision of None writes nothing and returns the newest state."""
     store = MemoryStore()
     written(store, 2)
     assert Journal(store, "sales", writer="r").append(lambda state: None).number == 2
@@ -196,7 +205,7 @@ def test_none_decides_nothing() -> None:
 
 
 def test_record_that_nobody_could_read_is_not_written() -> None:
-    """A record with a value of the wrong type fails at its writer, not at everybody who reads the journal later."""
+    """A record with a value of the wrong type is refused at its writer and never stored."""
     store = MemoryStore()
     with pytest.raises(RegistryDamaged):
         Journal(store, "sales", writer="w").append(lambda state: StepDone(operation="o", step=7))  # type: ignore[arg-type]
@@ -204,7 +213,7 @@ def test_record_that_nobody_could_read_is_not_written() -> None:
 
 
 def test_decide_may_refuse() -> None:
-    """An error that decide raises comes out, and nothing is written."""
+    """An error that the decision raises is passed on, and nothing is written."""
     store = MemoryStore()
     written(store, 1)
 
@@ -217,7 +226,7 @@ def test_decide_may_refuse() -> None:
 
 
 def test_loser_decides_again_on_the_winners_state() -> None:
-    """A writer whose number was taken sees the winner's record before it decides again."""
+    """A writer whose number was taken decides a second time on a state that contains the winner's record."""
     store = MemoryStore()
     slow, fast = Journal(store, "sales", writer="slow"), Journal(store, "sales", writer="fast")
     asked: list[int] = []
@@ -233,7 +242,9 @@ def test_loser_decides_again_on_the_winners_state() -> None:
 
 
 def test_own_entry_under_a_taken_number_counts_as_won() -> None:
-    """A store that retried, and reports its own first try as another's, makes no second entry."""
+    """When the store reports the writer's own first attempt as an existing key, the append counts as successful and
+    writes no second entry.
+    """
 
     class Forgetful(MemoryStore):
         def create(self, key: str, value: bytes) -> None:
@@ -246,7 +257,7 @@ def test_own_entry_under_a_taken_number_counts_as_won() -> None:
 
 
 def test_two_journals_of_one_name_are_told_apart() -> None:
-    """Two processes that call themselves the same are still two writers."""
+    """Two writers with the same name get distinct names in the journal."""
     store = MemoryStore()
     for _ in range(2):
         Journal(store, "sales", writer="same").append(next_version)
@@ -256,7 +267,7 @@ def test_two_journals_of_one_name_are_told_apart() -> None:
 
 
 def test_time_is_an_argument() -> None:
-    """Entries carry the time their writer was given, for people to read."""
+    """Entries contain the time that their writer was given."""
     store = MemoryStore()
     at = pendulum.datetime(2026, 11, 21, 1, 2, 3)
     Journal(store, "sales", writer="w", now=lambda: at).append(next_version)
@@ -264,7 +275,7 @@ def test_time_is_an_argument() -> None:
 
 
 def test_missing_entry_is_damage() -> None:
-    """A hole in the journal stops every reader, naming the key: nothing is decided on half a history."""
+    """A gap in the journal stops every reader with an error that names the key."""
     store = MemoryStore()
     written(store, 5)
     store.delete(entry_key("sales", 3))
@@ -274,7 +285,7 @@ def test_missing_entry_is_damage() -> None:
 
 @pytest.mark.parametrize("value", [b"", b"{", b"[]", b'{"number":3}'])
 def test_unreadable_entry_is_damage(value: bytes) -> None:
-    """An entry that does not decode stops every reader, naming the key."""
+    """An entry that cannot be decoded stops every reader with an error that names the key."""
     store = MemoryStore()
     written(store, 5)
     store.values[entry_key("sales", 3)] = value
@@ -283,7 +294,7 @@ def test_unreadable_entry_is_damage(value: bytes) -> None:
 
 
 def test_entry_under_another_number_is_damage() -> None:
-    """A copied entry is not taken for another."""
+    """An entry that was copied under a different number is reported as damage."""
     store = MemoryStore()
     written(store, 3)
     store.values[entry_key("sales", 3)] = store.values[entry_key("sales", 2)]
@@ -293,7 +304,7 @@ def test_entry_under_another_number_is_damage() -> None:
 
 @pytest.mark.parametrize("name", ["0000000002.json.bak", "README", "00000000003.json", "3.json", "journal.json"])
 def test_stray_file_in_the_journal_is_passed_over(name: str) -> None:
-    """What somebody put beside the entries is in nobody's way, stays where it is, and is listed."""
+    """A foreign file among the entries is ignored, left in place and listed as a stray."""
     store: MemoryStore = MemoryStore()
     written(store, 2)
     stray = journal_prefix("sales") + name
@@ -305,7 +316,7 @@ def test_stray_file_in_the_journal_is_passed_over(name: str) -> None:
 
 
 def test_stray_file_among_the_folded_copies_is_left_alone() -> None:
-    """It is neither read nor removed, and no copy is kept or forgotten because of it."""
+    """A foreign file among the folded copies is neither read nor deleted, and does not affect which copies are kept."""
     store = MemoryStore()
     stray = fold_prefix("sales") + "zzz.json"
     store.values[stray] = b"a note"
@@ -316,7 +327,7 @@ def test_stray_file_among_the_folded_copies_is_left_alone() -> None:
 
 
 def of_tomorrow(store: MemoryStore, number: int, record: dict[str, object], *, may_pass: bool) -> None:
-    """Let a newer version have written entry ``number``."""
+    """Write entry ``number`` as a newer version of Streamkeeper would."""
     entry = {"number": number, "at": "", "by": "tomorrow", "record": record, "drivers_may_pass": may_pass}
     store.values[entry_key("sales", number)] = json.dumps(entry).encode()
 
@@ -334,7 +345,9 @@ TOMORROWS: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("record", TOMORROWS.values(), ids=TOMORROWS)
 def test_driver_goes_on_without_a_record_of_tomorrow(record: dict[str, object]) -> None:
-    """What its writer says that drivers may pass over neither ends a driver nor hides what comes after it."""
+    """A driver skips an unknown record of a newer version if its writer marked it as skippable, and reads the entries
+    after it.
+    """
     store = MemoryStore()
     written(store, 2)
     of_tomorrow(store, 3, record, may_pass=True)
@@ -345,7 +358,7 @@ def test_driver_goes_on_without_a_record_of_tomorrow(record: dict[str, object]) 
 
 @pytest.mark.parametrize("record", TOMORROWS.values(), ids=TOMORROWS)
 def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> None:
-    """Whoever decides about a job does so on all of its journal, and is told what to run instead."""
+    """A reader that decides about a job stops at an unknown record of a newer version and names the version to run."""
     store = MemoryStore()
     written(store, 2)
     of_tomorrow(store, 3, record, may_pass=True)
@@ -364,7 +377,9 @@ def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> N
     ],
 )
 def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], may_pass: bool, told: str) -> None:
-    """Who owns what is never guessed, whatever the entry says; nor is a record without its writer's word."""
+    """A driver stops at an unknown record that is not marked as skippable, and at an unreadable record of ownership or
+    without a type, whatever the mark.
+    """
     store = MemoryStore()
     written(store, 2)
     of_tomorrow(store, 3, record, may_pass=may_pass)
@@ -374,7 +389,7 @@ def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], ma
 
 
 def test_whoever_has_passed_over_a_record_leaves_no_folded_copy() -> None:
-    """A copy without it would hide it from those who understand it."""
+    """A driver that has skipped a record writes no folded copy, which would hide that record from newer versions."""
     store = MemoryStore()
     of_tomorrow(store, 1, TOMORROWS["unknown kind"], may_pass=True)
     driver = Journal(store, "sales", writer="d", passing=True)
@@ -385,7 +400,9 @@ def test_whoever_has_passed_over_a_record_leaves_no_folded_copy() -> None:
 
 
 def test_every_record_says_whether_drivers_need_it() -> None:
-    """Ownership is needed, progress of an operation is not: the flag is written with each entry."""
+    """Every entry states whether drivers may skip it: a record of ownership may not be skipped, the progress of an
+    operation may.
+    """
     store = MemoryStore()
     journal = Journal(store, "sales", writer="w")
     journal.append(next_version)
@@ -394,7 +411,7 @@ def test_every_record_says_whether_drivers_need_it() -> None:
 
 
 def test_entry_of_a_newer_format_is_told() -> None:
-    """An entry that a newer version wrote stops this one before it writes anything."""
+    """An entry of a newer format stops an older version before it writes anything."""
     store = MemoryStore()
     written(store, 2)
     newer = store.values[entry_key("sales", 2)].replace(b'"format":1', b'"format":2')
@@ -405,7 +422,7 @@ def test_entry_of_a_newer_format_is_told() -> None:
 
 
 def test_job_name_is_checked() -> None:
-    """A journal is never opened outside its folder."""
+    """An invalid job name is refused, so that a journal is never opened outside its folder."""
     with pytest.raises(InvalidInput):
         Journal(MemoryStore(), "../sales", writer="w")
 
@@ -422,7 +439,9 @@ Journal(LocalStore(sys.argv[1]), "sales", writer="w").append(
 
 @pytest.mark.parametrize(("point", "left"), [("before", 0), ("after", 1)])
 def test_writer_killed_at_a_record_goes_on_when_run_again(tmp_path: Path, point: str, left: int) -> None:
-    """Killed before its record a writer left nothing, killed after it the record; run again, there is exactly one."""
+    """A writer killed before its record leaves no entry, one killed after it leaves one, and a rerun gives exactly one
+    in both cases.
+    """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     crash = {"STREAMKEEPER_CRASH": f"record.checkpoint-version-created.{point}"}
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
@@ -435,7 +454,7 @@ def test_writer_killed_at_a_record_goes_on_when_run_again(tmp_path: Path, point:
 
 
 def test_state_is_stored_canonically() -> None:
-    """Two journals that read the same entries hold equal states, byte for byte."""
+    """Two journals that read the same entries store states that are equal byte for byte."""
     store = MemoryStore()
     journal = written(store, 7)
     assert to_json(journal.state()) == to_json(Journal(store, "sales", writer="r").state())

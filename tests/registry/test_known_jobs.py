@@ -1,4 +1,4 @@
-"""Jobs that are looked at again and again: what was read is not read again, and nothing new is missed."""
+"""Tests the cache of job states: entries are not read twice, and no new entry is missed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> CountingStore:
 
 
 def write(store: CountingStore, count: int, job: str = JOB) -> None:
-    """So many entries, by somebody else."""
+    """Append ``count`` entries from a different writer."""
     journal = Journal(store, job, writer="somebody")
     for _ in range(count):
         journal.append(lambda state: DesiredChanged(serve=False, requested_by="ada", reason="", operation="op"))
@@ -37,7 +37,9 @@ def requests(store: CountingStore, known: KnownJobs) -> int:
 
 
 def test_another_look_is_one_request_and_with_new_entries_one_read_more_than_there_are(store: CountingStore) -> None:
-    """Negative control: the first look reads all of them."""
+    """Reading a known job without news costs one request, and with new entries one read more than their number.
+    Negative control: the first read costs a request for each entry.
+    """
     write(store, 20)
     known = KnownJobs(store)
     assert requests(store, known) > 20
@@ -48,7 +50,7 @@ def test_another_look_is_one_request_and_with_new_entries_one_read_more_than_the
 
 
 def test_a_journal_that_is_gone_is_told_and_then_looked_at_anew(store: CountingStore) -> None:
-    """Nobody is shown what was on record in a store that was lost."""
+    """A deleted journal is reported as damage once, and is then read from the beginning."""
     write(store, 5)
     known = KnownJobs(store)
     assert known.read(JOB).number == 5
@@ -61,7 +63,7 @@ def test_a_journal_that_is_gone_is_told_and_then_looked_at_anew(store: CountingS
 
 
 def test_several_threads_see_every_entry(store: CountingStore) -> None:
-    """A journal is not for sharing; each look is one at a time, and none goes back."""
+    """Threads that share the cache see every entry, and the state that a thread sees never goes back."""
     write(store, 1)
     known = KnownJobs(store)
     with ThreadPoolExecutor(8) as pool:
@@ -75,7 +77,7 @@ def test_several_threads_see_every_entry(store: CountingStore) -> None:
 
 
 def test_only_those_looked_at_last_are_kept(store: CountingStore) -> None:
-    """A look at one that was given up costs what the first one did."""
+    """Only the most recently read jobs are cached, and reading an evicted one costs as much as the first time."""
     write(store, 5)
     known = KnownJobs(store)
     known.read(JOB)

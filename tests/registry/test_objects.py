@@ -1,4 +1,4 @@
-"""Content-addressed objects: stored once, verified when read."""
+"""Tests content-addressed objects, which are stored once and verified when read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.contracts.memory_store import MemoryStore
 
 
 def test_object_is_stored_once_under_its_hash() -> None:
-    """The same bytes are one object, and read back."""
+    """The same bytes are stored as one object under their hash, and are read back unchanged."""
     store = MemoryStore()
     sha256 = put_object(store, "sales", "bundles", b"zip", ".zip")
     assert put_object(store, "sales", "bundles", b"zip", ".zip") == sha256 == hashlib.sha256(b"zip").hexdigest()
@@ -21,7 +21,7 @@ def test_object_is_stored_once_under_its_hash() -> None:
 
 
 def test_changed_object_is_never_returned() -> None:
-    """Bytes that do not match their name are damage, naming the key."""
+    """An object whose bytes do not match its name is reported as damage with its key."""
     store = MemoryStore()
     sha256 = put_object(store, "sales", "manifests", b"{}", ".json")
     store.replace(object_key("sales", "manifests", sha256, ".json"), b"{ }")
@@ -30,6 +30,6 @@ def test_changed_object_is_never_returned() -> None:
 
 
 def test_missing_object_is_damage() -> None:
-    """What a record names must be there: the line names the key and the way out."""
+    """A missing object that a record names is reported as damage with its key and a remedy."""
     with pytest.raises(RegistryDamaged, match=r"registry/sales/bundles/0+\.zip is missing \(push the same code"):
         read_object(MemoryStore(), "sales", "bundles", "0" * 64, ".zip")

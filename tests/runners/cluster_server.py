@@ -1,4 +1,6 @@
-"""A web server on the loopback in a cluster's place: it notes every request, and answers what a test has told it."""
+"""Provides a web server on the loopback interface that stands in for a cluster: it records every request and returns
+the responses that a test has set.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,9 @@ from typing import Any
 
 
 class ClusterServer:
-    """``answers``: method and path -> body, bytes as they are and anything else as JSON; any other request is 404.
+    """A fake cluster's address, responses and requests.
 
+    ``answers``: method and path -> body, bytes unchanged and anything else as JSON; any other request returns 404.
     ``asked``: method and path of every request, in order; ``bodies``: their JSON bodies.
     """
 

@@ -1,9 +1,10 @@
-"""A driver program without Spark, for the runner's tests: started with a folder, a job, an instance, a generation.
+"""A driver program without Spark for the runner's tests; its arguments are a folder, a job, an instance and a
+generation.
 
-It starts a child that stands in for its JVM, writes ``<folder>/<instance>.<generation>.ready`` (its pid, the child's),
-notes each SIGUSR1 in ``….nudged``, and does what ``<folder>/<instance>.<generation>`` or ``<folder>/<instance>`` says:
-``exit N``, ``print TEXT``, ``spawn PROGRAM -c CODE`` (another child, its pid in ``<folder>/spawned``), ``unready`` (no
-handler for SIGUSR1).
+It starts a child that stands in for its JVM, writes ``<folder>/<instance>.<generation>.ready`` (its own pid and the
+child's), records each SIGUSR1 in ``….nudged``, and follows the orders in ``<folder>/<instance>.<generation>`` or
+``<folder>/<instance>``: ``exit N``, ``print TEXT``, ``spawn PROGRAM -c CODE`` (a further child, whose pid is written to
+``<folder>/spawned``), ``unready`` (no handler for SIGUSR1).
 """
 
 from __future__ import annotations

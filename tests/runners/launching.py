@@ -1,4 +1,4 @@
-"""What the runner's tests share: a place to run the fake driver in, and waiting with a deadline."""
+"""Shared by the runner's tests: a place in which to run the fake driver, and waiting with a deadline."""
 
 from __future__ import annotations
 
@@ -25,12 +25,14 @@ T = TypeVar("T")
 
 FAKE_DRIVER = Path(__file__).with_name("fake_driver.py")
 JOB = f"sales_{os.getpid()}"
-"""Of this process alone: without an installation, an instance is known by its name on the whole machine."""
+"""A job name that is unique to this process: without an installation, an instance is identified by its name on the
+whole machine.
+"""
 
 
 @dataclass
 class Place:
-    """A store, a home, a runner of fake drivers, and the instances to end afterwards."""
+    """A store, a home, a runner of fake drivers, and the instances to terminate afterwards."""
 
     folder: Path
     job: str = field(default=JOB, init=False)
@@ -94,7 +96,7 @@ class Place:
         (self.folder / "orders" / f".{name}").replace(self.folder / "orders" / name)
 
     def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
-        """Pid of the driver and of the child that stands in for its JVM, once it runs."""
+        """Wait until the driver runs, and return its pid and that of the child that stands in for its JVM."""
         ready = self.folder / "orders" / f"{instance}.{generation}.ready"
         try:
             wait_for(str(ready), ready.exists)
@@ -104,7 +106,7 @@ class Place:
         return int(driver), int(child)
 
     def spawned(self) -> int:
-        """Pid of a further process that the driver was ordered to start; 0 until then."""
+        """Return the pid of the further process that the driver was ordered to start, or 0 before it has started."""
         path = self.folder / "orders" / "spawned"
         return int((path.exists() and path.read_text()) or 0)
 
@@ -150,7 +152,7 @@ class Place:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is no zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

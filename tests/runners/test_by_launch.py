@@ -1,4 +1,4 @@
-"""Which runner an instance is seen and ended by."""
+"""Tests which runner observes and terminates an instance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.runners.launching import JOB, Place
 
 
 class Cluster(Runner):
-    """One that says of every instance what it is told to say, and notes what it is asked."""
+    """A runner that reports a given state for every instance and records the calls that it receives."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -55,7 +55,9 @@ def of(place: Place, cluster: Cluster, usual: str = "cluster") -> LaunchedRunner
 
 
 def test_a_launch_that_is_on_record_stands(place: Place, cluster: Cluster) -> None:
-    """What was launched here stays this machine's, whatever the settings say by then; what is new does not."""
+    """An instance launched on this machine stays with the local runner even after the settings name a cluster, while a
+    new instance is launched on the cluster.
+    """
     of(place, cluster, usual=LOCAL).launch(place.spec(), {})
     place.pids()
     later = of(place, cluster)
@@ -71,7 +73,9 @@ def test_a_launch_that_is_on_record_stands(place: Place, cluster: Cluster) -> No
 
 
 def test_what_a_cluster_says_counts_for_its_own(place: Place, cluster: Cluster) -> None:
-    """One at a time and many at once alike: this machine, which has no process of it, says nothing."""
+    """The cluster's report decides about its own instances, observed singly or together, and notify, kill and log
+    requests go to the cluster.
+    """
     place.control("there").write_launch(place.spec("there", runner="cluster"))
     runner = of(place, cluster)
     place.started.clear()
@@ -86,7 +90,9 @@ def test_what_a_cluster_says_counts_for_its_own(place: Place, cluster: Cluster) 
 
 
 def test_a_death_that_this_machine_proves_is_one(place: Place, cluster: Cluster) -> None:
-    """The cluster does not know, and the supervisor was a process of this machine: /proc does. Not the other way."""
+    """When the cluster's report is unknown, a death that this machine proves by scanning ``/proc`` counts; a report
+    that the instance is alive is not overruled, nor is a process that runs on this machine.
+    """
     place.runner.launch(place.spec(runner="cluster"), {})
     place.pids()
     runner = of(place, cluster)
@@ -102,7 +108,9 @@ def test_a_death_that_this_machine_proves_is_one(place: Place, cluster: Cluster)
 
 
 def test_only_what_this_machine_runs_is_another_machines(place: Place, cluster: Cluster) -> None:
-    """A cluster's driver is asked of the cluster from anywhere, whatever node has claimed it; a local one is not."""
+    """A cluster's driver is observed through the cluster, whatever node has claimed it, while a local driver claimed by
+    a different machine is reported as elsewhere.
+    """
     for instance, runner in (("there", "cluster"), ("local", LOCAL)):
         place.control(instance).write_launch(place.spec(instance, runner=runner))
         place.control(instance).write_process(
@@ -117,7 +125,7 @@ def test_only_what_this_machine_runs_is_another_machines(place: Place, cluster: 
 
 
 def test_a_runner_that_is_not_known_here_is_named(place: Place, cluster: Cluster) -> None:
-    """A newer Streamkeeper's, perhaps: nothing is done to it, and nothing is taken for dead."""
+    """An instance with an unknown runner is reported as ``UNKNOWN`` with the runner's name, and killing it is refused."""
     place.control("new").write_launch(place.spec("new", runner="kubernetes"))
     place.started.clear()
     runner = of(place, cluster)

@@ -1,4 +1,4 @@
-"""An instance's log: whole redacted lines, in limited space."""
+"""Tests an instance's log: whole redacted lines within a limited size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ SECRET = {"secret://env/S": "hunter2"}
 
 
 def test_output_in_pieces_becomes_whole_lines(tmp_path: Path) -> None:
-    """A secret, or a character, that arrives in two pieces is still one."""
+    """Output that arrives in pieces is logged as whole lines, and a secret or a character that is split between pieces
+    is still recognized.
+    """
     log = DriverLog(tmp_path / "logs" / "one.log", SECRET)
     for piece in (b"one h", b"unter2 \xc3", b"\xa4\r\ntw", b"o\n\n", b"rest hun", b"ter2"):
         log.feed(piece)
@@ -25,7 +27,7 @@ def test_output_in_pieces_becomes_whole_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shift", range(12))
 def test_a_secret_at_the_cut_of_a_very_long_line_is_masked(tmp_path: Path, shift: int) -> None:
-    """A line without an end is written in pieces, and no cut goes through a secret."""
+    """A line over the length limit is written in pieces, and a secret at the cut is still masked."""
     path = tmp_path / "one.log"
     log = DriverLog(path, SECRET)
     log.feed(b"x" * (LONGEST_LINE_BYTES - shift) + b"hunter2"[: shift + 1])
@@ -36,7 +38,7 @@ def test_a_secret_at_the_cut_of_a_very_long_line_is_masked(tmp_path: Path, shift
 
 
 def test_a_secret_that_is_no_text_is_masked_in_the_log(tmp_path: Path) -> None:
-    """A variable of the environment may hold any bytes; they come back as a driver prints them."""
+    """A secret from an environment variable that contains arbitrary bytes is masked in the log."""
     raw = b"pass\xff\xfeword"
     log = DriverLog(tmp_path / "one.log", {"secret://env/S": raw.decode(errors="surrogateescape")})
     log.feed(b"it is " + raw + b" here\n")
@@ -44,7 +46,7 @@ def test_a_secret_that_is_no_text_is_masked_in_the_log(tmp_path: Path) -> None:
 
 
 def test_a_log_does_not_outgrow_its_limit(tmp_path: Path) -> None:
-    """Two files of about the limit, the newest lines in the first; nothing of the newest is lost."""
+    """The log consists of at most two files of about the limit, which contain the newest lines without a gap."""
     path = tmp_path / "one.log"
     log = DriverLog(path, {}, limit_bytes=1000)
     for number in range(500):
@@ -56,7 +58,7 @@ def test_a_log_does_not_outgrow_its_limit(tmp_path: Path) -> None:
 
 
 def test_a_second_log_goes_on_where_the_first_ended(tmp_path: Path) -> None:
-    """What the launcher wrote before stays."""
+    """A second log on the same file appends to the existing lines."""
     (tmp_path / "one.log").write_text("before\n")
     DriverLog(tmp_path / "one.log", {}, job="sales", instance="r7").write_line("after")
     lines = (tmp_path / "one.log").read_text().splitlines()
@@ -65,7 +67,7 @@ def test_a_second_log_goes_on_where_the_first_ended(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_loses_lines_but_never_stops_the_driver(tmp_path: Path) -> None:
-    """The loss is counted and told."""
+    """When the disk is full, lines are lost without an error, and their number is logged once there is room."""
     log = DriverLog(tmp_path / "one.log", {})
     good, full = log._file, os.open("/dev/full", os.O_WRONLY)
     log._file = full
@@ -78,7 +80,9 @@ def test_a_full_disk_loses_lines_but_never_stops_the_driver(tmp_path: Path) -> N
 
 
 def test_a_secret_is_masked_in_what_is_said_and_nowhere_else(tmp_path: Path) -> None:
-    """One that is a digit, or the job's name, would else leave neither a time nor whose line it is."""
+    """A secret is masked in the message of a log line, but not in its time, level and job, even if it is a digit or the
+    job's name.
+    """
     DriverLog(tmp_path / "one.log", {"secret://env/A": "2", "secret://env/B": "sales"}, job="sales").write_line(
         "sales: 2 left"
     )

@@ -1,4 +1,4 @@
-"""One driver's process and its output, as its supervisor waits for them."""
+"""Tests how a supervisor waits for a driver's process and its output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ os._exit(7)
 
 
 def test_a_driver_without_output_is_waited_for_at_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its output ends before it does: the supervisor sleeps until its exit, and does not spin on the closed pipe."""
+    """When a driver closes its output before it exits, the supervisor sleeps until the exit instead of polling the
+    closed pipe.
+    """
     looks: list[float] = []
     monkeypatch.setattr(RecentKills, "look", lambda _: looks.append(time.monotonic()))
     path = tmp_path / "one.log"

@@ -1,4 +1,4 @@
-"""What the API server's words on a pod prove, word by word; without a cluster."""
+"""Tests what the API server's report on a pod proves, case by case, without a cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ ENDED = {"terminated": {"exitCode": 137, "reason": "Error", "containerID": "cont
 
 
 def report(driver: dict[str, Any], *, ready: bool = False, uid: str = "u1", **parts: Any) -> PodReport:
-    """``parts``: of metadata, spec or status, by their own names; ``mesh``: the state of a container beside it."""
+    """Return the API server's report on a pod.
+
+    ``parts``: fields of metadata, spec or status, by their own names; ``mesh``: the state of a sidecar container.
+    """
     states = {"driver": driver} | ({"mesh": parts.pop("mesh")} if "mesh" in parts else {})
     told = [{"name": name, "state": state, "ready": ready} for name, state in states.items()]
     metadata = {"name": "sales-1", "namespace": "streaming", "uid": uid, **parts.pop("metadata", {})}
@@ -80,7 +83,9 @@ CASES = [
 
 @pytest.mark.parametrize(("found", "life", "why"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_of_a_pod_that_has_claimed_its_instance(found: PodReport | None, life: Life, why: str) -> None:
-    """Dead by its own kubelet's word on the driver's container, and by nothing else."""
+    """A pod that has claimed its instance counts as dead only if its kubelet reports that the driver's container has
+    terminated; every other report is alive or unknown.
+    """
     seen = judge(POD, found, [CLAIM], NOW)
     assert seen.life is life
     assert why in seen.why
@@ -88,12 +93,14 @@ def test_of_a_pod_that_has_claimed_its_instance(found: PodReport | None, life: L
 
 @pytest.mark.parametrize("found", [case[1] for case in CASES if case[2] is Life.UNKNOWN and case[1] is not None])
 def test_of_a_pod_that_nobody_has_claimed_it_from(found: PodReport) -> None:
-    """Never unknown: it may yet start, and once it is killed nobody can claim anything."""
+    """A pod without a claim is never unknown, because it may still start and can claim nothing once it is killed."""
     assert judge(POD, found, [], NOW).life in (Life.ALIVE, Life.DEAD)
 
 
 def test_a_pod_of_another_cluster_is_not_missed_here() -> None:
-    """Claimed or not: that it is not there says that somebody asks elsewhere; both are named."""
+    """If a pod is missing but was recorded in a different cluster, its state is unknown and both clusters are named,
+    whether or not it was claimed.
+    """
     assert judge(POD, None, [], NOW).life is Life.ABSENT
     for recorded in ([], [CLAIM]):
         seen = judge(POD, None, recorded, NOW, elsewhere="https://b")
@@ -102,7 +109,7 @@ def test_a_pod_of_another_cluster_is_not_missed_here() -> None:
 
 
 def test_what_a_kubelet_says_in_lines_is_said_in_one() -> None:
-    """It goes into journals and logs."""
+    """A kubelet's message of several lines is reported in one line."""
     pulls = {"waiting": {"reason": "ErrImagePull", "message": "no such\n  image\n"}}
     seen = judge(POD, report(pulls, phase="Pending"), [], NOW)
     assert seen.why == "pod streaming/sales-1 does not run yet: ErrImagePull: no such image"
@@ -141,7 +148,9 @@ OWN = 'Usage of EmptyDir volume "streamkeeper-home" exceeds the limit "1Gi". '
     ],
 )
 def test_why_a_container_has_ended_is_told_and_typed(found: PodReport, fault: Fault | None, why: str) -> None:
-    """Its own limit, which the next driver would meet again, or its node's shortage; a kill alone tells nothing."""
+    """The reason for a container's termination is reported, with a fault for its own memory or disk limit or for an
+    eviction; a plain kill or a SIGTERM gets no fault.
+    """
     seen = judge(POD, found, [CLAIM], NOW)
     assert (seen.life, seen.fault) == (Life.DEAD, fault)
     assert why in seen.why

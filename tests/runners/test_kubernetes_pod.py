@@ -1,4 +1,6 @@
-"""Drivers in pods: the contract on a real node with the rights of deploy/kubernetes, and what its words prove."""
+"""Tests drivers in pods: the runner contract on a real node with the rights of ``deploy/kubernetes``, and what the
+node's reports prove.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ def node() -> Iterator[KubernetesNode]:
 
 
 class PodPlace(Place):
-    """The same place, whose instances are pods."""
+    """A place whose instances are pods."""
 
     def __init__(self, folder: Path, node: KubernetesNode) -> None:
         self.node = node
@@ -64,7 +66,7 @@ class PodPlace(Place):
         return self.outside(instance, super().supervisor(instance))
 
     def outside(self, instance: str, pid: int) -> int:
-        """The pid that this machine knows a process in the pod by."""
+        """Return the pid on this machine of a process in the pod."""
         mine = f"{POD_UID}={self.read(instance)['metadata']['uid']}".encode()  # type: ignore[index]
         for process in find_tree(mark(JOB, instance)):
             if mine not in Path(f"/proc/{process.pid}/environ").read_bytes():
@@ -90,7 +92,7 @@ class PodPlace(Place):
         return self.runner.observe(JOB, instance).why
 
     def delete(self, *words: str, instance: str = "one") -> None:
-        """What a person or a node's drain does; does not wait."""
+        """Delete the pod without waiting, as a person or a node's drain does."""
         self.node.kubectl("delete", "pod", "-n", NAMESPACE, self.pod(instance), "--wait=false", *words)
 
     def close(self) -> None:
@@ -111,11 +113,13 @@ def place(tmp_path: Path, node: KubernetesNode) -> Iterator[PodPlace]:
 
 
 class TestKubernetesRunner(RunnerContract, SecretsContract):
-    """The contract."""
+    """The runner and secrets contracts for the Kubernetes runner."""
 
 
 def running(place: PodPlace, instance: str = "one") -> tuple[int, int, int]:
-    """Pids of a launched instance, of which the node has said that it runs: supervisor, driver, child."""
+    """Launch an instance, wait until the node reports that it runs, and return the pids of supervisor, driver and
+    child.
+    """
     place.runner.launch(place.spec(instance), {})
     pids = (place.supervisor(instance), *place.pids(instance))
     wait_for("the kubelet's word", lambda: "runs on" in place.why(instance))
@@ -123,13 +127,15 @@ def running(place: PodPlace, instance: str = "one") -> tuple[int, int, int]:
 
 
 def test_what_is_done_with_pods_is_allowed(place: PodPlace) -> None:
-    """By the rights of deploy/kubernetes; looking leaves nothing."""
+    """The check of the cluster passes with the rights of ``deploy/kubernetes`` and leaves no pod and no Secret."""
     place.runner.check_place()
     assert place.node.kubectl("get", "pods,secrets", "-n", NAMESPACE, "-o", "name") == ""
 
 
 def test_an_end_that_a_node_drain_asks_for_comes_between_two_batches(place: PodPlace) -> None:
-    """The supervisor lets its driver drain, and waits; the instance has failed, so that the watch starts another."""
+    """When its pod is deleted, the supervisor lets the driver drain and waits for it, and records the instance as
+    failed, so that the watch starts a new one.
+    """
     running(place)
     place.delete()
     wait_for("the order", lambda: [each.kind for each in place.control().commands(0)] == [CommandKind.DRAIN])
@@ -144,7 +150,9 @@ def test_an_end_that_a_node_drain_asks_for_comes_between_two_batches(place: PodP
 
 
 def test_a_driver_that_does_not_end_in_time_is_killed(place: PodPlace) -> None:
-    """Before its node does it: the supervisor has its last word."""
+    """A driver that does not terminate within the pod's grace period is killed by its supervisor, which still records
+    the exit.
+    """
     place.template["spec"]["terminationGracePeriodSeconds"] = 12
     place.runner = place.new_runner()
     pids = running(place)
@@ -161,7 +169,9 @@ HOG = f"spawn {sys.executable} -c b = b'x' * 700_000_000; import time; time.slee
 
 
 def test_a_container_that_is_killed_for_its_memory_says_so(place: PodPlace) -> None:
-    """Its limit is the release's; the node's word is the fault. Negative control: a kill alone is no sign of memory."""
+    """A container killed at the release's memory limit is reported with the fault ``OUT_OF_MEMORY``. Negative control:
+    a plain kill is not.
+    """
     place.runner.launch(place.spec(conf=SMALL), {})
     place.runner.launch(place.spec("two", conf=SMALL), {})
     for instance in ("one", "two"):
@@ -181,7 +191,7 @@ def test_a_container_that_is_killed_for_its_memory_says_so(place: PodPlace) -> N
 
 
 def not_running_inside(place: PodPlace) -> bool:
-    """Whether the process that the driver was ordered to start is gone, or its supervisor with it."""
+    """Return whether the process that the driver was ordered to start has terminated, or its supervisor with it."""
     try:
         return not is_running(place.outside("one", place.spawned()))
     except (AssertionError, FileNotFoundError, ProcessLookupError):
@@ -189,9 +199,9 @@ def not_running_inside(place: PodPlace) -> bool:
 
 
 def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: PodPlace) -> None:
-    """Its kubelet frozen, its pod marked for deletion and deleted by force: it is there, unknown, and goes on.
+    """A pod whose kubelet is frozen stays unknown and keeps running, even after it is killed and deleted by force.
 
-    Once the kubelet wakes up it ends the pod, and that is the proof.
+    Once the kubelet resumes, it terminates the pod, which proves the death.
     """
     pids = running(place)
     place.node.freeze_kubelet()
@@ -210,7 +220,7 @@ def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: PodPlace) -
 
 
 def test_a_container_whose_shim_is_killed_is_not_dead_while_it_lives(place: PodPlace) -> None:
-    """What holds it is killed alone: the runtime ends it then, and says how it ended only after that."""
+    """When a container's shim is killed, the instance is reported dead only after all of its processes have terminated."""
     pids = running(place)
     (shim,) = [pid for pid in place.node.shims() if pids[0] in below(pid)]
     end(shim)
@@ -224,7 +234,9 @@ def below(pid: int) -> list[int]:
 
 
 def test_what_waits_for_room_is_alive_and_says_so(place: PodPlace) -> None:
-    """More memory than the node has; killed it never starts, and leaves no pod once it is buried."""
+    """A pod that needs more memory than the node has is alive and reports why it waits; once killed, it never starts,
+    and releasing its resources deletes the pod.
+    """
     place.runner.launch(place.spec(conf={"spark.driver.memory": "1t"}), {})
     wait_for("the scheduler's word", lambda: "Insufficient memory" in place.why())
     assert place.life() is Life.ALIVE
@@ -235,7 +247,7 @@ def test_what_waits_for_room_is_alive_and_says_so(place: PodPlace) -> None:
 
 
 def test_a_pod_that_cannot_start_says_why(place: PodPlace) -> None:
-    """An image that is not there is told in the kubelet's words, while it waits."""
+    """A pod with a missing image is alive and reports the kubelet's reason while it waits."""
     place.template["spec"]["containers"][0]["image"] = "registry.example/nothing:1"
     place.runner = place.new_runner()
     place.runner.launch(place.spec(), {})
@@ -244,7 +256,9 @@ def test_a_pod_that_cannot_start_says_why(place: PodPlace) -> None:
 
 
 def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: PodPlace) -> None:
-    """The pod has no such store: nothing was claimed, and the last line of what it printed is the reason."""
+    """A supervisor that cannot find the store is reported dead without a claim, with the last line of its output as the
+    reason.
+    """
     variables = {POD_TEMPLATE: f"{place.folder}/pod.yaml"}
     settings = replace(place.settings, store=f"{place.folder}/elsewhere", runner_variables=variables)
     environ = {**os.environ, **place.node.environment}
@@ -256,7 +270,9 @@ def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: PodPlace) ->
 
 
 def test_no_room_by_a_quota_is_said_and_passes(place: PodPlace) -> None:
-    """It may be there the next time: no failure of the release."""
+    """A refusal because of a quota is reported as a temporary lack of room, and the check passes once the quota is
+    removed.
+    """
     place.node.kubectl("create", "quota", "none", "--hard=pods=0", "-n", NAMESPACE)
     try:
         wait_for("the quota", lambda: refused(place))
@@ -274,7 +290,9 @@ def refused(place: PodPlace) -> bool:
 
 
 def test_somebody_elses_pod_of_that_name_is_left_alone(place: PodPlace) -> None:
-    """It is compared, not taken for ours; ending the instance does not end it."""
+    """A foreign pod with the name of the instance's pod is refused at launch, and neither killing the instance nor
+    releasing its resources deletes it.
+    """
     place.control().write_launch(place.spec())
     runner = place.new_runner()
     name = runner._claim(place.control(), place.spec()).name
@@ -294,7 +312,9 @@ def test_somebody_elses_pod_of_that_name_is_left_alone(place: PodPlace) -> None:
 
 
 def test_what_is_buried_keeps_its_log_until_its_records_go(place: PodPlace) -> None:
-    """A living one is not touched; then the finalizer and the Secret go, and the pod stays; at last that goes, too."""
+    """Releasing the resources of a running instance is refused; after its death, the finalizer and the Secret are
+    removed first, and the pod with its log only on request.
+    """
     reference = "secret://env/PASSWORD"
     place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2"})
     place.pids()
@@ -317,7 +337,7 @@ def test_what_is_buried_keeps_its_log_until_its_records_go(place: PodPlace) -> N
 
 
 def test_a_secret_goes_with_its_pod(place: PodPlace) -> None:
-    """Also where nobody buries anything: a person removes finalizer and pod."""
+    """A pod's Secret is deleted together with the pod, even if a person removes the finalizer and the pod."""
     reference = "secret://env/PASSWORD"
     place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2"})
     place.pids()
@@ -328,7 +348,9 @@ def test_a_secret_goes_with_its_pod(place: PodPlace) -> None:
 
 
 def test_a_pod_whose_launch_was_cut_off_before_its_secret_waits_for_it(place: PodPlace) -> None:
-    """The launch is repeated by whoever carries the deploy on, and the driver starts with what it was given."""
+    """A pod whose launch was interrupted before its Secret was created waits for it, and the driver starts once the
+    launch is repeated.
+    """
     reference, spec = "secret://env/PASSWORD", place.spec(params={"password": "secret://env/PASSWORD"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place.runner._api, "replace_secret", lambda *_: (_ for _ in ()).throw(Cut))
@@ -343,7 +365,7 @@ def test_a_pod_whose_launch_was_cut_off_before_its_secret_waits_for_it(place: Po
 
 
 class Cut(Exception):
-    """The process that launches is killed there."""
+    """Raised where the launching process is killed."""
 
 
 SHIPPED = yaml.safe_load((ROOT / "deploy/kubernetes/driver-pod.yaml").read_text())
@@ -351,7 +373,9 @@ SHIPPED = yaml.safe_load((ROOT / "deploy/kubernetes/driver-pod.yaml").read_text(
 
 @pytest.mark.parametrize("taken", ["", "seccompProfile", "runAsNonRoot", "allowPrivilegeEscalation", "capabilities"])
 def test_the_shipped_template_passes_pod_security_restricted(place: PodPlace, taken: str) -> None:
-    """With all that the runner adds to it; negative control: without any one of its settings it is refused."""
+    """The shipped template, with all additions of the runner, is accepted under the restricted pod security level.
+    Negative control: without any one of its security settings it is refused.
+    """
     template = copy.deepcopy(SHIPPED)
     template["metadata"]["namespace"] = "restricted"
     for context in (template["spec"]["securityContext"], template["spec"]["containers"][0]["securityContext"]):
@@ -373,7 +397,7 @@ def test_the_shipped_template_passes_pod_security_restricted(place: PodPlace, ta
 
 
 def test_evictions_wait_where_that_is_wanted(place: PodPlace) -> None:
-    """With hold-evictions a drain is refused as long as a driver is there."""
+    """With ``hold-evictions``, draining the node is refused as long as a driver runs on it."""
     running(place)
     budget = yaml.safe_load((ROOT / "deploy/kubernetes/hold-evictions/budget.yaml").read_text())
     assert place.node.kubectl("apply", "-k", str(ROOT / "deploy/kubernetes/hold-evictions"))
@@ -394,7 +418,9 @@ def test_evictions_wait_where_that_is_wanted(place: PodPlace) -> None:
 def test_a_cluster_that_does_not_let_us_is_told_before_anything_is_recorded(
     place: PodPlace, kubeconfig: str, told: str
 ) -> None:
-    """No file, a token of nobody, and a driver's own account, which may do nothing."""
+    """A missing configuration, an invalid token and an account without rights are each reported by the check of the
+    cluster.
+    """
     file = place.folder / "kubeconfig"
     if kubeconfig != "none":
         token = place.node.kubectl("create", "token", "streamkeeper-driver", "-n", NAMESPACE)
@@ -406,7 +432,7 @@ def test_a_cluster_that_does_not_let_us_is_told_before_anything_is_recorded(
 
 
 def test_a_field_that_there_is_none_of_is_refused(place: PodPlace) -> None:
-    """A mistyped one would be passed over, and the pod be another one than was meant."""
+    """A misspelt field in the pod template is refused by the check of the cluster."""
     place.template["spec"]["nodeSelektor"] = {"disk": "fast"}
     with pytest.raises(PermanentError, match="nodeSelektor"):
         place.new_runner().check_place()
@@ -414,17 +440,17 @@ def test_a_field_that_there_is_none_of_is_refused(place: PodPlace) -> None:
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Iterator[PodPlace]:
-    """On a node that nobody else needs afterwards."""
+    """A place on a node that no other test uses afterwards."""
     skip_without_kubernetes()
     with lone_node() as node:
         yield PodPlace(tmp_path, node)
 
 
 def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
-    """Our finalizer taken off by somebody, and the pod deleted by force behind a silent kubelet: 404, and it lives.
+    """A pod that is deleted by force behind a frozen kubelet still runs, so a 404 leaves its state unknown, and so does
+    a new pod of the same name.
 
-    A pod of the same name that somebody creates then proves nothing of the one before, either. Negative control: taken
-    for a proof, the 404 is a death of what runs.
+    Negative control: the 404 alone, without the recorded claim, would count as ``ABSENT`` while the pod runs.
     """
     pids = running(alone)
     alone.node.freeze_kubelet()
@@ -454,9 +480,10 @@ def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
 
 
 def test_a_node_that_was_removed_proves_nothing(alone: PodPlace) -> None:
-    """Its Node is deleted behind a silent kubelet: the collector says Failed of a pod that runs.
+    """When a Node is deleted behind a frozen kubelet, the pod is marked ``Failed`` although it runs, and its state
+    stays unknown.
 
-    Negative control: the phase alone would say dead.
+    Negative control: the phase alone would count as dead.
     """
     pids = running(alone)
     alone.node.freeze_kubelet()
@@ -473,9 +500,10 @@ def test_a_node_that_was_removed_proves_nothing(alone: PodPlace) -> None:
 
 
 def test_a_kubelet_that_has_lost_sight_of_a_container_proves_nothing(alone: PodPlace) -> None:
-    """Its runtime was replaced by one that knows nothing: what it says of the container is said of what it cannot see.
+    """After the container runtime is replaced by an empty one, the kubelet reports the container as terminated although
+    it runs, and its state stays unknown.
 
-    Negative control: ``terminated`` alone would say dead.
+    Negative control: ``terminated`` alone would count as dead.
     """
     pids = running(alone)
     alone.node.lose_containers()

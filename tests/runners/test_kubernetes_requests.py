@@ -1,4 +1,4 @@
-"""What the runner asks of an API server, and what it does not; without a cluster."""
+"""Tests which requests the runner sends to an API server and which it does not, without a cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cluster() -> Iterator[ClusterServer]:
 def test_a_client_certificate_of_the_configuration_is_sent(
     tmp_path: Path, cluster: ClusterServer, certified: bool
 ) -> None:
-    """A user without a certificate sends none; a user with one is known to the API server by it."""
+    """The client certificate of the configured user is sent to the API server, and a user without one sends none."""
     variables = kubeconfig(tmp_path, cluster.url)
     files = {"client-certificate": tmp_path / "client.crt", "client-key": tmp_path / "client.key"}
     config = json.loads((tmp_path / "config").read_text())
@@ -50,7 +50,7 @@ def test_a_client_certificate_of_the_configuration_is_sent(
 
 
 def test_nothing_is_asked_about_an_instance_without_a_pod(tmp_path: Path, cluster: ClusterServer) -> None:
-    """A launch that was cut off before its pod was recorded has nothing to bury."""
+    """Releasing the resources of an instance whose launch was interrupted before its pod was recorded sends no request."""
     place = Place(tmp_path)
     place.control().write_launch(place.spec())
     KubernetesRunner(place.store, place.settings, kubeconfig(tmp_path, cluster.url)).release_resources(
@@ -60,7 +60,7 @@ def test_nothing_is_asked_about_an_instance_without_a_pod(tmp_path: Path, cluste
 
 
 def claimed(folder: Path, cluster: ClusterServer, state: dict[str, Any]) -> KubernetesRunner:
-    """An instance that a pod has claimed, whose container has this state."""
+    """Return a runner with an instance that a pod has claimed and whose container has this state."""
     place = Place(folder)
     control = place.control()
     control.write_launch(place.spec())
@@ -88,8 +88,9 @@ def claimed(folder: Path, cluster: ClusterServer, state: dict[str, Any]) -> Kube
 
 @pytest.mark.parametrize("with_log", [False, True])
 def test_the_proof_of_a_driver_that_runs_is_kept(tmp_path: Path, cluster: ClusterServer, with_log: bool) -> None:
-    """Its pod keeps the finalizer, and its Secret stays: without them its end could not be proven, or it not restart.
-    A request to remove its log as well is an error."""
+    """Releasing the resources of a running driver changes neither its pod's finalizer nor its Secret, and a request to
+    remove its log as well is an error.
+    """
     runner = claimed(tmp_path, cluster, RUNS)
     if with_log:
         with pytest.raises(TemporaryError, match="is not proven to have ended: its records and log are kept"):
@@ -100,7 +101,9 @@ def test_the_proof_of_a_driver_that_runs_is_kept(tmp_path: Path, cluster: Cluste
 
 
 def test_the_proof_of_a_driver_that_has_ended_is_released(tmp_path: Path, cluster: ClusterServer) -> None:
-    """The control: its Secret and only our own finalizer go, and the pod stays with its log unless that may go too."""
+    """Control: for a terminated driver, the Secret and only the runner's own finalizer are removed, and the pod with
+    its log is deleted only on request.
+    """
     runner = claimed(tmp_path, cluster, ENDED)
     runner.release_resources(JOB, "one")
     released = [f"GET {PODS}/sales-1", f"DELETE {SECRETS}/sales-1", f"PATCH {PODS}/sales-1"]
@@ -112,7 +115,7 @@ def test_the_proof_of_a_driver_that_has_ended_is_released(tmp_path: Path, cluste
 
 @pytest.mark.parametrize("answer", [b"<html>a proxy's page</html>", b"", b'{"metadata": 7}'])
 def test_an_answer_that_is_no_pod_is_an_error_to_retry(tmp_path: Path, cluster: ClusterServer, answer: bytes) -> None:
-    """It is neither a pod nor the absence of one."""
+    """A response that is not a pod is a temporary error, and not taken for a missing pod."""
     cluster.answers[f"GET {PODS}/sales-1"] = answer
     api = KubernetesApi(kubeconfig(tmp_path, cluster.url))
     with pytest.raises(TemporaryError, match="^the answer of Kubernetes at .* cannot be read: "):

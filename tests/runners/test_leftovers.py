@@ -1,4 +1,6 @@
-"""Drivers whose records are lost, with real processes: found by their marks, and where they cannot be, that is said."""
+"""Tests the search for real driver processes whose records are lost: they are found by their marks, and where a search
+proves nothing, that is reported.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from streamkeeper.runners.leftovers import end_leftovers, find_leftovers, why_un
 from streamkeeper.runners.machine import FIRST_PID_NAMESPACE, this_machine
 
 BESIDE = "import os, subprocess, time; subprocess.Popen(['sleep', '300'], env={}); time.sleep(300)"
-"""A supervisor with a process whose environment tells nothing any more."""
+"""A supervisor with a child process whose environment is empty."""
 
 
 @pytest.fixture
@@ -38,7 +40,9 @@ def supervisor(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_driver_is_found_with_all_of_its_session(settings: Settings, supervisor: subprocess.Popen[bytes]) -> None:
-    """By its checkpoints or its installation; a JVM that ends has no environment to be read, and its session still."""
+    """A leftover driver is found by its checkpoints or its installation, together with the processes of its session
+    that have no environment, and all of them are killed.
+    """
     wait_for("both processes", lambda: [len(each.processes) for each in find_leftovers("sales", settings)] == [2])
     elsewhere = msgspec.structs.replace(settings, checkpoints="/elsewhere")
     assert find_leftovers("sales", elsewhere) == []
@@ -51,7 +55,9 @@ def test_a_driver_is_found_with_all_of_its_session(settings: Settings, superviso
 
 
 def test_where_nobody_can_look_is_said(settings: Settings) -> None:
-    """A container, a file system that others mount, another user's checkpoint: no process here proves anything."""
+    """The search reports why it proves nothing in a container, on a shared file system, on an object store and for a
+    different user's checkpoints.
+    """
     here, folder = this_machine(), settings.checkpoints
     machine = msgspec.structs.replace(here, pid_namespace=FIRST_PID_NAMESPACE)
     assert why_unseen([folder], machine=machine) == ""

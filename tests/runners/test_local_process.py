@@ -1,4 +1,4 @@
-"""Driver trees on this machine: the contract, and what only a process tree can get wrong."""
+"""Tests driver process trees on this machine: the runner contracts, and errors that are specific to process trees."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 class TestLocalProcessRunner(RunnerContract, SecretsContract, MachineContract):
-    """The contracts."""
+    """The runner, secrets and machine contracts for the local runner."""
 
 
 def test_a_nudge_does_not_kill_a_driver_that_is_not_ready_for_it(place: Place) -> None:
-    """Without a handler SIGUSR1 would end it."""
+    """A driver that has no handler for SIGUSR1 yet is not sent the signal, which would kill it."""
     place.order("unready")
     place.runner.launch(place.spec(), {})
     driver, _ = place.pids()
@@ -53,7 +53,9 @@ def test_a_nudge_does_not_kill_a_driver_that_is_not_ready_for_it(place: Place) -
 
 
 def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Place) -> None:
-    """A program that writes over its environment stays in the tree; negative control: the mark alone misses it."""
+    """A process that overwrites its environment is still found by its session, counts as alive and is killed with the
+    instance. Negative control: the search by the mark alone misses it.
+    """
     place.runner.launch(place.spec(), {})
     supervisor, (driver, child) = place.supervisor(), place.pids()
     renamed = "import setproctitle, time; setproctitle.setproctitle('x' * 5000); print('renamed', flush=True); "
@@ -74,7 +76,9 @@ def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Plac
 
 
 def test_a_pid_used_again_is_not_taken_for_the_old_process(place: Place) -> None:
-    """A living process with a recorded pid, but another start time, proves nothing alive, and is not killed."""
+    """A living process with a recorded pid but a different start time does not count as the instance, and is not
+    killed.
+    """
     other = subprocess.Popen(["/bin/sleep", "300"], start_new_session=True)
     try:
         found = read_process(other.pid)
@@ -109,7 +113,9 @@ time.sleep(300)
 
 
 def test_an_instance_survives_its_launchers_whole_process_group(place: Place) -> None:
-    """A restart of Airflow, which ends a task's group, leaves the driver; and the launcher keeps no zombie."""
+    """A driver survives when the process group of its launcher is killed, as in a restart of Airflow, and is not a
+    child of the launcher.
+    """
     place.started.append("one")
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
     launcher = subprocess.Popen(
@@ -135,7 +141,9 @@ def test_an_instance_survives_its_launchers_whole_process_group(place: Place) ->
 
 
 def test_a_terminated_supervisor_ends_its_tree_and_says_so(place: Place) -> None:
-    """SIGTERM, as of a machine going down, leaves no driver behind and no doubt."""
+    """A supervisor that receives SIGTERM kills its driver and the driver's child, and records an exit that names the
+    signal.
+    """
     place.runner.launch(place.spec(), {})
     supervisor, (driver, child) = place.supervisor(), place.pids()
     end(supervisor, signal.SIGTERM)
@@ -149,7 +157,9 @@ def test_a_terminated_supervisor_ends_its_tree_and_says_so(place: Place) -> None
 
 
 def test_a_supervisor_ends_though_the_store_is_gone(place: Place) -> None:
-    """It tries for the lease's life and then ends; when the store is back the instance is proven dead all the same."""
+    """A supervisor that cannot record its driver's exit because the store is missing gives up after a while, and the
+    instance is proven dead once the store is back.
+    """
     place.runner.launch(place.spec(lease_s=0.1), {})
     place.pids()
     store, away = place.folder / "store", place.folder / "away"
@@ -162,7 +172,7 @@ def test_a_supervisor_ends_though_the_store_is_gone(place: Place) -> None:
 
 
 def test_a_driver_gets_no_more_environment_than_it_needs(place: Place) -> None:
-    """Secrets of the launcher's own environment do not leak into drivers; the store's credentials go along."""
+    """A driver receives the store's credentials and its own variables, but no secrets from the launcher's environment."""
     environ = {"PATH": os.environ["PATH"], "AWS_REGION": "x", "AIRFLOW__CORE__FERNET_KEY": "k", "DB_PASSWORD": "p"}
     place.new_runner(environ=environ).launch(place.spec(), {})
     driver, child = place.pids()
@@ -178,7 +188,7 @@ def test_a_driver_gets_no_more_environment_than_it_needs(place: Place) -> None:
 
 
 def test_a_driver_program_that_is_missing_is_named(place: Place) -> None:
-    """Before anything is started; what was recorded can be killed, and is then dead."""
+    """A launch with a missing driver program is refused with its path, and no instance is recorded."""
     runner = LocalProcessRunner(place.store, place.settings, driver=("/no/such/python",))
     with pytest.raises(InvalidInput, match="/no/such/python"):
         runner.launch(place.spec(), {})
@@ -189,7 +199,9 @@ def test_a_driver_program_that_is_missing_is_named(place: Place) -> None:
 def test_a_launch_names_the_interpreter_of_its_driver(
     place: Place, installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The driver gets this Streamkeeper, but none that lies among packages: they would hide the interpreter's own."""
+    """A launch runs the interpreter of its spec with this Streamkeeper on its path, unless Streamkeeper is installed
+    among packages, which would hide the interpreter's own.
+    """
     python, said = place.folder / "python", place.folder / "said"
     python.write_text(f'#!/bin/sh\necho "$@ in ${{PYTHONPATH-nothing}}" > {said}.draft; mv {said}.draft {said}\n')
     python.chmod(0o700)
@@ -206,7 +218,7 @@ def test_a_launch_names_the_interpreter_of_its_driver(
 
 
 def test_a_driver_that_cannot_be_executed_fails_the_instance(place: Place) -> None:
-    """The supervisor's word says why."""
+    """A driver program that cannot be executed fails the instance, and the recorded exit states why."""
     program = place.folder / "program"
     program.write_text("#!/no/such/interpreter\n")
     program.chmod(0o700)
@@ -219,7 +231,9 @@ def test_a_driver_that_cannot_be_executed_fails_the_instance(place: Place) -> No
 
 
 def test_a_master_of_an_airflow_connection_is_asked_for_at_each_launch(place: Place) -> None:
-    """A driver gets what the connection names by then; a process that cannot read connections says so at once."""
+    """Each launch resolves the Spark master from the Airflow connection anew, and a process that cannot read
+    connections refuses the launch.
+    """
     program, said = place.folder / "program", place.folder / "said"
     program.write_text(f'#!/bin/sh\necho "$STREAMKEEPER_MASTER" > {said}.draft; mv {said}.draft {said}\n')
     program.chmod(0o700)
@@ -244,7 +258,7 @@ def test_a_master_of_an_airflow_connection_is_asked_for_at_each_launch(place: Pl
 
 
 def test_a_supervisor_is_light(place: Place) -> None:
-    """It loads neither Spark nor an S3 client nor pandas: it lives as long as its driver."""
+    """A supervisor imports neither Spark, pandas, boto3, Airflow, SQLAlchemy nor pyarrow."""
     code = (
         "import sys, streamkeeper.runners.supervisor, streamkeeper.stores.local; "
         "print(sorted({'pyspark', 'pandas', 'boto3', 'airflow', 'sqlalchemy', 'pyarrow'} & set(sys.modules)))"
@@ -254,12 +268,14 @@ def test_a_supervisor_is_light(place: Place) -> None:
 
 
 def installation(id: str, *, first: str = "") -> InstallationRecord:
-    """One by its id."""
+    """Return the record of an installation with this id."""
     return InstallationRecord(number=1, id=id, place="file:///store", first=first or id, at="2026-11-22T00:00:00Z")
 
 
 def test_a_copied_store_neither_sees_nor_ends_the_drivers_of_the_other_one(place: Place) -> None:
-    """Its records name their pids: to the copy that has become its own they never ran here, and nothing is killed."""
+    """An installation that became independent of the original reports the original's drivers as never having run, and
+    neither notifies nor kills them.
+    """
     ours = place.new_runner(installation=installation("a1"))
     ours.launch(place.spec(installation="a1"), {})
     place.pids()
@@ -275,7 +291,7 @@ def test_a_copied_store_neither_sees_nor_ends_the_drivers_of_the_other_one(place
 
 
 def test_without_the_installations_mark_a_copy_ends_them(place: Place) -> None:
-    """The negative control: the same records in a store that nobody tells apart."""
+    """Negative control: a runner without an installation kills the driver that the same records name."""
     place.new_runner(installation=installation("a1")).launch(place.spec(installation="a1"), {})
     place.pids()
     supervisor = place.supervisor()
@@ -284,7 +300,9 @@ def test_without_the_installations_mark_a_copy_ends_them(place: Place) -> None:
 
 
 def test_a_driver_of_before_there_were_ids_is_the_first_installations(place: Place) -> None:
-    """Its records and its environment have none: it is known by its store, and by being the store's first."""
+    """A driver that was started before installations had ids belongs to the first installation of its store, and to no
+    other.
+    """
     place.runner.launch(place.spec(), {})
     place.pids()
     assert place.new_runner(installation=installation("a1")).observe(JOB, "one").life is Life.ALIVE
@@ -296,7 +314,11 @@ def test_a_driver_of_before_there_were_ids_is_the_first_installations(place: Pla
 def test_a_copy_at_the_same_path_in_another_container_ends_nobody(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has the same id, place and marks: only the directory that the process finds there is another one."""
+    """A driver with the same id, path and marks, whose store directory differs because it runs in a different
+    container, is unknown and not killed.
+
+    Negative control: without that difference it is alive and is killed.
+    """
     ours = place.new_runner(installation=installation("a1"))
     ours.launch(place.spec(installation="a1"), {})
     place.pids()

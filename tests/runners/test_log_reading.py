@@ -1,4 +1,4 @@
-"""Reading a driver's log while it is written: the last lines, what is added, and over its turning."""
+"""Tests reading a driver's log while it is written: the last lines, new lines, and log rotation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ def log(tmp_path: Path, *, limit_bytes: int = 10_000_000) -> tuple[Path, DriverL
 
 
 def test_the_last_lines_are_the_last_ones(tmp_path: Path) -> None:
-    """Of a log larger than one read; more than there are is all of them; none is none."""
+    """The last lines of a large log are returned exactly; a larger number returns all lines, and 0 or a missing file
+    returns none.
+    """
     path, written = log(tmp_path)
     written.feed("".join(f"line {n} {'x' * 90}\n" for n in range(5000)).encode())
     lines, offset = last_lines(path, 2000)
@@ -26,7 +28,7 @@ def test_the_last_lines_are_the_last_ones(tmp_path: Path) -> None:
 
 
 def test_lines_of_the_part_before_fill_up(tmp_path: Path) -> None:
-    """A log that has just turned shows what was before it."""
+    """Shortly after a rotation, the last lines include those of the previous file."""
     path, written = log(tmp_path, limit_bytes=100)
     for number in range(12):
         written.feed(f"line {number} {'x' * 20}\n".encode())
@@ -35,7 +37,9 @@ def test_lines_of_the_part_before_fill_up(tmp_path: Path) -> None:
 
 
 def test_a_follower_misses_nothing_over_a_turn_and_gives_whole_lines(tmp_path: Path) -> None:
-    """Every line once, whenever it is asked; half a line waits for its end."""
+    """A follower returns every line exactly once across rotations, and returns an incomplete line only once it is
+    complete.
+    """
     path, written = log(tmp_path, limit_bytes=200)
     written.feed(b"before\n")
     follower = Follower(path, last_lines(path, 1)[1])
@@ -52,7 +56,7 @@ def test_a_follower_misses_nothing_over_a_turn_and_gives_whole_lines(tmp_path: P
 
 
 def test_no_secret_is_read_because_none_was_written(tmp_path: Path) -> None:
-    """The log holds its place holder."""
+    """A secret is masked when the log is written, so that reading it cannot reveal the secret."""
     path, written = log(tmp_path)
     written.feed(b"opened hunter22\n")
     assert "hunter22" not in "".join(last_lines(path, 5)[0])

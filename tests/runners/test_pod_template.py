@@ -1,4 +1,4 @@
-"""What a driver's pod is made of: an installation's template, and what is the runner's own."""
+"""Tests how a driver's pod is built from the installation's template and the runner's own settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def environment(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_what_is_the_runners_own_is_added_and_the_rest_stays() -> None:
-    """Name, finalizer, command, memory; the template itself is not changed."""
+    """The runner adds name, finalizer, annotations, command and memory to the pod, keeps the template's other settings,
+    and does not change the template itself.
+    """
     given = template(nodeSelector={"disk": "fast"}, containers=[{"name": "mesh", "image": "m"}, *driver(cpu="500m")])
     before = yaml.safe_dump(given)
     pod = made(given)
@@ -81,12 +83,12 @@ def resources(given: dict[str, Any], **conf: str) -> dict[str, Any]:
     ],
 )
 def test_what_a_template_says_of_memory_and_cores_stays(given: dict[str, Any]) -> None:
-    """8 Gi became 5 Gi; a limit alone gets no request beside it that is larger."""
+    """Memory and cores that the template sets are kept, and a limit alone does not get a larger request."""
     assert resources(given, **{"spark.driver.memory": "4g", "spark.driver.cores": "8"}) == given
 
 
 def test_what_a_template_leaves_open_is_the_releases() -> None:
-    """Cores and memory, each by itself."""
+    """Cores and memory that the template leaves open are taken from the release's conf, each independently."""
     conf = {"spark.driver.memory": "4g", "spark.driver.cores": "8"}
     assert resources({}, **conf) == {
         "requests": {"memory": "5888Mi", "cpu": "8"},
@@ -100,14 +102,18 @@ def test_what_a_template_leaves_open_is_the_releases() -> None:
 
 @pytest.mark.parametrize("limit", ["2Gi", "2048Mi", "2G", 2147483648, "2e9"])
 def test_a_template_that_limits_a_driver_to_less_than_its_jvm_is_refused(limit: object) -> None:
-    """By name, with the way out; not once it was killed."""
+    """A template whose memory limit is below the JVM's need is refused with the required size, and accepted for a
+    smaller heap.
+    """
     with pytest.raises(InvalidInput, match="this release needs 4505 MiB"):
         resources({"limits": {"memory": limit}}, **{"spark.driver.memory": "4g"})
     assert resources({"limits": {"memory": limit}}, **{"spark.driver.memory": "1g"})["limits"] == {"memory": limit}
 
 
 def test_a_variable_of_the_runners_wins_and_is_taken_as_it_is() -> None:
-    """Kubernetes would put another variable's value in the place of $(NAME)."""
+    """The runner's variables override the template's, and ``$(NAME)`` in them is escaped so that Kubernetes does not
+    expand it.
+    """
     container = {"name": "driver", "image": "i", "env": [{"name": "A", "value": "theirs"}, {"name": "B", "value": "b"}]}
     found = environment(made(template(containers=[container]), A="ours", C="$(B)"))
     assert (found["A"], found["B"], found["C"]) == ("ours", "b", "$$(B)")
@@ -116,7 +122,7 @@ def test_a_variable_of_the_runners_wins_and_is_taken_as_it_is() -> None:
 
 
 def test_an_address_that_the_template_gives_stays() -> None:
-    """Of a pod on its node's network, executors may need another one than the pod's."""
+    """``SPARK_LOCAL_IP`` from the template is kept, and is the pod's address otherwise."""
     env = [{"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}]
     pod = made(template(containers=[{"name": "driver", "image": "i", "env": env}]))
     assert environment(pod)["SPARK_LOCAL_IP"] == "127.0.0.1"
@@ -124,7 +130,7 @@ def test_an_address_that_the_template_gives_stays() -> None:
 
 
 def test_what_is_secret_comes_from_the_pods_own_secret() -> None:
-    """And stands in no manifest."""
+    """Secrets are passed to the pod as a reference to its Secret and not as values in the manifest."""
     found = environment(made(template(), secret=True))
     assert found[SECRETS] == {"secretKeyRef": {"name": "orders-1", "key": SECRETS}}
 
@@ -147,7 +153,7 @@ def test_what_is_secret_comes_from_the_pods_own_secret() -> None:
     ],
 )
 def test_a_template_that_cannot_be_taken_says_why(pod: Any, told: str) -> None:
-    """In a line, with the file's name."""
+    """An unusable template is refused with one line that names the file and the reason."""
     with pytest.raises(InvalidInput, match=told) as refused:
         check_template("/etc/driver-pod.yaml", pod)
     assert str(refused.value).startswith("/etc/driver-pod.yaml: ")
@@ -157,7 +163,7 @@ def test_a_template_that_cannot_be_taken_says_why(pod: Any, told: str) -> None:
     ("text", "told"), [("a: [", "is not YAML"), ("\0", "is not YAML"), ("", "not a Pod with a spec")]
 )
 def test_a_file_of_any_content_is_answered_in_a_line(tmp_path: Path, text: str, told: str) -> None:
-    """Broken, binary, empty; and one that is not there."""
+    """A template file that is missing, malformed, binary or empty is refused with one line."""
     file = tmp_path / "pod.yaml"
     with pytest.raises(NotFound, match="cannot be read"):
         read_template(str(file))
@@ -168,6 +174,6 @@ def test_a_file_of_any_content_is_answered_in_a_line(tmp_path: Path, text: str, 
 
 
 def test_the_template_to_begin_with_can_be_taken() -> None:
-    """The one of deploy/kubernetes."""
+    """The template shipped in ``deploy/kubernetes`` is accepted."""
     found = read_template(str(ROOT / "deploy/kubernetes/driver-pod.yaml"))
     assert (found.namespace, found.grace_s) == ("streaming", 120)

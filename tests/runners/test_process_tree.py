@@ -1,4 +1,4 @@
-"""Reading /proc: what lives, what catches a signal, and what is signalled."""
+"""Tests reading ``/proc``: which processes live, which catch a signal, and which are signalled."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def living(pid: int) -> Process:
 
 
 def test_a_process_whose_first_thread_has_ended_is_alive(tmp_path: Path) -> None:
-    """A killed JVM can look like a zombie while another thread still writes; its state letter alone would lie."""
+    """A process whose first thread has exited counts as alive while another thread runs, although its state letter is
+    that of a zombie.
+    """
     with started(sys.executable, "-c", LEADER_GONE) as process:
         wait_for("a zombie's state letter", lambda: not is_running(process.pid))
         found = living(process.pid)
@@ -62,7 +64,7 @@ def test_a_process_whose_first_thread_has_ended_is_alive(tmp_path: Path) -> None
 
 
 def test_a_zombie_of_which_nothing_is_left_is_dead() -> None:
-    """Nobody may ever collect it: a container's first process often does not."""
+    """A zombie without any running thread counts as dead, even if its parent never collects it."""
     with started("/bin/sleep", "300") as process:
         living(process.pid)
         os.kill(process.pid, signal.SIGKILL)
@@ -71,14 +73,14 @@ def test_a_zombie_of_which_nothing_is_left_is_dead() -> None:
 
 
 def test_a_frozen_process_is_alive_and_said_to_be_frozen() -> None:
-    """It may wake up."""
+    """A stopped process counts as alive and is reported as frozen."""
     with started("/bin/sleep", "300") as process:
         os.kill(process.pid, signal.SIGSTOP)
         wait_for("its freezing", lambda: living(process.pid).frozen)
 
 
 def test_every_ancestor_of_a_process_is_above_it() -> None:
-    """Up to the first process of the machine, or of its container: what ends an instance's tree spares all of them."""
+    """All ancestors of a process are found, up to the first process of the machine or container."""
     with started("/bin/sleep", "300") as process:
         above = read_above(process.pid)
         assert os.getpid() in above
@@ -87,7 +89,9 @@ def test_every_ancestor_of_a_process_is_above_it() -> None:
 
 
 def test_a_mark_matches_as_a_whole() -> None:
-    """Neither a longer name, nor another variable that ends with the name, is taken for it."""
+    """A mark matches only the exact variable and value: neither a longer instance name nor a variable with a longer
+    name matches.
+    """
     with (
         started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/one") as one,
         started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/one-b"),
@@ -97,8 +101,9 @@ def test_a_mark_matches_as_a_whole() -> None:
 
 
 def test_a_process_of_another_installation_is_not_ours(tmp_path: Path) -> None:
-    """A copied store has the same jobs and instances: what tells them apart is the installation, or, of a driver that
-    an older Streamkeeper started, its store. Without either the mark alone would find production's."""
+    """Drivers of a copied store with the same job and instance are told apart by the installation, or by the store for
+    a driver of an older Streamkeeper. The mark alone finds all of them.
+    """
     ours, theirs = str(tmp_path / "ours"), (tmp_path / "theirs").as_uri()
     for each in ("ours", "theirs"):
         (tmp_path / each).mkdir()
@@ -117,8 +122,9 @@ def test_a_process_of_another_installation_is_not_ours(tmp_path: Path) -> None:
 
 
 def test_an_installation_without_an_id_finds_the_processes_of_its_own_store_only(tmp_path: Path) -> None:
-    """Its mark proves by the store whose driver a process is, whether or not the driver has an id; negative control:
-    without its store the mark finds the drivers of every installation, and a kill would end them."""
+    """An installation without an id finds only the drivers of its own store. Negative control: without the store, the
+    mark finds the drivers of every installation.
+    """
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for each in (ours, theirs):
         each.mkdir()
@@ -136,7 +142,7 @@ def test_an_installation_without_an_id_finds_the_processes_of_its_own_store_only
 
 
 def test_a_session_that_is_another_installations_is_not_ours() -> None:
-    """A copied record names its pid; one member that can be read speaks for those that cannot."""
+    """A session recorded by pid is not matched if one of its members is marked with a different installation."""
     with started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/s", STREAMKEEPER_INSTALLATION="b2") as process:
         root = Root(pid=process.pid, started=living(process.pid).started)
         wait_for("its start", lambda: find_tree(mark("pt", "s")))
@@ -146,8 +152,9 @@ def test_a_session_that_is_another_installations_is_not_ours() -> None:
 
 @pytest.mark.parametrize("looks", [0, 8])
 def test_a_process_in_the_middle_of_an_exec_is_seen(monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
-    """Its environment reads as empty for a moment (37 of 1500 looks at one that did nothing else); negative control:
-    without the second look it is missed."""
+    """A process whose environment reads as empty during an exec (37 of 1500 reads) is found by reading it again.
+    Negative control: without further reads it is missed.
+    """
     read = process_tree._environment
     with started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/exec") as one:
         wait_for("its start", lambda: find_tree(mark("pt", "exec")))
@@ -162,7 +169,7 @@ def test_a_process_in_the_middle_of_an_exec_is_seen(monkeypatch: pytest.MonkeyPa
 
 
 def test_only_a_handler_counts_as_catching() -> None:
-    """A process with the default action would end of the signal, one that ignores it would not hear it."""
+    """A process catches a signal only if it has a handler; the default action and ignoring the signal do not count."""
     assert not catches(os.getpid(), signal.SIGUSR1)
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
     try:
@@ -175,7 +182,7 @@ def test_only_a_handler_counts_as_catching() -> None:
 
 
 def test_a_signal_is_for_one_process_not_for_its_pid() -> None:
-    """Between the look and the signal a pid may have gone to another process."""
+    """A signal is sent only if the pid still belongs to the process with the same start time."""
     with started("/bin/sleep", "300") as process:
         now = living(process.pid)
         before = Process(pid=now.pid, parent=1, session=now.pid, started=now.started - 1, frozen=False)
@@ -187,7 +194,9 @@ def test_a_signal_is_for_one_process_not_for_its_pid() -> None:
 
 
 def test_killing_goes_on_until_nothing_new_is_found() -> None:
-    """What was started between two looks is ended as well, and the supervisor goes first."""
+    """Killing a tree repeats the search until no new process is found, so that processes started in between are killed
+    too.
+    """
     with started("/bin/sleep", "300") as one, started("/bin/sleep", "300") as two, started("/bin/sleep", "300") as late:
         first, second, third = living(one.pid), living(two.pid), living(late.pid)
         looks = [[first, second], [first, second, third], [third]]
@@ -197,7 +206,9 @@ def test_killing_goes_on_until_nothing_new_is_found() -> None:
 
 
 def test_waiting_for_an_end_ends_with_the_last_process_or_the_time() -> None:
-    """A process that is gone already is not waited for."""
+    """Waiting for processes stops when the last one has terminated or the time limit is reached, and terminated
+    processes are not waited for.
+    """
     with started("/bin/sleep", "300") as one, started("/bin/sleep", "300") as two:
         both = [living(one.pid), living(two.pid)]
         began = time.monotonic()
@@ -213,7 +224,7 @@ def test_waiting_for_an_end_ends_with_the_last_process_or_the_time() -> None:
 
 
 def test_a_session_whose_number_was_taken_over_is_not_ours() -> None:
-    """The leader's start time tells."""
+    """A session whose leader has a different start time than recorded is not matched."""
     with started("/bin/sleep", "300") as process:
         now = living(process.pid)
         assert find_tree(mark("nothing", "at-all"), [Root(pid=now.pid, started=now.started - 1)]) == []

@@ -1,4 +1,4 @@
-"""When a driver is started again: a table of causes and budgets."""
+"""Tests when a driver is restarted: a table of causes and budgets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DOWN = (ExitCode.STORE_LOST, ExitCode.DEPENDENCY_DOWN)
 
 
 def after(code: int, spent: Spent = FRESH, *, now: float = 0.0, ran_s: float = 1.0, budget: int = 5) -> RestartDecision:
-    """What follows this exit."""
+    """Return the decision that follows this exit."""
     return decide(code, spent, now=now, ran_s=ran_s, budget=budget, policy=POLICY)
 
 
 def series(code: int, times: int, *, every_s: float = 0.0, ran_s: float = 1.0) -> list[RestartDecision]:
-    """What follows one exit after another, until the instance ends."""
+    """Return the decisions that follow repeated exits, until the instance terminates."""
     found: list[RestartDecision] = []
     for number in range(times):
         spent = found[-1].spent if found else Spent()
@@ -32,7 +32,9 @@ def series(code: int, times: int, *, every_s: float = 0.0, ran_s: float = 1.0) -
 
 @pytest.mark.parametrize("code", [*MEANT, ExitCode.FENCED, ExitCode.REFUSED])
 def test_a_last_word_is_an_end(code: ExitCode) -> None:
-    """Whatever budget is left; only what was meant has no cause."""
+    """An intended exit, a fence or a refusal terminates the instance whatever budget is left, and only an intended exit
+    has no cause.
+    """
     decision = after(code)
     assert decision.next is Next.END
     assert decision.state.terminal
@@ -41,13 +43,13 @@ def test_a_last_word_is_an_end(code: ExitCode) -> None:
 
 @pytest.mark.parametrize("code", [ExitCode.FENCED, ExitCode.REFUSED])
 def test_what_is_permanent_is_not_tried_again_and_never_speaks_of_restarts(code: ExitCode) -> None:
-    """Zero restarts, and a sentence that does not send anybody to look for a crash loop."""
+    """The reason of a permanent exit does not mention restarts, so that it does not suggest a crash loop."""
     assert "restart" not in after(code, Spent(failures=5)).reason
 
 
 @pytest.mark.parametrize("code", [ExitCode.FAILED, 1, 127, -9, -11])
 def test_a_failure_is_a_restart_until_the_budget_is_used_up(code: int) -> None:
-    """Pauses double; after the last restart the instance has failed."""
+    """Failures are restarted with doubling pauses, and after 5 restarts the instance has failed."""
     decisions = series(code, 10)
     assert [each.pause_s for each in decisions[:-1]] == [1.0, 2.0, 4.0, 8.0, 16.0]
     assert (decisions[-1].next, decisions[-1].state) == (Next.END, DriverState.FAILED)
@@ -56,19 +58,21 @@ def test_a_failure_is_a_restart_until_the_budget_is_used_up(code: int) -> None:
 
 
 def test_a_long_healthy_run_gives_the_budget_back() -> None:
-    """A driver that runs for weeks and fails once a day is always started again, after the shortest pause."""
+    """A driver that fails after a long healthy run regains its full budget and is restarted after the shortest pause."""
     decisions = series(1, 50, ran_s=POLICY.refill_s)
     assert {(each.next, each.pause_s) for each in decisions} == {(Next.RESTART, 1.0)}
 
 
 def test_a_crash_loop_slower_than_the_window_ends_too() -> None:
-    """Negative control: a driver that dies every four minutes is not healthy, however long that goes on."""
+    """Negative control: a driver that fails every four minutes does not regain its budget and is eventually given up."""
     assert series(1, 50, every_s=240.0, ran_s=235.0)[-1].next is Next.END
 
 
 @pytest.mark.parametrize("code", DOWN)
 def test_a_dependency_that_is_down_costs_no_restart(code: ExitCode) -> None:
-    """It is waited for with growing pauses, for a day at most; the failures before are neither forgotten nor more."""
+    """An unavailable dependency is retried with growing pauses for at most 24 h, without using up or resetting the
+    budget for failures.
+    """
     spent = Spent(failures=5)
     for number in range(1000):
         decision = after(code, spent, now=number * 80.0)
@@ -82,14 +86,16 @@ def test_a_dependency_that_is_down_costs_no_restart(code: ExitCode) -> None:
 
 
 def test_the_same_outage_told_as_a_failure_uses_the_budget_up() -> None:
-    """Negative control: 170 seconds of it end the driver where nothing tells the cause."""
+    """Negative control: the same outage, reported as a plain failure, uses up the budget within 180 s."""
     ended = series(ExitCode.FAILED, 100, every_s=30.0)
     assert len(ended) * 30.0 <= 180.0
     assert ended[-1].next is Next.END
 
 
 def test_a_machine_without_room_has_long_pauses_and_a_budget_of_its_own() -> None:
-    """The failures are not touched by it, and it ends too."""
+    """A lack of capacity is retried with long pauses and a budget of its own, which does not affect the budget for
+    failures.
+    """
     decisions = series(ExitCode.NO_CAPACITY, 1000)
     assert [each.pause_s for each in decisions[:6]] == [30.0, 60.0, 120.0, 240.0, 480.0, 600.0]
     assert len(decisions) == POLICY.capacity_budget + 1
@@ -99,7 +105,7 @@ def test_a_machine_without_room_has_long_pauses_and_a_budget_of_its_own() -> Non
 
 
 def test_budgets_do_not_mix() -> None:
-    """An outage and a full disk in between leave a failure the budget that it had."""
+    """Failures, outages and lack of capacity are counted separately."""
     spent = Spent()
     for code in (1, ExitCode.DEPENDENCY_DOWN, ExitCode.NO_CAPACITY, 1, ExitCode.STORE_LOST):
         spent = after(code, spent).spent
@@ -107,12 +113,12 @@ def test_budgets_do_not_mix() -> None:
 
 
 def test_a_signal_is_named() -> None:
-    """The reason tells a kill from an error."""
+    """The reason of an exit distinguishes a signal from an exit code."""
     assert "signal 9" in after(-9).reason
     assert "exit code 5" in after(5).reason
 
 
 def test_every_exit_code_has_a_cause_or_was_meant() -> None:
-    """A code that is added is thought of: unknown ones are failures."""
+    """Every exit code has a cause unless the exit is intended, and an unknown code counts as a failure."""
     assert {code for code in ExitCode if cause_of_code(code) is None} == set(MEANT)
     assert cause_of_code(99) is Cause.FAILURE

@@ -1,4 +1,4 @@
-"""How much room a driver's container asks for."""
+"""Tests how much memory and how many cores a driver's container requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ OFF_HEAP = {"spark.memory.offHeap.enabled": "true", "spark.memory.offHeap.size":
     ("memory", "mib"), [("", 2048), ("512m", 1536), ("2g", 3072), ("8GB", 10240), ("1t", 1310720), ("much", 2048)]
 )
 def test_a_container_has_room_for_what_is_beside_sparks_jvm(memory: str, mib: int) -> None:
-    """Python, its workers and what the JVM needs outside its heap: a gibibyte, or a quarter of it."""
+    """A container's memory is the JVM heap plus 1 GiB or a quarter of the heap, for Python, its workers and the JVM's
+    memory outside the heap.
+    """
     assert container_mib({MEMORY: memory}) == mib
 
 
@@ -42,27 +44,33 @@ def test_a_container_has_room_for_what_is_beside_sparks_jvm(memory: str, mib: in
     ],
 )
 def test_what_a_release_says_of_memory_beside_the_heap_is_honored(conf: dict[str, str], more: int) -> None:
-    """Overhead as it is given; off-heap memory, Python workers and RocksDB on top where it gives none."""
+    """A memory overhead that the release sets is used as given; otherwise off-heap memory, Python workers and RocksDB
+    are added.
+    """
     heap = {MEMORY: "2g"}
     assert container_mib({**heap, **conf}) == container_mib(heap) + more
     check_release_conf(conf)
 
 
 def test_tasks_elsewhere_take_no_room_in_the_driver() -> None:
-    """Workers and state are the executors' then."""
+    """If the tasks run on executors, Python workers and state add no memory to the driver's container."""
     conf = {"spark.sql.shuffle.partitions": "200", "spark.driver.cores": "8"}
     assert container_mib(conf, own_tasks=False) == container_mib({})
 
 
 def test_with_less_than_sparks_own_overhead_its_jvm_does_not_fit() -> None:
-    """As Spark counts it: a tenth of the heap, 384 MiB at least, or what the release says."""
+    """The smallest container for a JVM has Spark's own overhead: a tenth of the heap, at least 384 MiB, or the
+    release's setting.
+    """
     assert [least_mib({MEMORY: memory}) for memory in ("1g", "8g")] == [1408, 9011]
     assert least_mib({MEMORY: "1g", OVERHEAD: "100m", **OFF_HEAP}) == 1636
 
 
 @pytest.mark.parametrize(("cores", "asked"), [("", 2), ("4", 4), ("0", 2), ("many", 2), ("8", 8)])
 def test_a_container_has_the_cores_that_a_release_asks_for(cores: str, asked: int, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    """Two where it asks for none, or for what is no number; as many tasks run at once, unless it names its master."""
+    """A container has the cores that the release requests, or two without a valid number, and as many tasks run in
+    parallel unless a Spark master is set.
+    """
     conf = {"spark.driver.cores": cores}
     assert container_cores(conf) == asked
     assert session_conf(conf, tmp_path, "job")["spark.master"] == f"local[{asked}]"

@@ -1,4 +1,6 @@
-"""Real supervisors over fake drivers: what they wait for, what they tell meanwhile, and when they end for good."""
+"""Tests real supervisors with fake drivers: what they wait for, what they report while waiting, and when they stop for
+good.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +54,13 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def record(store: Store, *records: Record) -> None:
-    """Entries of the job's journal."""
+    """Append records to the job's journal."""
     for each in records:
         Journal(store, JOB, writer="test").append(lambda _, each=each: each)  # type: ignore[misc]
 
 
 def serve(place: Place, **spec: object) -> None:
-    """Launch the instance ``one``, recorded as the one that serves."""
+    """Launch the instance ``one``, recorded as the current one."""
     record(
         place.store,
         OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=()),
@@ -72,21 +74,21 @@ def serve(place: Place, **spec: object) -> None:
 
 
 def generations(place: Place) -> int:
-    """How many there have been."""
+    """Return how many generations were started."""
     return len(place.control().processes())
 
 
 def told(place: Place) -> DriverStatus | None:
-    """What the status says while nothing runs."""
+    """Return the driver's status if it states what the supervisor waits for."""
     status = place.control().read_status()
     return status if status is not None and status.waiting else None
 
 
 @contextmanager
 def store_away(place: Place, code: int) -> Iterator[Store]:
-    """The store at a place where its supervisor does not find it, once the driver has ended with this code.
+    """Move the store to where the supervisor does not find it, and wait until the driver has exited with this code.
 
-    Until the body ends the supervisor waits for the store, and cannot start another generation.
+    Until the context exits, the supervisor waits for the store and cannot start a further generation.
     """
     store, away = place.folder / "store", place.folder / "away"
     driver, _ = place.pids()
@@ -98,7 +100,9 @@ def store_away(place: Place, code: int) -> Iterator[Store]:
 
 
 def test_an_outage_of_a_dependency_costs_no_restart(place: Place) -> None:
-    """A budget of one failure, and twelve generations that found the sink down: it still waits, and says for what."""
+    """With a budget of one failure, a supervisor still retries after a dozen generations that found the sink down, and
+    its status states what it waits for.
+    """
     place.order(f"print no answer\nexit {ExitCode.DEPENDENCY_DOWN}")
     serve(place, restart_budget=1, restarts=QUICK)
     wait_for("a dozen tries", lambda: generations(place) >= 12, 60)
@@ -110,7 +114,9 @@ def test_an_outage_of_a_dependency_costs_no_restart(place: Place) -> None:
 
 
 def test_the_same_outage_told_as_a_failure_ends_it(place: Place) -> None:
-    """Negative control: without its cause the budget is used up at once, and the exit says so."""
+    """Negative control: the same outage, reported as a plain failure, uses up the budget after one restart, and the
+    exit states that.
+    """
     place.order(f"exit {ExitCode.FAILED}")
     serve(place, restart_budget=1, restarts=QUICK)
     place.wait_dead()
@@ -121,7 +127,7 @@ def test_the_same_outage_told_as_a_failure_ends_it(place: Place) -> None:
 
 
 def test_what_is_permanent_is_told_without_a_word_of_restarts(place: Place) -> None:
-    """One generation; the cause is on record."""
+    """A permanent exit is not restarted; its record has the cause and does not mention restarts."""
     place.order(f"print sink ahead\nexit {ExitCode.REFUSED}")
     serve(place, restarts=QUICK)
     place.wait_dead()
@@ -133,7 +139,7 @@ def test_what_is_permanent_is_told_without_a_word_of_restarts(place: Place) -> N
 
 
 def test_the_kind_of_fault_and_the_query_pass_into_the_exit(place: Place) -> None:
-    """As the driver has stored them; of a driver that has stored none, the exit code tells what it can."""
+    """The exit record contains the fault and the failed query from the driver's last status."""
     place.order("print no word", generation=1)
     serve(place, restart_budget=0, restarts=QUICK)
     word = DriverStatus(
@@ -150,7 +156,7 @@ def test_the_kind_of_fault_and_the_query_pass_into_the_exit(place: Place) -> Non
 
 
 def test_a_machine_without_room_is_tried_within_its_own_budget(place: Place) -> None:
-    """And then it ends, with the cause."""
+    """A lack of capacity is retried within its own budget, and the exit then records the cause and the fault."""
     place.order(f"exit {ExitCode.NO_CAPACITY}")
     serve(place, restart_budget=0, restarts=RestartPolicy(capacity_budget=3, capacity_pause_s=0.01))
     place.wait_dead()
@@ -161,7 +167,7 @@ def test_a_machine_without_room_is_tried_within_its_own_budget(place: Place) -> 
 
 
 def test_a_supervisor_outlives_an_outage_of_the_store_of_many_leases(place: Place) -> None:
-    """Its driver is gone, the store stays away for ten leases: it is there when the store is, and goes on."""
+    """A supervisor survives a store outage of ten leases and starts the next generation once the store is back."""
     serve(place, lease_s=0.3, restarts=QUICK)
     supervisor = place.supervisor()
     store, away = place.folder / "store", place.folder / "away"
@@ -177,7 +183,9 @@ def test_a_supervisor_outlives_an_outage_of_the_store_of_many_leases(place: Plac
 
 
 def test_after_an_outage_a_stopped_job_stays_stopped(place: Place) -> None:
-    """The stop was recorded while the supervisor waited: there is no other generation, and its end is on record."""
+    """If the job was stopped during a store outage, the supervisor starts no further generation and records the
+    instance as stopped.
+    """
     serve(place, restarts=QUICK)
     with store_away(place, ExitCode.DEPENDENCY_DOWN) as store:
         record(store, STOP)
@@ -189,7 +197,7 @@ def test_after_an_outage_a_stopped_job_stays_stopped(place: Place) -> None:
 
 
 def test_after_a_failure_a_driver_that_was_told_to_drain_ends_for_good(place: Place) -> None:
-    """It died before it had read the order: nobody starts it again to read it."""
+    """A driver that failed before it read its drain command is not restarted, and the instance is recorded as drained."""
     serve(place, restarts=QUICK)
     with store_away(place, 1) as store:
         Control(store, JOB, "one").send(CommandKind.DRAIN, "stop-1")
@@ -200,7 +208,9 @@ def test_after_a_failure_a_driver_that_was_told_to_drain_ends_for_good(place: Pl
 
 
 def test_after_an_outage_a_superseded_instance_stays_dead(place: Place) -> None:
-    """Another one was appointed meanwhile."""
+    """If a different instance was appointed during a store outage, the supervisor starts no further generation and
+    records the instance as fenced.
+    """
     serve(place, restarts=QUICK)
     with store_away(place, ExitCode.DEPENDENCY_DOWN) as store:
         record(
@@ -217,8 +227,8 @@ def test_after_an_outage_a_superseded_instance_stays_dead(place: Place) -> None:
 
 @pytest.mark.parametrize("code", [ExitCode.FAILED, ExitCode.FENCED])
 def test_a_supervisor_whose_claim_was_lost_leaves_the_instance_to_another(place: Place, code: ExitCode) -> None:
-    """An older copy of the store was put back, and another process has claimed the generation. The supervisor starts no
-    further one and records no end: the other process may run.
+    """If an older copy of the store was restored and a different process has claimed the generation, the supervisor
+    starts no further generation and records no exit.
     """
     serve(place, restarts=QUICK)
     (mine,) = place.control().processes()
@@ -231,7 +241,7 @@ def test_a_supervisor_whose_claim_was_lost_leaves_the_instance_to_another(place:
 
 
 def test_without_that_look_it_would_start_again(place: Place) -> None:
-    """Negative control: nothing was decided meanwhile, and the next generation comes."""
+    """Negative control: when nothing was decided during the outage, the supervisor starts the next generation."""
     serve(place, restarts=QUICK)
     with store_away(place, ExitCode.DEPENDENCY_DOWN):
         pass

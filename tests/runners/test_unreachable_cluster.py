@@ -1,4 +1,4 @@
-"""What is still proven about a driver's pod while the API server of its cluster does not answer."""
+"""Tests what is still proven about a driver's pod while the API server of its cluster is unreachable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.runners.launching import JOB, Place
 
 
 class PodPlace(Place):
-    """A place whose instance was launched in a pod of a cluster that no longer answers."""
+    """A place whose instance was launched in a pod of a cluster that is now unreachable."""
 
     def new_runner(self, **given: object) -> KubernetesRunner:  # type: ignore[override]
         with socket.socket() as probe:
@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> PodPlace:
 
 @pytest.mark.parametrize("signal", [9, 0])
 def test_the_supervisors_record_proves_the_end_alone(place: PodPlace, signal: int) -> None:
-    """The API server only adds the reason for a signal, so its silence does not change the verdict."""
+    """The supervisor's exit record alone proves the death; the API server would only add the reason for a signal."""
     ending = DriverExit(instance="one", state=DriverState.FAILED, code=137 if signal else 1, signal=signal)
     place.control().write_exit(ending)
     seen = place.runner.observe(JOB, "one")
@@ -50,7 +50,7 @@ def test_the_supervisors_record_proves_the_end_alone(place: PodPlace, signal: in
 
 
 def test_without_that_record_nothing_is_proven(place: PodPlace) -> None:
-    """Negative control: the same pod is UNKNOWN, and the reason names the server."""
+    """Negative control: without the exit record, the same pod is ``UNKNOWN``, and the reason names the server."""
     seen = place.runner.observe(JOB, "one")
     assert seen.life is Life.UNKNOWN
     assert "cannot be inspected" in seen.why
@@ -58,7 +58,7 @@ def test_without_that_record_nothing_is_proven(place: PodPlace) -> None:
 
 
 def test_a_launch_without_a_template_is_one_line(place: PodPlace) -> None:
-    """A recorded launch goes on with its runner, also after the installation's settings name another one."""
+    """A launch without a pod template setting is refused with one line that names ``STREAMKEEPER_POD_TEMPLATE``."""
     settings = {key: value for key, value in place.settings.runner_variables.items() if key != POD_TEMPLATE}
     place.settings = msgspec.structs.replace(place.settings, runner_variables=settings)
     with pytest.raises(NotFound, match="STREAMKEEPER_POD_TEMPLATE= cannot be read"):

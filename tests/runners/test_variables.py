@@ -1,4 +1,6 @@
-"""What drivers have of their installation, and of whoever starts them."""
+"""Tests which environment variables a driver inherits from the process that starts it and which come from the
+installation's settings.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from streamkeeper.runners.variables import driver_variables, passed_to_container
 
 
 def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
-    """Where its checkpoints' cluster is, as whom to ask it, and by which name executors find it; nothing else."""
+    """A driver inherits the location of the cluster with its checkpoints, the user name for it, the AWS region and the
+    host name that executors use; a proxy and a Kerberos cache are not passed on.
+    """
     settings = Settings(store="/s", checkpoints="hdfs://namenode:8020/cp", jobs="/j", home="/h")
     needed = {"HADOOP_CONF_DIR": "/etc/hadoop", "HADOOP_USER_NAME": "streams", "AWS_REGION": "eu-central-1"}
     needed |= {"SPARK_LOCAL_HOSTNAME": "drivers"}
@@ -20,7 +24,9 @@ def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
 
 
 def test_no_credential_of_whoever_starts_it_goes_into_a_container() -> None:
-    """Where things are, and nothing that is empty."""
+    """A container receives variables with locations such as ``AWS_REGION``; secret keys, ``HOME`` and empty variables
+    are left out.
+    """
     told = {"AWS_REGION": "eu-central-1", "AWS_SECRET_ACCESS_KEY": "hunter2", "JDK_JAVA_OPTIONS": "", "HOME": "/root"}
     assert passed_to_containers(told) == {"AWS_REGION": "eu-central-1", "LC_CTYPE": "C.UTF-8"}
 
@@ -36,6 +42,8 @@ def test_no_credential_of_whoever_starts_it_goes_into_a_container() -> None:
     ],
 )
 def test_a_driver_names_files_in_utf_8(given: dict[str, str], passed: dict[str, str]) -> None:
-    """Under another encoding its JVM passes over input files whose names it cannot spell, without an error."""
+    """A driver runs under a UTF-8 locale: under any other encoding its JVM silently skips input files whose names it
+    cannot decode.
+    """
     found = driver_variables(given, Settings(store="/s", checkpoints="/c", jobs="/j", home="/h"))
     assert {key: value for key, value in found.items() if key.startswith(("LANG", "LC_"))} == passed

@@ -1,4 +1,6 @@
-"""Drivers in YARN containers: the contract on a real ResourceManager and NodeManager, and what their words prove."""
+"""Tests drivers in YARN containers on a real ResourceManager and NodeManager: the runner contract, and which reports of
+YARN prove that a driver has stopped.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ def yarn() -> Iterator[YarnServer]:
 
 
 class YarnPlace(Place):
-    """The same place, whose instances YARN runs."""
+    """The place of the runner contract, with instances that run on YARN."""
 
     def __init__(self, folder: Path, yarn: YarnServer) -> None:
         self.yarn = yarn
@@ -65,7 +67,7 @@ class YarnPlace(Place):
         return found.id
 
     def container(self, instance: str = "one") -> Path:
-        """Where YARN keeps what its container prints."""
+        """Return the folder in which YARN keeps the output of an instance's container."""
         return next(self.yarn.home.glob(f"containers/{self.application(instance)}/container_*"))
 
     def log(self, instance: str = "one") -> str:
@@ -80,22 +82,24 @@ def place(tmp_path: Path, yarn: YarnServer) -> Iterator[YarnPlace]:
 
 
 class TestYarnRunner(RunnerContract, SecretsContract):
-    """The contract."""
+    """The YARN runner keeps the runner contract and the contract on secrets."""
 
 
 def running(place: YarnPlace, instance: str = "one") -> tuple[int, int, int]:
-    """Pids of a launched instance: supervisor, driver, child."""
+    """Launch an instance and return the pids of its supervisor, driver and child."""
     place.runner.launch(place.spec(instance), {})
     return (place.supervisor(instance), *place.pids(instance))
 
 
 def says(place: YarnPlace) -> str:
-    """The ResourceManager's word: the state of the application."""
+    """Return the state of the application that the ResourceManager reports."""
     return str(place.yarn.ask(f"apps/{place.application()}")["app"]["state"])
 
 
 def test_an_application_lives_as_long_as_its_supervisor(place: YarnPlace) -> None:
-    """YARN gives up one that does not say that it is there; once it has, the driver is ended in order."""
+    """An application that sends heartbeats outlives YARN's expiry time; once its ApplicationMaster process is killed,
+    YARN drops the application and the driver is stopped in order.
+    """
     supervisor, driver, child = running(place)
     wait_for("its registration", lambda: says(place) == "RUNNING")
     time.sleep(GIVEN_UP_S * 1.5)
@@ -120,9 +124,10 @@ def parent(pid: int) -> int:
 
 
 def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: YarnPlace) -> None:
-    """Its NodeManager frozen: KILLED is said at once, and all goes on; a signal arrives once it wakes up.
+    """While its NodeManager is frozen, an application is reported as KILLED at once although its processes still run,
+    so the instance is unknown; the kill takes effect once the NodeManager resumes.
 
-    Negative control: the state alone would say dead.
+    Negative control: the ResourceManager's state alone would report the driver as dead.
     """
     pids = running(place)
     wait_for("its registration", lambda: says(place) == "RUNNING")
@@ -141,13 +146,14 @@ def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: YarnPlace) 
 
 
 def withdraw(place: YarnPlace) -> None:
-    """What ``yarn application -kill`` does."""
+    """Kill the application, as ``yarn application -kill`` does."""
     ResourceManager(place.yarn.http, hadoop_user(os.environ)).withdraw(place.application())
 
 
 def test_the_node_that_started_it_proves_its_end(place: YarnPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frozen until it counts as lost, a NodeManager wakes up and kills its container, which has no last word: it was
-    frozen too. That very NodeManager is believed, once it knows the container no more, and not before."""
+    """A NodeManager that was frozen until it counted as lost resumes and kills its container, whose frozen processes
+    record no exit. The driver is dead only once that same NodeManager no longer lists the container.
+    """
     monkeypatch.setattr(yarn_application, "_SKEW_MS", 0)
     pids = running(place)
     wait_for("its registration", lambda: says(place) == "RUNNING")
@@ -167,9 +173,10 @@ def test_the_node_that_started_it_proves_its_end(place: YarnPlace, monkeypatch: 
 
 
 def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
-    """Its NodeManager killed and started again knows no container, and the application is FAILED: the driver goes on.
+    """A killed and restarted NodeManager lists no container and the application is FAILED while the driver still runs:
+    YARN alone cannot prove its end, but a check on the driver's own machine can.
 
-    Found dead on its own machine it is dead all the same. Negative control: RM's state and NM's 404 agree before.
+    Negative control: the ResourceManager's state and the NodeManager's 404 agree while the driver still runs.
     """
     pids = running(place)
     wait_for("its registration", lambda: says(place) == "RUNNING")
@@ -188,9 +195,11 @@ def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
 
 
 def test_a_manager_that_does_not_answer_or_has_forgotten_proves_nothing(place: YarnPlace) -> None:
-    """While it is down, and once another one knows nothing of the application: never dead while a process lives.
+    """A ResourceManager that is down, or a new one without a record of the application, never makes a driver count as
+    dead while one of its processes lives.
 
-    Its node ends what the new one does not know, and the supervisor's last word is the proof.
+    The node then stops the container that the new ResourceManager does not list, and only the supervisor's exit record
+    proves the end.
     """
     pids = running(place)
     wait_for("its registration", lambda: says(place) == "RUNNING")
@@ -214,7 +223,9 @@ def test_a_manager_that_does_not_answer_or_has_forgotten_proves_nothing(place: Y
 
 
 def test_nothing_is_started_in_a_directory_that_is_gone(place: YarnPlace) -> None:
-    """A NodeManager that starts anew takes it away: a driver that fails then is not tried again, and says why."""
+    """A restarted NodeManager deletes the container's directory: a driver that fails afterwards is not retried, and its
+    exit record states the reason.
+    """
     _, driver, _ = running(place)
     wait_for("its registration", lambda: says(place) == "RUNNING")
     place.yarn.replace_node()
@@ -229,7 +240,9 @@ def test_nothing_is_started_in_a_directory_that_is_gone(place: YarnPlace) -> Non
 
 
 def test_a_container_counts_as_ended_when_its_shell_has(place: YarnPlace) -> None:
-    """The shell that a NodeManager waits for is killed alone: it is never dead while a process of the tree lives."""
+    """When only the shell that a NodeManager waits for is killed, the instance does not count as dead while a process
+    of its tree lives.
+    """
     pids = running(place)
     wait_for("its registration", lambda: says(place) == "RUNNING")
     end(parent(pids[0]))
@@ -239,7 +252,9 @@ def test_a_container_counts_as_ended_when_its_shell_has(place: YarnPlace) -> Non
 
 
 def test_what_waits_for_room_is_alive_and_can_be_taken_back(place: YarnPlace) -> None:
-    """More than the cluster has: it waits, and says for what; killed it can never start, when there is room, either."""
+    """An application that needs more memory than the cluster has left is alive and reported as ACCEPTED; once killed it
+    is dead and can never start.
+    """
     place.runner.launch(place.spec(conf={"spark.driver.memory": "6g"}), {})
     place.runner.launch(place.spec("two", conf={"spark.driver.memory": "6g"}), {})
     place.pids()
@@ -255,9 +270,10 @@ SMALL = {"spark.driver.memory": "64m", "spark.driver.memoryOverhead": "320m"}
 
 
 def test_a_container_that_is_ended_for_its_memory_says_so(place: YarnPlace) -> None:
-    """By its NodeManager: dead with the reason, whether or not its supervisor could still write that it got a signal.
+    """A driver whose container the NodeManager kills for its memory is dead with the fault ``OUT_OF_MEMORY``, whether
+    or not its supervisor could still record the signal.
 
-    Negative control: the same signal without that reason says nothing of memory.
+    Negative control: a driver that is killed by the same signal for another reason has no fault.
     """
     place.runner.launch(place.spec(conf=SMALL), {})
     pids = (place.supervisor(), *place.pids())
@@ -278,7 +294,9 @@ def why(place: YarnPlace, instance: str) -> str:
 
 
 def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: YarnPlace) -> None:
-    """The node has no such store: nothing was claimed, and the last line of what it printed is the reason."""
+    """A supervisor that cannot start because its node lacks the store is dead without a claim, and the last line of its
+    output is reported as the reason.
+    """
     elsewhere = replace(place.settings, store=f"{place.folder}/elsewhere")
     runner = YarnRunner(place.store, elsewhere, {**os.environ, **place.yarn.environment}, driver=place.command)
     runner.launch(place.spec(), {})
@@ -288,14 +306,18 @@ def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: YarnPlace) -
 
 
 def test_what_no_node_could_hold_is_refused_with_yarns_reason(place: YarnPlace) -> None:
-    """In YARN's words, at once."""
+    """A driver that requests more memory than any node allows is refused at once with YARN's own message, and the
+    instance is absent.
+    """
     with pytest.raises(PermanentError, match="Requested more memory than configured max"):
         place.runner.launch(place.spec(conf={"spark.driver.memory": "1t"}), {})
     assert place.life() is Life.ABSENT
 
 
 def test_a_secret_that_only_airflow_knows_is_refused(place: YarnPlace) -> None:
-    """A driver on a node cannot ask Airflow; nothing is submitted."""
+    """The YARN runner refuses a secret that only Airflow can resolve, because a driver on a node cannot query Airflow,
+    and submits nothing.
+    """
     with pytest.raises(InvalidInput, match="resolves its own"):
         place.runner.check_place(["secret://env/PASSWORD", "secret://airflow/warehouse/password"])
     place.runner.check_place(["secret://env/PASSWORD"])
@@ -306,7 +328,9 @@ def test_a_secret_that_only_airflow_knows_is_refused(place: YarnPlace) -> None:
 
 
 def test_what_a_shell_would_change_is_refused(place: YarnPlace) -> None:
-    """Variables stand between double quotes in a script of the NodeManager's."""
+    """A setting such as ``/opt/$(reboot)`` is refused, because a NodeManager's script sets variables in double quotes
+    and the shell would expand it.
+    """
     strange = replace(place.settings, jars="/opt/$(reboot)")
     runner = YarnRunner(place.store, strange, {**os.environ, **place.yarn.environment}, driver=place.command)
     with pytest.raises(InvalidInput, match="STREAMKEEPER_JARS"):

@@ -1,4 +1,6 @@
-"""Which exit codes in a ResourceManager's report on an application prove that its container has ended; no cluster."""
+"""Tests, without a cluster, which exit codes in a ResourceManager's report on an application prove that its container
+has stopped.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ STARTED_MS = 1_000_000_000_000
 
 
 class Reporting(ResourceManager):
-    """Reports one exit code; the node's NodeManager was restarted, so it lists no container and proves nothing."""
+    """A ResourceManager that reports one exit code; the NodeManager was restarted, so it lists no container and proves
+    nothing.
+    """
 
     def __init__(self, code: int) -> None:
         super().__init__(CLUSTER, "nobody")
@@ -62,7 +66,9 @@ class Reporting(ResourceManager):
 def test_only_a_code_of_a_node_that_waited_proves_an_end(
     tmp_path: Path, code: int, life: Life, fault: Fault | None
 ) -> None:
-    """A negative code may be set while the container still runs: it proves no end, unless it is a memory limit's."""
+    """Only a program's exit code or the code of a memory limit proves that a container has stopped; any other negative
+    code may be set while the container still runs.
+    """
     place = Place(tmp_path)
     place.control().write_launch(place.spec())
     place.control().write_place(Application(instance="one", cluster=CLUSTER, id=APPLICATION))

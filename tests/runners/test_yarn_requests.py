@@ -1,4 +1,4 @@
-"""What the runner asks of a ResourceManager, and what it does not; without a cluster."""
+"""Tests, without a cluster, which requests the YARN runner sends to a ResourceManager and which it does not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def place(tmp_path: Path) -> Place:
 
 
 def submitted(place: Place, cluster: ClusterServer, state: str, container: str = CONTAINER) -> YarnRunner:
-    """An instance whose application has this state; ``container``: of its attempt, empty without an attempt."""
+    """Return a runner with one submitted instance whose application has this state; ``container`` is the one of its
+    attempt, empty without an attempt.
+    """
     control = place.control()
     control.write_launch(place.spec())
     control.write_place(Application(instance="one", cluster=cluster.url, id=APPLICATION))
@@ -49,7 +51,9 @@ def submitted(place: Place, cluster: ClusterServer, state: str, container: str =
 
 
 def test_a_driver_is_killed_by_a_signal_to_its_container(place: Place, cluster: ClusterServer) -> None:
-    """The application itself is not killed: the exit code, which proves the end, would no longer arrive."""
+    """A driver is killed by a signal to its container and not by killing its application, because the exit code that
+    proves the end would then not arrive.
+    """
     runner = submitted(place, cluster, "RUNNING")
     place.control().write_process(CLAIM)
     runner.kill(JOB, "one")
@@ -61,7 +65,9 @@ def test_a_driver_is_killed_by_a_signal_to_its_container(place: Place, cluster: 
 
 
 def test_an_application_that_has_ended_gets_no_signal(place: Place, cluster: ClusterServer) -> None:
-    """Its container is its NodeManager's to end, and is not asked for."""
+    """Killing a driver whose application has already finished sends no signal and does not query its attempts, because
+    the NodeManager stops the container.
+    """
     runner = submitted(place, cluster, "KILLED")
     place.control().write_process(CLAIM)
     runner.kill(JOB, "one")
@@ -72,7 +78,9 @@ def test_an_application_that_has_ended_gets_no_signal(place: Place, cluster: Clu
 def test_an_application_without_a_container_has_ended_if_no_supervisor_has_claimed(
     place: Place, cluster: ClusterServer, container: str, claims: int, life: Life
 ) -> None:
-    """Nothing ever ran for it, and the first line of the reason is told; a claim shows that a container has run."""
+    """A failed application without a container and without a claim never ran: it is dead, and the first line of the
+    diagnostics is the reason. A claim shows that a container ran, so it is unknown.
+    """
     runner = submitted(place, cluster, "FAILED", container)
     for _ in range(claims):
         place.control().write_process(CLAIM)
@@ -86,7 +94,9 @@ def test_an_application_without_a_container_has_ended_if_no_supervisor_has_claim
 def test_a_value_that_a_nodes_shell_would_change_is_refused_before_anything_is_submitted(
     place: Place, cluster: ClusterServer, character: str
 ) -> None:
-    """The variable is named; without the character the application is submitted."""
+    """A setting with a character that a NodeManager's shell would interpret is refused by the name of its variable
+    before anything is submitted; without that character the application is submitted.
+    """
     cluster.answers |= {
         f"POST {API}/apps/new-application": {"application-id": APPLICATION},
         f"POST {API}/apps": {},
@@ -109,7 +119,9 @@ def test_a_value_that_a_nodes_shell_would_change_is_refused_before_anything_is_s
 
 
 def test_a_server_is_named_whatever_the_case_of_its_host() -> None:
-    """Requests have their host in lower case; a host of the Hadoop configuration may have capital letters."""
+    """An error names the ResourceManager by the configured URL even if its host has capital letters, which HTTP
+    requests turn into lower case.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         url = f"http://LocalHost:{probe.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""What all tests of the simulation share."""
+"""Provides what all tests of the simulation share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    """The drivers of a schedule write no log lines here."""
+    """Disable log output, so that the simulated drivers of a schedule write no log lines."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

@@ -1,8 +1,9 @@
-"""Every named failpoint of a life: what dies there, once, is carried on, and no rule is broken.
+"""Tests every named failpoint of a simulated job: a process that is killed there once is replaced or its work is
+continued, and no rule is broken.
 
-The life has each kind of operation: a resume, a rebuild and an approved opaque change, a rollback, a backup with its
-drill and prune, a stop and a start, and a restore. It replaces real processes that were killed at single points of a
-switch; ``tests/integration/test_crash_points.py`` has one real life for each kind of process.
+The simulated life has each kind of operation: a resume, a rebuild and an approved opaque change, a rollback, a backup
+with its drill and prune, a stop and a start, and a restore. ``tests/integration/test_crash_points.py`` kills one real
+process of each kind.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ ASKED: dict[str, Any] = {
     "strategy": "auto",
 }
 SHORTEST = (OutputKind.FUNCTION, OutputKind.TABLE, OutputKind.FILES)
-"""Outputs by the time that their lives take: each failpoint is struck in the first one that passes it."""
+"""The kinds of output, ordered by how long their lives take: each failpoint is struck in the first life that passes it.
+"""
 PARTS = 3
 FIRST_S = 10.0
-"""When the first deploy has ended, which has nothing to fall back to."""
+"""The time at which the first deploy, which has no earlier release to fall back to, has finished."""
 
 
 def life(output: OutputKind) -> Plan:
-    """A plan without faults, whose operations follow each other."""
+    """Return a plan without faults whose operations run one after the other."""
 
     def move(kind: str, pause_s: float = 40.0, **asked: Any) -> Move:
         return Move(pause_s=pause_s, kind=kind, which=0.0, seconds=1.0, request=ASKED | asked)
@@ -62,7 +64,7 @@ def life(output: OutputKind) -> Plan:
 
 
 def play_and_strike(plan: Plan, point: str) -> Told:
-    """Play a plan, and kill the process that comes to a failpoint first after the first deploy."""
+    """Play a plan, and kill the first process that reaches a failpoint after the first deploy."""
     struck = False
     pass_point = World.crash_point
 
@@ -81,13 +83,15 @@ def play_and_strike(plan: Plan, point: str) -> Told:
 
 @cache
 def passed(output: OutputKind) -> frozenset[str]:
-    """The failpoints that a life passes."""
+    """Return the failpoints that a life with this output passes."""
     return frozenset(play(life(output)).covered.points & named_points())
 
 
 @pytest.mark.parametrize("output", SHORTEST)
 def test_a_life_without_deaths_passes_most_failpoints(output: OutputKind) -> None:
-    """Its operations succeed; what it does not pass belongs to other runners, other stores, or a first release."""
+    """A life without crashes succeeds in all its operations and passes more than 90 named failpoints; the others belong
+    to other runners, other stores or a first release.
+    """
     whole = play(life(output))
     assert not whole.broken, timeline(whole)
     assert set(whole.outcomes) == {"succeeded"}
@@ -96,7 +100,9 @@ def test_a_life_without_deaths_passes_most_failpoints(output: OutputKind) -> Non
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_what_dies_at_a_failpoint_is_carried_on(part: int) -> None:
-    """The caller, the supervisor or the driver: every row is written once, and every operation ends."""
+    """After a caller, a supervisor or a driver is killed at any failpoint, every row is still written once and every
+    operation finishes.
+    """
     before: set[str] = set()
     for output in SHORTEST:
         new = sorted(passed(output) - before)
@@ -107,7 +113,9 @@ def test_what_dies_at_a_failpoint_is_carried_on(part: int) -> None:
 
 
 def test_a_death_at_a_failpoint_finds_a_bug() -> None:
-    """The negative control: a driver that has died before its first batch is taken for one that was drained."""
+    """Negative control: with a known bug put back that takes a driver which died before its first batch for a drained
+    one, a kill at ``act.go.send.before`` breaks a rule; without the bug it does not.
+    """
     plan, point = life(OutputKind.TABLE), "act.go.send.before"
     with put_back("two-owners"):
         assert play_and_strike(plan, point).broken

@@ -1,4 +1,6 @@
-"""The simulation can produce what real runs did: each event came directly after another one in a schedule too."""
+"""Tests that the simulation can produce what real runs did: each pair of successive events in a real trace also occurs
+in a schedule.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +20,21 @@ from harness.traces import Created, Follows, events_of, follows
 
 TRACES = ROOT / "bench" / "results" / "real-traces.jsonl"
 SEEDS = (2, 9, 66, 75, 107, 121, 129, 152, 275, 402, 541, 690, 733, 776, 1059, 1090, 1623, 1878, 2424, 2490)
-"""Seeds whose schedules have together every pair of events of the real runs, without a copy that was put back."""
+"""Seeds whose schedules together contain every pair of successive events of the real runs, except those with a restored
+copy.
+"""
 OF_SEVERAL_QUERIES = {
     ("operation: step-done reach", "operation: checkpoint-version-created"),
     ("operation: step-done ready", "operation: checkpoint-version-created"),
 }
-"""One query is rebuilt and another one handed off, or resumes; a simulated job has one query."""
+"""Pairs that need two queries, of which one is rebuilt and the other handed off or resumed; a simulated job has one
+query.
+"""
 
 
 @cache
 def simulated(seed: int) -> Follows:
-    """Which event came directly after which other one in a schedule."""
+    """Return the pairs of events that directly follow each other in the schedule of a seed."""
     created: list[Created] = []
     create, write = Disk.create, Files.create
 
@@ -49,13 +55,15 @@ def simulated(seed: int) -> Follows:
 
 @cache
 def real() -> dict[str, Follows]:
-    """Run -> which event came directly after which other one."""
+    """Return, by run, the pairs of events that directly follow each other in the real traces."""
     lines = map(json.loads, TRACES.read_text().splitlines())
     return {line["run"]: frozenset((before, after) for before, after in line["follows"]) for line in lines}
 
 
 def test_every_real_run_can_be_simulated() -> None:
-    """Fifty operations of campaigns: deploys, switches, kills and recoveries, with their drivers and checkpoints."""
+    """Every pair of successive events in at least 50 real operations (deploys, switches, kills and recoveries, with
+    their drivers and checkpoints) also occurs in the simulation.
+    """
     assert len(real()) >= 50
     possible: set[tuple[str, str]] = {*OF_SEVERAL_QUERIES}
     for seed in SEEDS:
@@ -77,6 +85,8 @@ def test_every_real_run_can_be_simulated() -> None:
     ],
 )
 def test_what_the_contracts_forbid_is_not_simulated(before: str, after: str) -> None:
-    """No file comes before the record of its version, no claim after the end, and nothing starts without a proof."""
+    """Neither schedules nor real runs contain forbidden sequences: a file before the record of its version, a claim
+    after the exit, or a start without proof that the predecessor has stopped.
+    """
     assert all((before, after) not in simulated(seed) for seed in SEEDS)
     assert all((before, after) not in pairs for pairs in real().values())

@@ -1,4 +1,6 @@
-"""The simulated runner keeps the contracts of the real ones, with the real supervisor and its simulated processes."""
+"""Tests that the simulated runners keep the contracts of the real ones, with the real supervisor and its simulated
+processes.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _LONGEST_S = 600.0
 
 
 class Drivers(World):
-    """A world whose drivers only obey orders, as ``tests/runners/fake_driver.py``."""
+    """A world whose drivers only obey orders, as those of ``tests/runners/fake_driver.py`` do."""
 
     def __init__(self, scheduler: Scheduler, **kinds: Any) -> None:
         super().__init__(scheduler, **kinds)
@@ -67,7 +69,9 @@ class Drivers(World):
 
 
 class Place:
-    """Each call of a runner is made by a process of its own, and the simulation goes on until that call has ended."""
+    """A place for the contracts, in which each call of a runner is made by its own process and the simulation runs
+    until that call returns.
+    """
 
     job = JOB
 
@@ -99,7 +103,7 @@ class Place:
         return Called(self._world, self._world.store_of(None), **given)
 
     def call(self, act: Callable[[], Any]) -> Any:
-        """Run one call to its end, and return its result or raise its error."""
+        """Run one call until it finishes, and return its result or raise its error."""
         return self._call_all([act])[0]
 
     def _call_all(self, acts: list[Callable[[], Any]]) -> list[Any]:
@@ -195,7 +199,7 @@ class Place:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """A machine on which nothing runs."""
+    """A simulated machine on which nothing runs."""
     with Drivers.opened(1) as opened:
         yield opened
 
@@ -206,18 +210,20 @@ def place(world: Drivers) -> Place:
 
 
 class TestSimulatedRunner(RunnerContract, MachineContract):
-    """The contracts, but for secrets: a simulated process has no environment."""
+    """The simulated local runner keeps the contracts, except the one on secrets: a simulated process has no
+    environment.
+    """
 
 
 @pytest.fixture
 def pods() -> Iterator[Place]:
-    """A cluster in which nothing runs."""
+    """A simulated Kubernetes cluster in which nothing runs."""
     with Drivers.opened(1, drivers=KUBERNETES) as opened:
         yield Place(opened, SimulatedPods)
 
 
 class TestSimulatedPods(RunnerContract):
-    """The contract, but for secrets. Its kubelets are simulated too."""
+    """The simulated Kubernetes runner, with simulated kubelets, keeps the runner contract, except for secrets."""
 
     @pytest.fixture
     def place(self, pods: Place) -> Place:
@@ -226,13 +232,15 @@ class TestSimulatedPods(RunnerContract):
 
 @pytest.fixture
 def containers() -> Iterator[Place]:
-    """A YARN cluster in which nothing runs."""
+    """A simulated YARN cluster in which nothing runs."""
     with Drivers.opened(1, drivers=YARN) as opened:
         yield Place(opened, SimulatedContainers)
 
 
 class TestSimulatedContainers(RunnerContract):
-    """The contract, but for secrets. Its ResourceManager and NodeManagers are simulated too."""
+    """The simulated YARN runner, with simulated ResourceManager and NodeManagers, keeps the runner contract, except for
+    secrets.
+    """
 
     @pytest.fixture
     def place(self, containers: Place) -> Place:
@@ -248,7 +256,9 @@ class TestSimulatedContainers(RunnerContract):
     ],
 )
 def test_a_pod_whose_end_is_not_reported_is_unknown(pods: Place, kind: str, which: float, why: str) -> None:
-    """Its processes run: the node is cut off, its kubelet does not find them, or a person removed the pod by force."""
+    """A pod whose end no kubelet reports is unknown: its node is cut off, its kubelet has lost track of it, or someone
+    removed the pod by force.
+    """
     pods.runner.launch(pods.spec(), {})
     pods.pids()
     pods.wait_for("the kubelet's report", lambda: "runs on" in pods.runner.observe(JOB, "one").why)
@@ -270,8 +280,8 @@ _LOST = [
 def test_a_container_whose_end_is_not_reported_is_unknown(
     containers: Place, cut_s: float, faults: list[tuple[str, float]], why: str
 ) -> None:
-    """Its processes run, although the ResourceManager counts the application as failed. They end once the node is back,
-    and then their end is proven.
+    """A container on a lost node is unknown and its driver still runs, although the ResourceManager counts the
+    application as failed. Once the node is back, the processes stop and their end is proven.
     """
     told = _unknown_after(containers, faults, cut_s)
     assert why in told
@@ -282,7 +292,9 @@ def test_a_container_whose_end_is_not_reported_is_unknown(
 
 
 def test_the_suite_sees_a_lost_node_taken_for_an_end(containers: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: the exit code that the ResourceManager gives to what it has lost counts as one of a program."""
+    """Negative control: if the exit code that the ResourceManager assigns to a lost container counts as that of a
+    program, the test of unreported ends fails.
+    """
     monkeypatch.setattr(yarn_application, "_tells_an_end", lambda _: True)
     monkeypatch.setattr(yarn_application, "_has_outlived", lambda *_: True)
     with pytest.raises(AssertionError):
@@ -290,7 +302,7 @@ def test_the_suite_sees_a_lost_node_taken_for_an_end(containers: Place, monkeypa
 
 
 def _unknown_after(containers: Place, faults: list[tuple[str, float]], cut_s: float) -> str:
-    """Return why an instance is unknown after faults; fails if it counts as dead before."""
+    """Return the reason why an instance is unknown after these faults; fail if it counts as dead before."""
     containers.runner.launch(containers.spec(), {})
     containers.pids()
     containers.wait_for("the report", lambda: "is RUNNING" in containers.runner.observe(JOB, "one").why)
@@ -307,7 +319,9 @@ def _unknown_after(containers: Place, faults: list[tuple[str, float]], cut_s: fl
 
 
 def test_a_killed_application_is_dead_once_its_node_has_ended_it(containers: Place) -> None:
-    """The ResourceManager says so at once, and never reports an exit code."""
+    """A killed application is dead only once its NodeManager no longer lists its container; the ResourceManager reports
+    KILLED at once and never an exit code.
+    """
     containers.runner.launch(containers.spec(), {})
     driver, _ = containers.pids()
     containers.strike(Move(kind="application-killed", pause_s=0.0, which=0.0))
@@ -317,7 +331,9 @@ def test_a_killed_application_is_dead_once_its_node_has_ended_it(containers: Pla
 
 
 def test_a_deleted_pod_ends_and_its_end_is_proven(pods: Place) -> None:
-    """The finalizer keeps the report of its end until that is recorded, and burying removes the pod."""
+    """A deleted pod stops with a proven exit code 137, because its finalizer keeps the report until it is recorded;
+    releasing its resources then removes the pod.
+    """
     pods.runner.launch(pods.spec(), {})
     driver, _ = pods.pids()
     pods.strike(Move(kind="pod-deleted", pause_s=0.0, which=0.0, seconds=10.0))
@@ -328,7 +344,9 @@ def test_a_deleted_pod_ends_and_its_end_is_proven(pods: Place) -> None:
 
 
 class WithoutLooking(SimulatedRunner):
-    """Starts a supervisor whatever runs already, and returns when that one has looked at the claims."""
+    """A runner that starts a supervisor without checking what already runs, and returns once that supervisor has read
+    the claims.
+    """
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         Control(self._store, spec.job, spec.instance).write_launch(spec)
@@ -337,12 +355,14 @@ class WithoutLooking(SimulatedRunner):
 
 
 def test_a_claim_alone_prevents_a_second_driver(world: Drivers) -> None:
-    """Of several supervisors that start at once, the suite finds one driver."""
+    """Of several supervisors that start at once without checking for others, the claim lets exactly one start a driver."""
     RunnerContract().test_launching_twice_starts_one_tree(Place(world, WithoutLooking))
 
 
 def test_the_suite_sees_a_second_driver(world: Drivers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: a supervisor that goes on although another one has the claim starts a second driver."""
+    """Negative control: a supervisor that continues although a different one holds the claim starts a second driver,
+    and the contract's test fails.
+    """
     claim = Supervisor._claim
 
     def claim_anyway(self: Supervisor, generation: int) -> None:
@@ -359,14 +379,18 @@ def test_the_suite_sees_a_second_driver(world: Drivers, monkeypatch: pytest.Monk
 
 
 def test_the_suite_sees_a_kill_that_leaves_the_claim_free(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: what was killed before its claim then starts."""
+    """Negative control: if a kill does not bar the claim, an instance that was killed before its claim starts later,
+    and the contract's test fails.
+    """
     monkeypatch.setattr(local_process, "bar", lambda *_: [])
     with pytest.raises(AssertionError):
         RunnerContract().test_what_is_killed_before_its_claim_never_starts(place)
 
 
 def test_the_suite_sees_a_kill_that_leaves_a_pods_claim_free(pods: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control, as above."""
+    """Negative control: if killing a pod neither bars its claim nor removes it, the pod starts later, and the
+    contract's test fails.
+    """
     monkeypatch.setattr(container_runner, "bar", lambda *_: [])
     monkeypatch.setattr(SimulatedPods, "_end", lambda *_: None)
     with pytest.raises(AssertionError):
@@ -377,7 +401,9 @@ def test_the_suite_sees_a_kill_that_leaves_a_pods_claim_free(pods: Place, monkey
 def test_the_suite_sees_a_frozen_process_taken_for_dead(
     place: Place, monkeypatch: pytest.MonkeyPatch, whom: tuple[int, ...]
 ) -> None:
-    """Negative control: a machine that does not show what is frozen. A frozen driver still dies with its supervisor."""
+    """Negative control: on a machine whose process table hides frozen processes, the contract's test of a frozen
+    process fails.
+    """
     find = SimulatedProcessTable.find
 
     def find_running(self: SimulatedProcessTable, *given: Any) -> Any:
@@ -389,7 +415,9 @@ def test_the_suite_sees_a_frozen_process_taken_for_dead(
 
 
 def test_the_suite_sees_a_driver_that_outlives_its_supervisor(place: Place, world: Drivers) -> None:
-    """Negative control: a machine that ends a supervisor alone."""
+    """Negative control: on a machine that kills a supervisor without its driver, the contract's test finds the
+    surviving driver.
+    """
     world.dies_with_parent = False
     with pytest.raises(AssertionError, match="the driver's end: not within"):
         MachineContract().test_a_driver_does_not_outlive_its_supervisor(place)
@@ -398,7 +426,9 @@ def test_the_suite_sees_a_driver_that_outlives_its_supervisor(place: Place, worl
 def test_the_suite_sees_a_launch_that_another_machine_does_not_record(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: its driver would count as never started while it starts."""
+    """Negative control: if a launch does not record its machine, a driver that is starting would count as never
+    started, and the contract's tests fail.
+    """
     monkeypatch.setattr(SimulatedRunner, "_write_launcher", lambda *_: None)
     for test in (
         MachineContract.test_what_runs_elsewhere_is_unknown,
@@ -409,7 +439,7 @@ def test_the_suite_sees_a_launch_that_another_machine_does_not_record(
 
 
 def test_what_is_hidden_is_unknown(place: Place, world: Drivers) -> None:
-    """An observation that fails says neither that an instance lives nor that it has ended."""
+    """If an observation fails, the instance is unknown: it counts neither as alive nor as dead."""
     place.runner.launch(place.spec(), {})
     place.pids()
     world.unseen = 1.0

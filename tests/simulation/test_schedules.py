@@ -1,4 +1,6 @@
-"""Drawn schedules of the simulated control plane: the real code breaks no rule, and known bugs do."""
+"""Tests drawn schedules of the simulated control plane: the real code breaks no rule, and each known bug that is put
+back breaks one.
+"""
 
 from __future__ import annotations
 
@@ -67,25 +69,31 @@ SEEDS_OF_BUGS = {
     "rebuilt-from-another-topic": 137,
     "approved-unseen": 1745,
 }
-"""Bug -> a seed that finds it; ``bench/results/simulation-bugs.jsonl`` has the first ones at one state of the code."""
+"""The name of each known bug and a seed that finds it; ``bench/results/simulation-bugs.jsonl`` lists the first such
+seeds for one state of the code.
+"""
 
 
 def digest(told: Told) -> str:
-    """A trace in short."""
+    """Return a hash of a trace."""
     lines = [(event.at, event.actor, event.what) for event in told.trace]
     return sha256(repr(lines).encode()).hexdigest()
 
 
 @pytest.mark.parametrize("first", range(1, LAST, BLOCK))
 def test_no_schedule_breaks_a_rule(first: int) -> None:
-    """Requests at the same time, on two machines and repeated; deaths, frozen processes, lost answers, older copies."""
+    """None of 2000 drawn schedules breaks a rule, with simultaneous and repeated requests on two machines, killed and
+    frozen processes, lost answers and restored older copies.
+    """
     for seed in range(first, first + BLOCK):
         told = play(draw(seed))
         assert not told.broken, timeline(shrink(told))
 
 
 def test_every_kind_of_move_is_drawn() -> None:
-    """Otherwise a rule would hold only because nothing happens."""
+    """The drawn plans contain every kind of request, fault, output and runner, so that no rule holds only because
+    nothing happens.
+    """
     plans = [draw(seed) for seed in range(1, LAST)]
     assert {move.kind for plan in plans for move in plan.moves} == {
         *REQUESTS,
@@ -104,7 +112,9 @@ def test_every_kind_of_move_is_drawn() -> None:
 
 @pytest.mark.parametrize("name", SEEDS_OF_BUGS)
 def test_a_known_bug_is_found(name: str) -> None:
-    """The negative control: with the bug the schedule breaks a rule, and without it none."""
+    """Negative control: with a known bug put back, the schedule of its seed breaks a rule; without the bug it breaks
+    none.
+    """
     plan = draw(SEEDS_OF_BUGS[name])
     with put_back(name):
         assert play(plan).broken
@@ -113,13 +123,13 @@ def test_a_known_bug_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", [bug.name for bug in BUGS])
 def test_a_known_bug_fits_the_present_code(name: str) -> None:
-    """A control whose text is no longer there would put nothing back."""
+    """Every known bug can be put back, because the text that it changes still exists in the code."""
     with put_back(name) as bug:
         assert bug.what.endswith(".")
 
 
 def test_a_bug_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message names the function and the text."""
+    """Putting back a bug whose text is missing in the code fails, and the message names the function and the text."""
     change = Change("driver.epoch", "open_writer", "never.written()", "nothing()")
     monkeypatch.setattr(known_bugs, "BUGS", (Bug("old", "It fits no more.", (change,)),))
     with (
@@ -130,7 +140,9 @@ def test_a_bug_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_broken_schedule_is_shrunk_to_a_timeline() -> None:
-    """No move can be left out of it, and it names the rule, the moves and who did what."""
+    """A schedule that breaks a rule is shrunk to the fewest moves that still break it, and its timeline names the rule,
+    the moves and the actors.
+    """
     with put_back("second-operation"):
         whole = play(draw(SEEDS_OF_BUGS["second-operation"]))
         short = shrink(whole)
@@ -144,7 +156,7 @@ def test_a_broken_schedule_is_shrunk_to_a_timeline() -> None:
 
 
 def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
-    """Also when the order of Python's sets differs."""
+    """A seed produces the same schedule in every process, even if the order of Python's sets differs."""
     code = (
         "import logging; logging.disable(50)\n"
         "from tests.simulation.test_schedules import digest, draw, play\n"
@@ -160,7 +172,9 @@ def test_a_seed_gives_the_same_schedule_in_every_process() -> None:
 
 
 def test_a_schedule_on_s3_needs_no_connectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated drivers load no jar, so the fast tests pass in a clone that has fetched none."""
+    """A schedule on S3 plays without the connector jars, because simulated drivers load none, so the fast tests pass in
+    a clone without them.
+    """
     with_jars = digest(play(draw(11)))
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     alone = play(draw(11))
@@ -169,7 +183,9 @@ def test_a_schedule_on_s3_needs_no_connectors(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_thread_of_another_test_is_left_alone() -> None:
-    """It sleeps in real time and passes a failpoint while a schedule is played, and disturbs neither."""
+    """A thread of a different test that sleeps in real time and passes a failpoint while a schedule is played neither
+    fails nor changes the schedule.
+    """
     seen: list[BaseException] = []
     playing = threading.Event()
 

@@ -1,4 +1,4 @@
-"""The simulated table, files and function are held to what the capabilities of their kinds say."""
+"""Tests that the simulated table, files and function have exactly the capabilities that their kinds of sink declare."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from streamkeeper.sinks.kinds.known_kinds import capabilities_of
 from tests.contracts.sink_contract import FIRST, LATE, SECOND, SinkContract
 
 ROWS = {FIRST: 0, SECOND: 1, LATE: 9}
-"""The suite's rows as offsets of the topic, which are the rows of a simulated output."""
+"""The rows of the contract's tests, mapped to offsets of the topic, which are the rows of a simulated output."""
 
 
 class Place:
-    """A world in which nothing runs; the test calls its output."""
+    """A world in which nothing runs, with an output that the test calls directly."""
 
     def __init__(self, world: World, sink: Sink | None = None) -> None:
         self._world, self.sink = world, sink or world.sink
@@ -54,7 +54,7 @@ def table() -> Iterator[World]:
 
 @pytest.fixture
 def function() -> Iterator[World]:
-    """A world whose output has none."""
+    """A world whose output has no fence."""
     with World.opened(1, output=OutputKind.FUNCTION) as world:
         yield world
 
@@ -67,7 +67,7 @@ def files() -> Iterator[World]:
 
 
 class TestSimulatedFiles(SinkContract):
-    """The capabilities of files."""
+    """A simulated file output has the declared capabilities of files."""
 
     @pytest.fixture
     def place(self, files: World) -> Place:
@@ -75,7 +75,7 @@ class TestSimulatedFiles(SinkContract):
 
 
 class TestSimulatedTable(SinkContract):
-    """The capabilities of a table."""
+    """A simulated table has the declared capabilities of a table."""
 
     @pytest.fixture
     def place(self, table: World) -> Place:
@@ -83,7 +83,7 @@ class TestSimulatedTable(SinkContract):
 
 
 class TestSimulatedFunction(SinkContract):
-    """Those of a function."""
+    """A simulated function has the declared capabilities of a function."""
 
     @pytest.fixture
     def place(self, function: World) -> Place:
@@ -91,7 +91,7 @@ class TestSimulatedFunction(SinkContract):
 
 
 class Unfenced(SimulatedTable):
-    """Says that it is a table, and writes as a function does."""
+    """A sink that declares to be a table but writes as a function does, without a fence."""
 
     def open(self, context: SinkContext) -> Any:
         return FunctionWriter(self._world, context)
@@ -114,13 +114,17 @@ TESTS = (
 
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: test.__name__)
 def test_the_suite_sees_a_table_without_a_fence(function: World, test: Any) -> None:
-    """Negative control: none of a table's capabilities is found where none is there."""
+    """Negative control: an output that declares to be a table but writes without a fence fails each of the contract's
+    tests of a table's capabilities.
+    """
     with pytest.raises((AssertionError, pytest.fail.Exception, NotFound)):
         test(SinkContract(), Place(function, Unfenced(function)), capabilities_of("table"))
 
 
 def test_the_suite_sees_a_fence_that_is_not_in_the_transaction(table: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: a writer that believes the epoch of its own start."""
+    """Negative control: a writer that trusts the epoch of its own start instead of the one in the transaction fails the
+    contract's test of a superseded writer.
+    """
     commit = TableWriter._commit
 
     def commit_anyway(self: TableWriter, rows: Any, batch_id: int) -> None:
@@ -137,7 +141,9 @@ def test_the_suite_sees_a_fence_that_is_not_in_the_transaction(table: World, mon
 
 @pytest.mark.parametrize("missing", ["4", "9.compact"])
 def test_the_reader_of_files_refuses_a_log_with_a_gap_as_spark_does(files: World, missing: str) -> None:
-    """Negative control: without the refusal, a reader would see the other rows."""
+    """Negative control: a simulated reader refuses a sink log with a missing batch, as Spark does; otherwise it would
+    return the remaining rows.
+    """
     place = Place(files)
     writer = place.sink.open(SinkContext(job="sales", query="totals", version="v0001", epoch=1))
     writer.raise_fence()

@@ -1,4 +1,4 @@
-"""The simulated topic and micro-batch loop keep the contract of the real sources."""
+"""Tests that the simulated topic and micro-batch loop keep the contract of the real sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST_S = 60.0
 
 
 class Listener:
-    """Notices that a run has read everything."""
+    """A query listener that records when a run has read all input."""
 
     def __init__(self) -> None:
         self.idle = False
@@ -28,14 +28,14 @@ class Listener:
         self.idle = True
 
     def onQueryProgress(self, _event: Any) -> None:
-        """Another batch was committed."""
+        """Ignore that a batch was committed."""
 
     def onQueryTerminated(self, _event: Any) -> None:
-        """The run has failed."""
+        """Ignore that the run has failed."""
 
 
 class Place:
-    """An input whose rows arrive when a test puts them; each run has a driver and a JVM of its own."""
+    """An input whose rows arrive when a test adds them; each run has its own driver and JVM."""
 
     def __init__(self, world: World) -> None:
         self._world, self._scheduler = world, world.scheduler
@@ -83,7 +83,7 @@ class Place:
 
 @pytest.fixture(params=[False, True], ids=["topic", "files"])
 def world(request: pytest.FixtureRequest) -> Iterator[World]:
-    """An input without rows, which nobody reads."""
+    """A world with an input that has no rows and no reader."""
     with World.opened(1, files=request.param) as opened:
         yield opened
 
@@ -94,13 +94,15 @@ def place(world: World) -> Place:
 
 
 class TestSimulatedInput(SourceContract):
-    """The contract of a topic with one partition, and of a directory of files."""
+    """A simulated topic with one partition and a simulated directory of files keep the source contract."""
 
 
 def test_the_suite_sees_a_batch_that_is_planned_anew(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: a rerun that takes all rows that have come meanwhile into its batch."""
+    """Negative control: a rerun that adds all newly arrived rows to its batch fails the contract's test that equal
+    offsets return equal rows.
+    """
     end_of = Run._end_of
 
     def end_of_all(self: Run, batch: int | None) -> int:
@@ -124,7 +126,9 @@ def test_the_suite_sees_a_batch_that_is_planned_anew(
 def test_the_suite_sees_a_plan_that_names_other_offsets(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, test: Any
 ) -> None:
-    """Negative control: a plan that is one row short reads this row twice, and tells too few rows."""
+    """Negative control: a plan whose end offset is one row short reads that row twice and reports too few rows, and the
+    contract's tests fail.
+    """
     offsets = Run._offsets
     monkeypatch.setattr(Run, "_offsets", staticmethod(lambda end: offsets(end - 1)))
     with pytest.raises(AssertionError):

@@ -1,4 +1,6 @@
-"""The simulated store keeps the contract of the real ones while no fault is switched on."""
+"""Tests that the simulated store keeps the contract of the real stores while no fault is switched on, and how its
+faults behave.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,18 @@ from tests.contracts.store_contract import StoreContract
 
 @pytest.fixture
 def store() -> Iterator[SimulatedStore]:
-    """A store of the world outside of any process."""
+    """A simulated store that is used outside of any simulated process."""
     scheduler = Scheduler(1)
     yield SimulatedStore(Disk(), scheduler, None)
     scheduler.close()
 
 
 class TestSimulatedStore(StoreContract):
-    """The simulation is no weaker and no stronger than the real stores."""
+    """The simulated store is neither weaker nor stronger than the real ones."""
 
 
 def test_an_answer_that_is_lost_has_had_its_effect() -> None:
-    """Of the failed creates, some have written their value, as on a real network."""
+    """Some of the creates whose answer was lost have still written their value, as on a real network."""
     scheduler, disk = Scheduler(1), Disk()
     process = Process("writer", "m1")
     store = SimulatedStore(disk, scheduler, process, lost=lambda: 0.5)
@@ -46,7 +48,9 @@ def test_an_answer_that_is_lost_has_had_its_effect() -> None:
 
 
 def test_a_process_that_is_cut_off_reaches_nothing() -> None:
-    """Until its time is over."""
+    """A process that is cut off from the store gets ``StoreUnavailable`` until the fault is over, and then reads the
+    store.
+    """
     scheduler, disk = Scheduler(1), Disk()
     process = Process("reader", "m1", blind_until=5.0)
     store = SimulatedStore(disk, scheduler, process)

@@ -1,4 +1,4 @@
-"""The simulated trees keep the contract of the real ones."""
+"""Tests that the simulated checkpoint trees keep the contract of the real ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ PLACE = Path("/simulated/checkpoints/sales/totals")
 
 
 class TestSimulatedTree(TreeContract):
-    """The simulation is no weaker and no stronger than the real trees."""
+    """The simulated local tree is neither weaker nor stronger than the real one."""
 
     @pytest.fixture
     def files(self) -> Files:
-        """One disk for both trees."""
+        """One disk that both trees share."""
         return Files()
 
     @pytest.fixture
@@ -34,11 +34,11 @@ class TestSimulatedTree(TreeContract):
 
 
 class TestSharedTree(TreeContract):
-    """As in HDFS."""
+    """The simulated shared tree keeps the tree contract, as one in HDFS does."""
 
     @pytest.fixture
     def files(self) -> Files:
-        """One file system for both trees."""
+        """One file system that both trees share."""
         return Files()
 
     @pytest.fixture
@@ -51,11 +51,11 @@ class TestSharedTree(TreeContract):
 
 
 class TestS3TreeOnASimulatedBucket(TreeContract):
-    """The tree is the real one; only its client is simulated."""
+    """The real S3 tree keeps the tree contract on a simulated client."""
 
     @pytest.fixture
     def bucket(self) -> SimulatedBucket:
-        """One bucket for both trees."""
+        """One bucket that both trees share."""
         return SimulatedBucket(Files())
 
     @pytest.fixture
@@ -68,7 +68,9 @@ class TestS3TreeOnASimulatedBucket(TreeContract):
 
 
 def test_a_probe_whose_answer_is_lost_proves_the_same() -> None:
-    """boto3 sends the request again, and gets the answer that the object exists."""
+    """A write probe whose answer is lost still succeeds: boto3 repeats the request and the answer is that the object
+    exists. The probe leaves no file behind.
+    """
     files, calls = Files(), iter([False, False, True, False, False])
     tree = S3Tree("s3a://bucket/checkpoints", SimulatedBucket(files, strikes=lambda: next(calls, False)))
     tree.must_take_files()
@@ -77,7 +79,7 @@ def test_a_probe_whose_answer_is_lost_proves_the_same() -> None:
 
 
 def test_a_file_is_no_folder() -> None:
-    """Neither for a tree at its place, nor for a file below it; a folder is not deleted as a file."""
+    """A file at a tree's place makes the tree absent and unwritable, and a folder cannot be deleted as a file."""
     files = Files()
     above = SimulatedTree(files, PLACE)
     above.create("v0001", [b"x"])
@@ -91,7 +93,9 @@ def test_a_file_is_no_folder() -> None:
 
 
 def test_every_process_sees_the_same_files() -> None:
-    """Also through a tree that lies above; what is new has a stamp of its own."""
+    """Two trees on one disk see the same files, even if one lies above the other; a file that is created anew has a
+    different stamp.
+    """
     now = iter((7, 8))
     files = Files(lambda: next(now))
     calls: list[str] = []

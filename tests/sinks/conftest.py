@@ -1,4 +1,4 @@
-"""A database of either kind for the tests of TableSink."""
+"""Provides a database of each kind for the tests of TableSink."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.sinks.warehouse import Warehouse
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Warehouse]:
-    """A new, empty database of each kind."""
+    """A new, empty database, once in SQLite and once in PostgreSQL."""
     if request.param == "sqlite":
         made = Warehouse(f"sqlite:///{tmp_path / 'warehouse.db'}")
     else:

@@ -1,4 +1,4 @@
-"""Every kind of sink against its capabilities, with real Spark, files and tables."""
+"""Tests every kind of sink against its declared capabilities, with real Spark, files and tables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.spark
 
 
 class Batches:
-    """What a query gives a sink."""
+    """The batches that a query passes to a sink."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         self.root = root / "held"
@@ -39,7 +39,7 @@ class Batches:
 
 
 class Table(Batches):
-    """In a SQLite file."""
+    """A table in a SQLite file."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         super().__init__(root, spark)
@@ -48,7 +48,7 @@ class Table(Batches):
         self.elsewhere = TableSink(self.where, table="others", key=["customer"])
 
     def rows(self) -> list[tuple[str | None, int]]:
-        """By the database's own client; none before there is a table."""
+        """Return the rows as the database's own client reads them; none without a table."""
         reader = Warehouse(self.where)
         try:
             there = reader.tables and reader.rows("SELECT customer, total FROM totals ORDER BY customer")
@@ -57,7 +57,7 @@ class Table(Batches):
             reader.close()
 
     def before_each_write(self, act: Callable[[], None]) -> None:
-        """Before each statement that is no query, and before each commit."""
+        """Call ``act`` before each statement that is not a query, and before each commit."""
 
         def see(connection: object, cursor: object, statement: str, *_: object) -> None:
             if not statement.lstrip().upper().startswith(("SELECT", "PRAGMA")):
@@ -68,7 +68,7 @@ class Table(Batches):
 
 
 class Files(Batches):
-    """Parquet files, read as the README says."""
+    """Files, Parquet by default, which are read as the README describes."""
 
     def __init__(self, root: Path, spark: SparkSession, form: str = "parquet") -> None:
         super().__init__(root, spark)
@@ -77,14 +77,14 @@ class Files(Batches):
         self.elsewhere = FileSink(str(self.root / "others"))
 
     def rows(self) -> list[tuple[str | None, int]]:
-        """By the sink's log; none before there is a batch."""
+        """Return the rows that the sink's log lists; none before the first batch."""
         if not any(Path(self.where).glob("v*/_spark_metadata/*")):
             return []
         rows = read_serving(self._spark, self.where).select("customer", "total").collect()
         return sorted(((row.customer, row.total) for row in rows), key=lambda row: row[0] or "~")
 
     def before_each_write(self, act: Callable[[], None]) -> None:
-        """Before each write of Python, and before and after Spark's own."""
+        """Call ``act`` before each write by Python, and before and after each write by Spark."""
         before_each_file_write(self.root, act)
         sink_of = file._spark_sink
 
@@ -101,7 +101,7 @@ class Files(Batches):
 
 
 class PartitionedFiles(Files):
-    """With a folder for each customer."""
+    """A file output with one folder for each customer."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         super().__init__(root, spark)
@@ -109,7 +109,7 @@ class PartitionedFiles(Files):
 
 
 class Function(Batches):
-    """One that appends what it is given to a file."""
+    """A function that appends the rows of its batches to a file."""
 
     def __init__(self, root: Path, spark: SparkSession) -> None:
         super().__init__(root, spark)
@@ -125,18 +125,18 @@ class Function(Batches):
         return ForeachBatch(append)
 
     def rows(self) -> list[tuple[str | None, int]]:
-        """All of it."""
+        """Return all rows of the file."""
         lines = self._file.read_text().splitlines() if self._file.exists() else []
         rows = ((name or None, int(total)) for name, _, total in (line.partition(" ") for line in lines))
         return sorted(rows, key=lambda row: row[0] or "~")
 
     def before_each_write(self, act: Callable[[], None]) -> None:
-        """Before its file is opened."""
+        """Call ``act`` before the function opens its file."""
         before_each_file_write(self.root, act)
 
 
 class TestTable(SinkContract, SinkRowsContract, SinkKillContract):
-    """SQLite; what PostgreSQL does otherwise is in ``test_table_postgres``."""
+    """A SQLite table keeps the sink contracts; what differs in PostgreSQL is tested in ``test_table_postgres``."""
 
     fewest_kills = 3
 
@@ -146,7 +146,7 @@ class TestTable(SinkContract, SinkRowsContract, SinkKillContract):
 
 
 class TestFiles(SinkContract, SinkKillContract):
-    """A local directory."""
+    """A file output in a local directory keeps the sink contracts."""
 
     fewest_kills = 3
 
@@ -156,7 +156,7 @@ class TestFiles(SinkContract, SinkKillContract):
 
 
 class TestRowsOfFiles(SinkRowsContract):
-    """With a partition column, so that a row has a place."""
+    """A file output with a partition column, which decides the folder of each row, keeps the contract on rows."""
 
     @pytest.fixture
     def place(self, tmp_path: Path, spark: SparkSession) -> PartitionedFiles:
@@ -164,7 +164,7 @@ class TestRowsOfFiles(SinkRowsContract):
 
 
 class TestFunction(SinkContract, SinkRowsContract, SinkKillContract):
-    """The author's own."""
+    """A function that the job's author provides keeps the sink contracts."""
 
     @pytest.fixture
     def place(self, tmp_path: Path, spark: SparkSession) -> Function:
@@ -176,7 +176,7 @@ class TestFunction(SinkContract, SinkRowsContract, SinkKillContract):
 def test_a_format_takes_the_declared_changes_of_columns(
     tmp_path: Path, spark: SparkSession, form: str, change: ColumnChange
 ) -> None:
-    """The other formats with declared changes beside Parquet."""
+    """JSON and ORC files accept the declared changes of columns, as Parquet files do."""
     SinkRowsContract().test_a_change_of_columns(Files(tmp_path, spark, form), capabilities_of("file"), change)
 
 
@@ -211,7 +211,7 @@ WRONG: list[tuple[type[Any], str, Any, Callable[..., None]]] = [
     (Table, "complete_replaces", False, SinkRowsContract.test_a_batch_in_complete_mode),
     (Function, "complete_replaces", True, SinkRowsContract.test_a_batch_in_complete_mode),
 ]
-"""Kind of output, capability, a value that is not true of it, the test that finds it."""
+"""Each entry: the kind of output, a capability, a false value for it, and the contract's test that finds it."""
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,9 @@ WRONG: list[tuple[type[Any], str, Any, Callable[..., None]]] = [
 def test_the_suite_sees_a_wrong_declaration(
     tmp_path: Path, spark: SparkSession, of: type[Any], capability: str, value: object, test: Callable[..., None]
 ) -> None:
-    """Negative control: the real output does not do what is declared of it, or more."""
+    """Negative control: for each capability that is declared with a false value, the contract's test against the real
+    output fails.
+    """
     place, suite = of(tmp_path, spark), SinkRowsContract() if "Rows" in test.__qualname__ else SinkContract()
     wrong = structs.replace(capabilities_of(place.sink.kind), **{capability: value})
     change = (ColumnChange.ADDED,) if capability == "columns" else ()
@@ -231,8 +233,8 @@ def test_the_suite_sees_a_wrong_declaration(
 def test_the_suite_sees_one_sequence_of_numbers_that_is_declared_as_one_for_each_version(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Negative control: an output that has its newest number, whatever version wrote it, loses rows under the first
-    ones.
+    """Negative control: an output that keeps one newest batch number for all versions, but is declared to number each
+    version anew, loses the first rows of the next version, and the contract's test fails.
     """
     newest = -1
 
@@ -252,8 +254,8 @@ def test_the_suite_sees_one_sequence_of_numbers_that_is_declared_as_one_for_each
 
 
 def test_the_suite_sees_a_batch_of_two_writes(tmp_path: Path, spark: SparkSession) -> None:
-    """Negative control: rows and their number are written one after the other, so that a kill between them doubles the
-    rows.
+    """Negative control: an output that writes rows and their batch number in two writes duplicates the rows after a
+    kill between them, and the contract's test fails.
     """
     place = Function(tmp_path, spark)
     append, numbers = place.sink.function, tmp_path / "held" / "numbers"
@@ -274,7 +276,9 @@ def test_the_suite_sees_a_batch_of_two_writes(tmp_path: Path, spark: SparkSessio
 def test_the_suite_sees_a_cutover_of_two_writes(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: the file of an epoch is created first and filled afterwards."""
+    """Negative control: an epoch file that is created empty and filled afterwards cannot be read after a kill between
+    the two writes, and the contract's test fails.
+    """
 
     def create_in_two(path: Path, data: bytes) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -288,6 +292,8 @@ def test_the_suite_sees_a_cutover_of_two_writes(
 
 
 def test_every_capability_has_a_wrong_declaration_that_is_seen() -> None:
-    """But for three texts, which say for a person what the others decide."""
+    """Every capability has a false declaration that the contract's tests find, except ``place``, ``receiver`` and
+    ``result_of``, which are texts for people.
+    """
     seen = {name for _, name, _, _ in WRONG} | {"numbering"}
     assert set(SinkCapabilities.__struct_fields__) - seen == {"place", "receiver", "result_of"}

@@ -1,4 +1,4 @@
-"""A table that was there before, whose key takes two different strings for equal, is refused."""
+"""Tests that an existing table is refused if its key compares two different strings as equal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ IGNORING_CASE = (
 
 
 def create(warehouse: Warehouse, key: str, *more: str) -> None:
-    """``key``: the column's definition. PostgreSQL's own column collations are part of a type, which is compared."""
+    """Create the table ``totals``; ``key`` is the definition of its key column. Column collations of PostgreSQL are
+    part of the type, which is compared separately.
+    """
     if not warehouse.sqlite:
         warehouse.execute(IGNORING_CASE)
     merging = "NOCASE" if warehouse.sqlite else "no_case"
@@ -48,7 +50,9 @@ def write_one_by_one(spark: SparkSession, warehouse: Warehouse) -> None:
 def test_a_key_that_merges_strings_is_refused(
     spark: SparkSession, warehouse: Warehouse, key: str, more: tuple[str, ...]
 ) -> None:
-    """Column and collation are named, by a rehearsal and before the first row; a second unique index counts."""
+    """A rehearsal and a writer refuse, before the first row, a table whose key or second unique index merges different
+    strings, and name the column and the collation.
+    """
     create(warehouse, key, *more)
     wanted = r"table totals does not fit the query: .*its key compares customer by the collation (NOCASE|no_case)"
     with pytest.raises(OutputUnfit, match=wanted):
@@ -70,7 +74,9 @@ def test_a_key_that_merges_strings_is_refused(
 def test_a_key_that_tells_strings_apart_is_taken(
     spark: SparkSession, warehouse: Warehouse, key: str, more: tuple[str, ...]
 ) -> None:
-    """Neighbouring case: other collations, and indexes that no upsert goes by, are no reason."""
+    """A table whose key distinguishes strings is accepted, even if an index that no upsert uses has a merging
+    collation.
+    """
     create(warehouse, key, *more)
     write_one_by_one(spark, warehouse)
     assert sorted(warehouse.rows("SELECT * FROM totals")) == sorted(NAMES)
@@ -79,7 +85,9 @@ def test_a_key_that_tells_strings_apart_is_taken(
 def test_without_the_look_three_keys_become_one_row(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: in SQLite by the key's own collation, in PostgreSQL by a second index that the upsert finds."""
+    """Negative control: without the check of collations, three different keys become one row, in SQLite by the key's
+    own collation and in PostgreSQL by a second unique index.
+    """
     monkeypatch.setattr(columns, "find_merging_collations", lambda *_: [])
     if warehouse.sqlite:
         create(warehouse, "COLLATE {merging} PRIMARY KEY")
@@ -93,7 +101,7 @@ def test_without_the_look_three_keys_become_one_row(
 @pytest.mark.postgres
 @pytest.mark.parametrize("warehouse", ["postgresql"], indirect=True)
 def test_citext_is_another_type(warehouse: Warehouse) -> None:
-    """PostgreSQL's text that ignores case is refused by its type."""
+    """PostgreSQL's ``CITEXT``, which ignores case, is refused as a type that differs from ``TEXT``."""
     if not warehouse.rows("SELECT 1 FROM pg_available_extensions WHERE name = 'citext'"):
         pytest.skip("this PostgreSQL has no citext")
     warehouse.execute("CREATE EXTENSION citext", "CREATE TABLE totals (customer CITEXT PRIMARY KEY, total BIGINT)")

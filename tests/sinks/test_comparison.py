@@ -1,4 +1,6 @@
-"""Before a cutover: how far the rebuilt output is the serving one, for both kinds that can be rebuilt."""
+"""Tests the comparison before a cutover, which measures how far the rebuilt output equals the serving one, for tables
+and files.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ SCHEMA = "customer string, total long"
 
 @pytest.fixture
 def tables(spark: SparkSession, warehouse: Warehouse) -> Any:
-    """Write v0001 at batch 4 and v0002 in shadow at batch 1; returns the shadow's writer."""
+    """A function that writes v0001 at batch 4 and v0002 in shadow at batch 1, and returns the shadow's writer."""
 
     def write(
         old: list[tuple[Any, ...]],
@@ -50,7 +52,9 @@ def tables(spark: SparkSession, warehouse: Warehouse) -> Any:
 
 
 def test_equal_tables_are_told_to_be_equal(tables: Any) -> None:
-    """Also where values are NULL, and with the batches that both stood at."""
+    """Two tables with the same rows, NULL values included, are reported as equal, together with the newest batch of
+    each.
+    """
     compared = tables([("a", 1), ("b", None)], [("b", None), ("a", 1)]).compare()
     assert compared.comparable
     assert (compared.old_rows, compared.new_rows) == (2, 2)
@@ -59,7 +63,7 @@ def test_equal_tables_are_told_to_be_equal(tables: Any) -> None:
 
 
 def test_every_kind_of_difference_is_counted_and_shown(tables: Any) -> None:
-    """Rows on one side only, and values that differ, NULL among them."""
+    """A comparison counts and shows rows that only one table has and rows whose values differ, NULL values included."""
     compared = tables([("a", 1), ("b", 2), ("c", None), ("d", 4)], [("b", 20), ("c", 3), ("d", 4), ("e", 5)]).compare()
     assert (compared.only_old, compared.only_new, compared.differing) == (1, 1, 2)
     assert sorted(compared.sample) == [
@@ -74,7 +78,9 @@ def test_every_kind_of_difference_is_counted_and_shown(tables: Any) -> None:
 def test_a_difference_is_counted_by_its_column_and_not_held_against_what_may_differ(
     tables: Any, warehouse: Warehouse
 ) -> None:
-    """A column that may differ makes no row a differing one; where nothing else differs, it is what is shown."""
+    """A difference in a column that may differ is counted for that column but makes no row a differing one; it is in
+    the sample only if nothing else differs.
+    """
     schema = "customer string, total long, largest long"
     serving = [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)]
     shadow = tables(serving, [("a", 1, 11), ("b", 2, 21), ("c", 3, 30)], schema, old_schema=schema)
@@ -92,20 +98,24 @@ def test_a_difference_is_counted_by_its_column_and_not_held_against_what_may_dif
 
 
 def test_rows_that_only_the_new_table_has_are_held_against_it(tables: Any) -> None:
-    """Over the same input there should be none: a key that is told apart where it was not is no silent gain."""
+    """Rows that only the new table has exceed a limit of 0, because over the same input there should be none, for
+    example if a key is newly distinguished by case.
+    """
     compared = tables([("a", 1)], [("a", 1), ("A", 1)]).compare(("total",))
     assert compared.exceeds(0, 0) == "1 rows of the new output are not in the current output, which has 1"
     assert compared.exceeds(0, 1) == ""
 
 
 def test_sample_is_small(tables: Any) -> None:
-    """Ten are shown, all are counted."""
+    """Of 40 differing rows all are counted, but only ten are in the sample."""
     compared = tables([(f"c{n}", n) for n in range(40)], [(f"c{n}", n + 1) for n in range(40)]).compare()
     assert (compared.differing, len(compared.sample)) == (40, 10)
 
 
 def test_columns_of_one_side_or_of_another_type_are_told_and_held_against_it(tables: Any) -> None:
-    """What nobody has compared is not the same; where they may differ they are no reason."""
+    """A column that exists on one side only or has a different type is reported as not compared and prevents equality,
+    unless it is declared as one that may differ.
+    """
     schema = "customer string, total double, shop string"
     shadow = tables([("a", 1)], [("a", 2.0, "x")], schema)
     compared = shadow.compare()
@@ -120,7 +130,9 @@ def test_columns_of_one_side_or_of_another_type_are_told_and_held_against_it(tab
 
 
 def test_another_key_cannot_be_compared(tables: Any) -> None:
-    """Which row is whose is not known: the reason names both keys, and the sizes are told all the same."""
+    """Tables with different keys are not comparable: the reason names the other key, and row counts and batches are
+    still reported.
+    """
     compared = tables([("a", 1)], [("a", 1), ("a", 2)], key=("customer", "total")).compare()
     assert not compared.comparable
     assert "total" in compared.why
@@ -128,7 +140,9 @@ def test_another_key_cannot_be_compared(tables: Any) -> None:
 
 
 def test_table_that_is_not_there_cannot_be_compared(warehouse: Warehouse) -> None:
-    """Neither before the first fence nor before the first batch."""
+    """A shadow without a table, before its first fence or its first batch, is not comparable, and the reason names the
+    missing tables.
+    """
     shadow = warehouse.writer("v0002", 2, shadow=True)
     assert not shadow.compare().comparable
     shadow.raise_fence()
@@ -138,7 +152,9 @@ def test_table_that_is_not_there_cannot_be_compared(warehouse: Warehouse) -> Non
 def test_both_tables_are_read_as_of_one_moment(
     spark: SparkSession, warehouse: Warehouse, tables: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch that is written meanwhile is neither waited for nor half seen."""
+    """A comparison reads both tables as of one moment: it neither waits for a batch that is written at the same time
+    nor sees a part of it.
+    """
     shadow = tables([("a", 1)], [("a", 1)])
     serving = warehouse.writer("v0001", 1)
     real = TableWriter._is_known
@@ -160,7 +176,7 @@ def test_both_tables_are_read_as_of_one_moment(
 
 
 class Files:
-    """A file output with its versions."""
+    """A file output with its checkpoint versions."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark, self.root, self.epoch = spark, root, 0
@@ -180,14 +196,16 @@ class Files:
 
 @pytest.fixture
 def files(spark: SparkSession, tmp_path: Path) -> Files:
-    """v0001 serves, with three batches."""
+    """A file output whose v0001 serves and has three batches."""
     files = Files(spark, tmp_path)
     files.write(files.writer("v0001"), [("a", 1)], [("a", 1), ("b", 2)], [("c", 3)])
     return files
 
 
 def test_rows_of_files_are_compared_as_often_as_they_stand_there(files: Files) -> None:
-    """One ``a`` too few is one row that is missing, whatever the batches were; later batches do not count."""
+    """File outputs are compared by how often each row occurs, whatever its batch: one ``a`` too few is one missing row.
+    Batches after the given ones are ignored.
+    """
     shadow = files.writer("v0002", shadow=True, format="orc")
     files.write(shadow, [("b", 2), ("a", 1), ("d", 4)], [("c", 3)])
     compared = shadow.compare("v0001", 1, 0, files.spark)
@@ -203,7 +221,9 @@ def test_rows_of_files_are_compared_as_often_as_they_stand_there(files: Files) -
 
 
 def test_handed_over_output_is_compared_as_a_whole(files: Files) -> None:
-    """What serves is the old version up to its end and the new one: a rebuild must have both."""
+    """A rebuild is compared with the whole serving output after a handoff, which is the old version up to its last
+    batch and the new one.
+    """
     second = files.writer("v0002", OutputSegment("v0001", last=1), OutputSegment("v0002"))
     second.seed(0)
     files.write(second, [("e", 5)], [("f", 6)], first=1)
@@ -214,7 +234,9 @@ def test_handed_over_output_is_compared_as_a_whole(files: Files) -> None:
 
 
 def test_columns_of_files_may_have_any_name(files: Files) -> None:
-    """Dots and blanks are no structure; a column of one side is told."""
+    """Columns whose names contain dots, blanks or backticks are compared; a column of one side only is reported as not
+    compared.
+    """
     for shadow, extra in ((False, "x long"), (True, "y long")):
         writer = files.writer("v0003" if shadow else "v0002", shadow=shadow)
         files.write(writer, [("a", 1, 7)], [("b", 2, 8)], schema=f"`a.b c` string, `t``x` long, {extra}")
@@ -226,7 +248,10 @@ def test_columns_of_files_may_have_any_name(files: Files) -> None:
 
 @pytest.mark.parametrize("file_format", ["json", "csv"])
 def test_text_is_compared_as_what_the_query_writes(files: Files, file_format: str) -> None:
-    """By its values alone 01234 and 1234 are one number, and a column that is NULL everywhere is none."""
+    """JSON and CSV files are compared by the recorded schema, which distinguishes the strings 01234 and 1234.
+
+    Negative control: without the recorded schema, Spark infers numbers from CSV and finds no difference.
+    """
     schema = "code string, discount long"
     serving = files.writer("v0002", format=file_format)
     files.write(serving, [("01234", None)], schema=schema)
@@ -244,7 +269,9 @@ def test_text_is_compared_as_what_the_query_writes(files: Files, file_format: st
 
 
 def test_a_column_of_files_that_may_differ_is_left_out(files: Files) -> None:
-    """Without it the rows are the same; with nothing else to compare, nothing was compared."""
+    """A column of files that may differ is left out of the comparison; if no other column remains, the outputs are not
+    comparable.
+    """
     shadow = files.writer("v0002", shadow=True)
     files.write(shadow, [("a", 1), ("a", 7), ("b", 8), ("c", 9)])
     strict = shadow.compare("v0001", 2, 0, files.spark)
@@ -258,7 +285,9 @@ def test_a_column_of_files_that_may_differ_is_left_out(files: Files) -> None:
 
 
 def test_maps_are_compared_whatever_the_order_of_their_entries(files: Files) -> None:
-    """Also within a struct; a value that differs is a difference."""
+    """Maps, even within structs, are compared regardless of the order of their entries; a different value is a
+    difference.
+    """
     schema = "name string, one map<string,int>, many struct<inner:map<string,map<string,int>>>"
     serving = files.writer("v0002")
     files.write(serving, [("a", {"x": 1, "y": 2}, ({"p": {"r": 1, "s": 2}},)), ("b", {"x": 1}, None)], schema=schema)
@@ -270,7 +299,9 @@ def test_maps_are_compared_whatever_the_order_of_their_entries(files: Files) -> 
 
 
 def test_files_without_a_common_column_or_a_batch_cannot_be_compared(files: Files) -> None:
-    """The reason says which."""
+    """File outputs without a common column, or with a new output that has no batch yet, are not comparable, and the
+    reason states which applies.
+    """
     shadow = files.writer("v0002", shadow=True)
     assert shadow.compare("v0001", 1, 0, files.spark).why == "the new output has no batch yet"
     files.write(shadow, [("a", 1.5)], schema="name string, total double")
@@ -278,6 +309,6 @@ def test_files_without_a_common_column_or_a_batch_cannot_be_compared(files: File
 
 
 def test_a_row_is_named_by_plain_values() -> None:
-    """A person is to read its key: no class of Python's."""
+    """A row in the sample is named by its key in readable values, without class names of Python."""
     at = datetime(2026, 3, 1, 0, 7, tzinfo=UTC)
     assert named_row(["customer", "minute"], ("a", at, 3)) == "customer='a', minute='2026-03-01 00:07:00+00:00'"

@@ -1,4 +1,6 @@
-"""Declaring a sink: what is wrong is told before anything is connected, and no password shows anywhere."""
+"""Tests the declaration of a sink: an invalid one is refused before any connection is made, and no text contains a
+password.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ SECRET = "postgresql+psycopg://keeper:hunter2@db.example:5432/warehouse?password
 
 
 def test_no_password_in_any_text_of_a_table() -> None:
-    """Neither the description nor the value itself shows user or password."""
+    """Neither the description nor the ``repr`` of a TableSink contains the user or the password."""
     sink = TableSink(SECRET, table="totals", key=["customer"])
     assert sink.describe().output == "postgresql://db.example:5432/warehouse#totals"
     assert "hunter2" not in repr(sink) + repr(sink.describe())
@@ -35,7 +37,7 @@ def test_no_password_in_any_text_of_a_table() -> None:
     ],
 )
 def test_databases_without_a_promise_are_refused(url: str, error: type[Exception]) -> None:
-    """The refusal names what works, and never the password."""
+    """An unsupported or malformed database URL is refused with an example of a supported one and without the password."""
     with pytest.raises(error) as raised:
         TableSink(url, table="totals", key=["customer"])
     assert "hunter2" not in str(raised.value)
@@ -46,13 +48,15 @@ def test_databases_without_a_promise_are_refused(url: str, error: type[Exception
     ("table", "key"), [("drop table", ["a"]), ("x" * 51, ["a"]), ("t", []), ("t", "a"), ("t", ["a", "a"]), ("t", [1])]
 )
 def test_names_and_keys_are_checked(table: str, key: list[str]) -> None:
-    """A table has a plain name and a key of distinct columns."""
+    """A table must have a plain name of limited length and a key of distinct columns."""
     with pytest.raises(InvalidInput):
         TableSink("sqlite:////tmp/x.db", table=table, key=key)
 
 
 def test_file_paths_are_local_and_absolute() -> None:
-    """One directory has one identity; other schemes and formats are refused."""
+    """Spellings of one local directory have one identity; other schemes, relative paths, unknown formats and partition
+    columns that are not a list are refused.
+    """
     assert FileSink("file:///data/out/").describe() == FileSink("/data//out").describe()
     with pytest.raises(Unsupported, match="s3a://"):
         FileSink("s3a://bucket/out")
@@ -65,7 +69,9 @@ def test_file_paths_are_local_and_absolute() -> None:
 
 
 def test_foreach_is_known_by_its_function() -> None:
-    """Its identity is the function's name, and it promises no replay."""
+    """A ForeachBatch sink is identified by the name of its function and does not promise that a replayed batch changes
+    nothing.
+    """
     sink = ForeachBatch(test_foreach_is_known_by_its_function)  # type: ignore[arg-type]
     assert sink.describe().output.endswith(":test_foreach_is_known_by_its_function")
     assert not capabilities_of(sink.kind).takes_again
@@ -82,14 +88,16 @@ def test_foreach_is_known_by_its_function() -> None:
     ],
 )
 def test_each_kind_says_how_its_version_may_change(kind: type[Sink], numbering: Numbering, shadows: bool) -> None:
-    """A directory of its own is numbered anew; what a function does cannot be done unseen."""
+    """A file output numbers the batches of each version anew, a table and a function keep the numbers, and only a
+    function cannot be written in shadow.
+    """
     can = capabilities_of(kind.kind)
     assert (can.numbering, can.shadows) == (numbering, shadows)
 
 
 @pytest.mark.parametrize("role", list(WriterRole))
 def test_a_function_is_told_its_role(role: WriterRole) -> None:
-    """It is the writer's."""
+    """A function receives its writer's role, epoch and version in its batch context."""
     told: list[BatchContext] = []
     context = SinkContext(job="j", query="q", version="v0002", epoch=3, role=role)
     writer = ForeachBatch(lambda _, each: told.append(each)).open(context)

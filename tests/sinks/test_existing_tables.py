@@ -1,4 +1,4 @@
-"""A table that exists already is compared with the query's columns and key before a driver writes to it."""
+"""Tests that an existing table is compared with the query's columns and key before a driver writes to it."""
 
 from __future__ import annotations
 
@@ -26,27 +26,29 @@ def wanted() -> Table:
 
 
 def test_a_missing_table_differs_in_nothing(connection: Connection) -> None:
-    """None, and not a list, says that the table does not exist."""
+    """For a missing table ``find_differences`` returns None, not an empty list."""
     assert find_differences(connection, wanted()) is None
 
 
 @pytest.mark.parametrize("key", ["shop, day", "day, shop"])
 def test_the_order_of_a_key_is_no_difference(connection: Connection, key: str) -> None:
-    """The key identifies the same rows in each order."""
+    """A key with its columns in a different order is no difference, because it identifies the same rows."""
     connection.exec_driver_sql(FITS.format(key=key))
     assert find_differences(connection, wanted()) == []
 
 
 @pytest.mark.parametrize("key", ["shop", "day", "shop, day, total"])
 def test_another_key_is_a_difference(connection: Connection, key: str) -> None:
-    """A table with another key would merge rows or keep two of one key; the message names both keys."""
+    """A table with a different key, which would merge rows or keep two with one key, differs, and the message names
+    both keys.
+    """
     connection.exec_driver_sql(FITS.format(key=key))
     found = ", ".join(sorted(key.split(", ")))
     assert find_differences(connection, wanted()) == [f"its key is ({found}), but the query's key is (day, shop)"]
 
 
 def test_columns_that_differ_are_named(connection: Connection) -> None:
-    """Each missing, additional and differently typed column is one difference."""
+    """Each missing, additional or differently typed column is reported as one difference."""
     connection.exec_driver_sql(
         "CREATE TABLE totals (shop TEXT NOT NULL, day TEXT NOT NULL, sum TEXT, total TEXT, PRIMARY KEY (shop, day))"
     )
@@ -58,7 +60,7 @@ def test_columns_that_differ_are_named(connection: Connection) -> None:
 
 @pytest.mark.parametrize("differences", [["b is missing in the table", "c is in the table only"], [], None])
 def test_a_table_that_differs_is_refused(differences: list[str] | None) -> None:
-    """The refusal names every difference; a table without differences, and a missing one, pass."""
+    """A table with differences is refused with all of them; one without differences and a missing one are accepted."""
     if not differences:
         refuse_differences(wanted(), differences)
         return
@@ -70,7 +72,9 @@ def test_a_table_that_differs_is_refused(differences: list[str] | None) -> None:
 
 @pytest.mark.parametrize(("dialect", "decimal"), [("sqlite", "1.10"), ("postgresql", Decimal("1.10"))])
 def test_only_a_database_without_decimals_gets_them_as_text(dialect: str, decimal: object) -> None:
-    """SQLite would store a decimal as a float; a string stays as it is in both."""
+    """Decimals are passed to SQLite as text, because it would store them as floats; PostgreSQL gets them unchanged, and
+    strings are unchanged in both.
+    """
     columns = [TableColumn(name="price", kind="decimal", precision=4, scale=2), TableColumn(name="shop", kind="string")]
     price, shop = converters(columns, dialect)
     assert (price(Decimal("1.10")) if price else Decimal("1.10")) == decimal

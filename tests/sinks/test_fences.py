@@ -1,4 +1,4 @@
-"""Who writes an output, asked of nothing but the output: both databases, and files."""
+"""Tests reading an output's owner, version and epoch from the output alone, for both databases and for files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from tests.sinks.warehouse import Warehouse
 
 
 def test_a_table_and_the_versions_beside_it_are_one_output(warehouse: Warehouse) -> None:
-    """Of what serves the version and batch, of all of them the highest epoch; other tables are outputs of their own."""
+    """A table and its shadow versions are one output, with the version and batch of the serving one and the highest
+    epoch of all; other tables are separate outputs.
+    """
     warehouse.writer("v0002", 3).raise_fence()
     warehouse.writer("v0003", 9, shadow=True).raise_fence()
     warehouse.writer("v0001", 2, table="copies", query="copy").raise_fence()
@@ -36,7 +38,9 @@ def test_a_table_and_the_versions_beside_it_are_one_output(warehouse: Warehouse)
 
 
 def test_an_older_table_of_outputs_lacks_the_installation_and_is_read(warehouse: Warehouse) -> None:
-    """Reading adds no column; a database without one, or that is not there, is told as such."""
+    """A table of outputs from before it had an installation column is read without being changed; a database without
+    such a table raises ``NotFound``.
+    """
     warehouse.execute("CREATE TABLE of_somebody_else (a INTEGER)")
     with pytest.raises(NotFound, match="no TableSink has written there"):
         read_fences(warehouse.url)
@@ -51,28 +55,34 @@ def test_an_older_table_of_outputs_lacks_the_installation_and_is_read(warehouse:
 
 
 def test_a_database_whose_outputs_were_all_dropped_has_none(warehouse: Warehouse) -> None:
-    """A declined rebuild of a new table leaves its table of outputs empty; that is no error."""
+    """A database whose table of outputs is empty, as after a declined rebuild of a new table, has no fences, and that
+    is no error.
+    """
     warehouse.writer("v0001", 1).raise_fence()
     warehouse.execute("DELETE FROM streamkeeper_outputs")
     assert read_fences(warehouse.url) == []
 
 
 def test_a_database_that_does_not_answer_is_told_without_its_password() -> None:
-    """Not knowing is no answer: nothing is decided from it."""
+    """A database that does not answer raises ``StoreUnavailable`` instead of a result, and the message does not contain
+    the password.
+    """
     with pytest.raises(StoreUnavailable) as told:
         read_fences("postgresql+psycopg://ada:hush@127.0.0.1:9/sales")
     assert "hush" not in str(told.value)
 
 
 def test_a_database_file_that_does_not_exist_is_named_and_not_made(tmp_path: Path) -> None:
-    """SQLite would create it: a look at an output creates nothing."""
+    """A missing SQLite file is named in a ``NotFound`` error, and reading the fences does not create it."""
     with pytest.raises(NotFound, match="warehouse.db does not exist"):
         read_fences(f"sqlite:///{tmp_path}/warehouse.db")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_no_writer_has_claimed_has_no_fence(tmp_path: Path) -> None:
-    """It is NotFound and names the directory, whatever else lies there; so is a directory that does not exist."""
+    """A directory without an epoch log, whatever else it contains, and a missing directory raise a ``NotFound`` that
+    names them.
+    """
     (tmp_path / "v0001").mkdir()
     for place in (tmp_path, tmp_path / "missing"):
         with pytest.raises(NotFound, match=f"{place} contains no epoch log of a FileSink"):
@@ -80,7 +90,9 @@ def test_a_directory_that_no_writer_has_claimed_has_no_fence(tmp_path: Path) -> 
 
 
 def test_files_tell_their_newest_claim(tmp_path: Path) -> None:
-    """With what the output consists of, and every version that a claim or a folder names."""
+    """The fence of a file output is its newest claim, with the segments that it serves and every version that a claim
+    or a folder names.
+    """
     for epoch, version, serving in (
         (1, "v0001", ()),
         (2, "v0002", (OutputSegment("v0001", 4), OutputSegment("v0002"))),
@@ -96,7 +108,9 @@ def test_files_tell_their_newest_claim(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["s3a://bucket/out", "mysql://ada:hush@db.example/sales"])
 def test_a_place_of_no_sink_is_refused_with_those_that_can_be_named(place: str) -> None:
-    """In one line, by its scheme alone: the place may contain a password."""
+    """A place that no kind of sink supports is refused by its scheme alone, because it may contain a password, with a
+    hint at the supported places.
+    """
     with pytest.raises(Unsupported) as told:
         read_fences(place)
     scheme, _, _ = place.partition(":")
@@ -105,7 +119,9 @@ def test_a_place_of_no_sink_is_refused_with_those_that_can_be_named(place: str) 
 
 
 def test_a_place_of_several_kinds_is_read_by_each_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kind that has no output there is no error if another one has; what both lack is told of both."""
+    """A place that several kinds of sink support is read by each: a kind without an output there is no error if a
+    different kind has one, and otherwise the error names what each lacks.
+    """
     empty, held = tmp_path / "empty", tmp_path / "held"
     delta = SinkKind(
         name="delta",
@@ -124,7 +140,7 @@ def test_a_place_of_several_kinds_is_read_by_each_of_them(tmp_path: Path, monkey
 
 
 class Delta(ModuleType):
-    """The module of another kind, which finds outputs in the places ``held``."""
+    """A stand-in for the module of a different kind, which finds outputs in the places ``held``."""
 
     def __init__(self, held: list[str]) -> None:
         super().__init__("Delta")

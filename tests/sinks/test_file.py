@@ -1,4 +1,6 @@
-"""FileSink through Spark's own sink log: each batch once, and fenced by a create-only epoch log."""
+"""Tests FileSink through Spark's own sink log: each batch is written once, and a create-only epoch log fences old
+writers.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ def ids(spark: SparkSession, path: Path) -> list[str]:
 def test_every_format_is_written_once_and_read_through_the_log(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
-    """A batch that comes again adds nothing; a reader sees exactly the batches of the log."""
+    """In every format, a replayed batch adds nothing, and a reader sees exactly the batches of the log."""
     writer = writer_of(tmp_path, 1, format=file_format)
     writer.raise_fence()
     assert writer.last_batch() is None
@@ -44,7 +46,7 @@ def test_every_format_is_written_once_and_read_through_the_log(
 
 
 def test_partition_columns_make_folders(spark: SparkSession, tmp_path: Path) -> None:
-    """``partition_by`` shows in the paths and comes back as a column."""
+    """The columns of ``partition_by`` become folder names and are read back as columns."""
     writer = writer_of(tmp_path, 1, partition_by=["amount"])
     writer.raise_fence()
     writer.write(spark.createDataFrame([("e1", 1), ("e2", 2)], SCHEMA), 0)
@@ -53,7 +55,7 @@ def test_partition_columns_make_folders(spark: SparkSession, tmp_path: Path) -> 
 
 
 def test_superseded_writer_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    """A newer epoch in the output's log keeps the older writer out, for good."""
+    """A newer epoch in the output's log permanently prevents the older writer from writing."""
     old, new = writer_of(tmp_path, 1), writer_of(tmp_path, 2)
     old.raise_fence()
     old.write(spark.createDataFrame([("e1", 1)], SCHEMA), 0)
@@ -68,7 +70,7 @@ def test_superseded_writer_writes_nothing(spark: SparkSession, tmp_path: Path) -
 def test_without_the_fence_a_superseded_writer_does_write(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: with the check gone the same writer adds a batch."""
+    """Negative control: with the fence check removed, a superseded writer adds a batch."""
     old, new = writer_of(tmp_path, 1), writer_of(tmp_path, 2)
     old.raise_fence()
     new.raise_fence()
@@ -78,7 +80,7 @@ def test_without_the_fence_a_superseded_writer_does_write(
 
 
 def test_output_that_does_not_exist_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    """Reading before the first deploy, or before the first commit, says so."""
+    """Reading an output before its first deploy or before its first batch is refused with that reason."""
     with pytest.raises(InvalidInput, match="not the output of a FileSink"):
         read_serving(spark, str(tmp_path))
     writer_of(tmp_path, 1).raise_fence()
@@ -87,7 +89,7 @@ def test_output_that_does_not_exist_is_named(spark: SparkSession, tmp_path: Path
 
 
 def test_output_of_another_query_is_refused(tmp_path: Path) -> None:
-    """Two queries cannot share a directory."""
+    """A query cannot claim a directory that a different query writes, and the error names that query."""
     writer_of(tmp_path, 1).raise_fence()
     other = FileSink(str(tmp_path)).open(SinkContext(job="other", query="events", version="v0001", epoch=2))
     with pytest.raises(InvalidInput, match="written by copy/events"):
@@ -95,13 +97,13 @@ def test_output_of_another_query_is_refused(tmp_path: Path) -> None:
 
 
 def test_unknown_partition_column_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """The missing column is named before Spark is asked."""
+    """A rehearsal names a partition column that the batch lacks before Spark writes anything."""
     with pytest.raises(InvalidInput, match="no column day"):
         FileSink(str(tmp_path), partition_by=["day"]).rehearse(spark.createDataFrame([("e", 1)], SCHEMA))
 
 
 def test_compacted_log_counts(tmp_path: Path) -> None:
-    """The newest batch may stand in a compacted log, and drafts do not count."""
+    """The newest batch may be the number of a compacted log file; temporary and checksum files are ignored."""
     log = tmp_path / "_spark_metadata"
     log.mkdir()
     for name in ("8", "9.compact", ".10.0b3f.tmp", ".9.compact.crc"):
@@ -110,8 +112,10 @@ def test_compacted_log_counts(tmp_path: Path) -> None:
 
 
 def test_another_installation_claims_no_epoch(spark: SparkSession, tmp_path: Path) -> None:
-    """A copy has the same job and query: it is refused before it claims. Negative control: without one on record, as
-    before outputs had one, the writer that was there is fenced out."""
+    """A copied installation with the same job and query is refused before it claims an epoch.
+
+    Negative control: without a recorded installation, as in older outputs, the copy fences out the original writer.
+    """
     first = writer_of(tmp_path / "known", 1, installation="a1")
     first.raise_fence()
     with pytest.raises(OperationRefused, match="is written by the installation a1"):

@@ -1,4 +1,4 @@
-"""The recorded schemas of a version's files; without a session."""
+"""Tests, without a Spark session, the recorded schemas of a version's files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def names(text: str) -> list[str]:
 
 
 def test_columns_in_files_and_columns_in_folder_names_are_recorded_apart() -> None:
-    """Each column is in one of the two schemas, in the order of the batch."""
+    """Columns in files and columns in folder names are recorded in two schemas, each in the order of the batch."""
     found = recorded(
         ("day", "date"), ("id", "string"), ("hour", "integer"), ("n", "long"), partition_by=("hour", "day")
     )
@@ -35,7 +35,7 @@ def test_columns_in_files_and_columns_in_folder_names_are_recorded_apart() -> No
 
 @pytest.mark.parametrize("zones", [["Europe/Vienna"], ["UTC", "Asia/Tokyo", "Europe/Vienna"]])
 def test_folder_names_are_read_in_the_newest_time_zone(zones: list[str]) -> None:
-    """The last schema decides, whether it is the only one or not."""
+    """Folder names are read in the time zone of the newest recorded schema."""
     found = [recorded(("n", "long"), zone=zone) for zone in zones]
     assert read_options("parquet", found)["timeZone"] == "Europe/Vienna"
 
@@ -65,13 +65,15 @@ def test_folder_names_are_read_in_the_newest_time_zone(zones: list[str]) -> None
 def test_a_column_with_two_types_gets_one_that_can_represent_both(
     one: DataType | str, other: DataType | str, joined: Any
 ) -> None:
-    """The widest of its types, part by part for types of one kind; anything else is read as a string."""
+    """A column that was written with two types is read as the wider one, part by part for lists and maps, and otherwise
+    as a string.
+    """
     found = joined_schema([recorded(("c", one)), recorded(("c", other))])
     assert [(field["name"], field["type"]) for field in found["fields"]] == [("c", joined)]
 
 
 def test_a_column_that_some_files_lack_is_read_from_all_of_them() -> None:
-    """The columns of every schema, with the fields of every struct, are in the joined one once."""
+    """The joined schema contains the columns of every recorded schema, and the fields of every struct, once."""
     wider = StructType().add("n", LongType()).add("m", StringType())
     found = joined_schema([recorded(("a", "string"), ("s", LONGS)), recorded(("s", wider), ("b", "integer"))])
     assert [field["name"] for field in found["fields"]] == ["a", "s", "b"]

@@ -1,4 +1,4 @@
-"""Files give back the values and types that were written, whatever their format and however they are partitioned."""
+"""Tests that files return the values and types that were written, in every format and with every partitioning."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def writer_of(
 
 
 def values(spark: SparkSession) -> DataFrame:
-    """Awkward texts beside numbers, times and, for each row, a partition."""
+    """Return a frame with awkward texts, numbers, times and a partition for each row."""
     schema = (
         "n long, text string, price decimal(30,20), ratio double, day date, at timestamp, local timestamp_ntz, p string"
     )
@@ -73,7 +73,11 @@ def as_told(frame: DataFrame, columns: list[str]) -> list[str]:
 def test_values_and_types_are_those_that_were_written(
     spark: SparkSession, tmp_path: Path, file_format: str, partition_by: list[str]
 ) -> None:
-    """Of text and of folders too; negative control: without the recorded schema Spark guesses, and rows differ."""
+    """Every format and partitioning returns the written values and types.
+
+    Negative control: without the recorded schema, text formats and partitioned files are read with guessed types, and
+    rows differ.
+    """
     frame = values(spark)
     writer = writer_of(tmp_path, format=file_format, partition_by=partition_by)
     writer.write(frame, 0)
@@ -91,7 +95,9 @@ def test_values_and_types_are_those_that_were_written(
 def test_a_reader_in_another_time_zone_beside_a_name_that_is_a_pattern(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
-    """Moments in files and in names of folders are the same, and ``out[1]`` does not mean ``out1``."""
+    """A reader in a different time zone gets the same moments from files and folder names, and the path ``out[1]`` does
+    not match the folder ``out1``.
+    """
     early = datetime(1800, 1, 1, 0, 0, 0, 1, UTC)
     frame = spark.createDataFrame([(1, MOMENT, MOMENT), (2, early, early)], "n long, at timestamp, p timestamp")
     other = writer_of(tmp_path / "out1", format=file_format, partition_by=["p"])
@@ -110,7 +116,7 @@ def test_a_reader_in_another_time_zone_beside_a_name_that_is_a_pattern(
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc", "json"])
 def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
-    """Lists, structs and maps, with NULLs inside."""
+    """Lists, structs and maps that contain NULLs are read back as they were written."""
     rows = [
         (["a", None, ""], (Decimal("1.500"), MOMENT), {"": 1}),
         (None, (None, None), {" ": 3}),
@@ -148,7 +154,9 @@ def test_nested_values_are_those_that_were_written(spark: SparkSession, tmp_path
 def test_what_files_cannot_give_back_is_refused(
     spark: SparkSession, tmp_path: Path, file_format: str, partition_by: list[str], schema: str, told: str
 ) -> None:
-    """By a rehearsal, before any batch is written, and by the writer."""
+    """A column that the format cannot return unchanged is refused by a rehearsal and by the writer, before any batch is
+    written.
+    """
     frame = spark.createDataFrame([], schema)
     writer = writer_of(tmp_path, format=file_format, partition_by=partition_by)
     for write in (FileSink(str(tmp_path), file_format, partition_by).rehearse, lambda batch: writer.write(batch, 0)):
@@ -161,7 +169,9 @@ def test_what_files_cannot_give_back_is_refused(
 def test_a_version_that_began_without_a_schema_is_read_by_the_one_that_came_later(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_format: str
 ) -> None:
-    """What an older Streamkeeper has written keeps its place and gets its types; blanks that it lost stay lost."""
+    """Batches that an older Streamkeeper wrote without a schema are read with the types of the schema that a later
+    batch recorded.
+    """
     rows = spark.createDataFrame([("007", MOMENT.replace(microsecond=0)), (None, None)], "code string, at timestamp")
     with monkeypatch.context() as before:
         before.setattr(file_module, "write_options", lambda _: {})
@@ -174,7 +184,7 @@ def test_a_version_that_began_without_a_schema_is_read_by_the_one_that_came_late
 
 
 def test_columns_that_come_and_change_their_type_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
-    """JSON takes every change of columns: one that is missing is NULL, one of two types is a text."""
+    """JSON accepts every change of columns: a missing column is read as NULL, and one with two types as a string."""
     writer = writer_of(tmp_path, format="json")
     writer.write(spark.createDataFrame([(1, 5, "gone")], "n long, code int, old string"), 0)
     writer.write(spark.createDataFrame([(2, "05", "new")], "n long, code string, more string"), 1)
@@ -186,7 +196,7 @@ def test_columns_that_come_and_change_their_type_are_read_together(spark: SparkS
 def test_a_part_that_may_be_null_from_now_on_is_no_other_type(
     spark: SparkSession, tmp_path: Path, file_format: str
 ) -> None:
-    """An element, a value or a field: the column keeps its type."""
+    """A list element, map value or struct field that becomes nullable does not change the type of its column."""
     frame = spark.createDataFrame(
         [(["a"], {"k": 1}, (5,))], "tags array<string>, counts map<string,int>, at struct<x:int>"
     )
@@ -200,7 +210,9 @@ def test_a_part_that_may_be_null_from_now_on_is_no_other_type(
 
 
 def test_fields_and_numbers_that_grow_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
-    """Of JSON: a struct with one more field, an int that became a bigint, and a column by an awkward name."""
+    """JSON batches are read together when a struct gains a field or an int becomes a bigint, even beside a column named
+    ``_corrupt_record``.
+    """
     writer = writer_of(tmp_path, format="json")
     writer.write(spark.createDataFrame([((1,), 7, "x")], "at struct<x:int>, n int, _corrupt_record string"), 0)
     writer.write(
@@ -214,7 +226,9 @@ def test_fields_and_numbers_that_grow_are_read_together(spark: SparkSession, tmp
 def test_csv_of_other_columns_is_refused_before_it_is_written(
     spark: SparkSession, tmp_path: Path, partition_by: list[str]
 ) -> None:
-    """Nothing in a file tells its columns, so that values would be read in other places."""
+    """A CSV batch with different columns is refused before it is written, because CSV files do not record their columns
+    and values would be read in the wrong ones.
+    """
     writer = writer_of(tmp_path, format="csv", partition_by=partition_by)
     writer.write(spark.createDataFrame([("08", 2, "a")], "code string, n long, p string"), 0)
     with pytest.raises(InvalidInput, match="have code string, n long, p string, but the batch has n long, code string"):
@@ -223,7 +237,7 @@ def test_csv_of_other_columns_is_refused_before_it_is_written(
 
 
 def test_a_text_in_one_version_is_a_text_in_all(spark: SparkSession, tmp_path: Path) -> None:
-    """A rebuild that keeps codes as they are joins those that were numbers."""
+    """If one version has a column as a string and an earlier version as a number, readers of both get a string."""
     first = writer_of(tmp_path)
     first.write(spark.createDataFrame([(1, 5)], "n long, code int"), 0)
     spans = (OutputSegment("v0001", 0), OutputSegment("v0002"))
@@ -232,7 +246,7 @@ def test_a_text_in_one_version_is_a_text_in_all(spark: SparkSession, tmp_path: P
 
 
 def test_versions_of_several_formats_are_one_output(spark: SparkSession, tmp_path: Path) -> None:
-    """Each is read by its own schema, up to the batch at which it was handed over."""
+    """Versions of different formats are read as one output, each by its own schema and up to the batch of its handoff."""
     rows = spark.createDataFrame([(1, "007"), (2, "08")], "n long, kind string")
     first = writer_of(tmp_path, format="csv")
     first.write(rows.where("n = 1"), 0)
@@ -243,7 +257,9 @@ def test_versions_of_several_formats_are_one_output(spark: SparkSession, tmp_pat
 
 
 def test_a_schema_is_recorded_once_and_goes_with_its_shadow(spark: SparkSession, tmp_path: Path) -> None:
-    """A batch that comes again, and a new writer, add none; another schema adds one."""
+    """A replayed batch and a new writer record no second schema, a changed schema adds one, and discarding a shadow
+    removes its schemas.
+    """
     rows = spark.createDataFrame([(1, "a")], "n long, kind string")
     for epoch, batch in ((1, 0), (1, 0), (2, 1)):
         writer_of(tmp_path, epoch=epoch).write(rows, batch)
@@ -258,7 +274,7 @@ def test_a_schema_is_recorded_once_and_goes_with_its_shadow(spark: SparkSession,
 
 
 def test_a_watermark_alone_is_no_other_schema(spark: SparkSession, tmp_path: Path) -> None:
-    """How long a query waits says nothing of its files."""
+    """A changed watermark delay does not record a new schema, because it does not affect the files."""
     write: Callable[[str, int], None] = lambda delay, batch: writer_of(tmp_path).write(  # noqa: E731
         spark.createDataFrame([(1, MOMENT)], "n long, at timestamp").withWatermark("at", delay), batch
     )

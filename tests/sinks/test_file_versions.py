@@ -1,4 +1,6 @@
-"""FileSink over several checkpoint versions: what a reader sees after a handoff, a rebuild and a way back."""
+"""Tests FileSink over several checkpoint versions: the rows that a reader sees after a handoff, a rebuild and a
+rollback.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ SCHEMA = "event_id string, amount long"
 
 
 class Output:
-    """An output and its writers."""
+    """A file output and its writers."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark, self.root = spark, root
@@ -52,7 +54,7 @@ class Output:
 
 @pytest.fixture
 def output(spark: SparkSession, tmp_path: Path) -> Output:
-    """An output whose v0001 has written the batches 0 and 1."""
+    """An output whose v0001 has written batches 0 and 1."""
     output = Output(spark, tmp_path / "out")
     first = output.writer("v0001", 1)
     output.write(first, 0, "e1")
@@ -62,7 +64,7 @@ def output(spark: SparkSession, tmp_path: Path) -> Output:
 
 @pytest.fixture
 def eager_compaction(spark: SparkSession) -> Iterator[None]:
-    """Spark compacts every third batch and deletes what it has compacted as soon as it may."""
+    """Make Spark compact every third batch and delete compacted logs as soon as it may."""
     conf = {
         "spark.sql.streaming.fileSink.log.compactInterval": "3",
         "spark.sql.streaming.fileSink.log.cleanupDelay": "1ms",
@@ -76,7 +78,9 @@ def eager_compaction(spark: SparkSession) -> Iterator[None]:
 
 
 def test_handed_over_output_goes_on_without_a_gap(output: Output) -> None:
-    """Before the new version's first batch the old one is still seen whole, and after it both are."""
+    """After a handoff readers see all of the old version before the new version's first batch, and the rows of both
+    afterwards.
+    """
     second = output.writer("v0002", 2, OutputSegment("v0001", last=1), OutputSegment("v0002"))
     assert output.ids == ["e1", "e2"]
     second.seed(0)
@@ -89,7 +93,9 @@ def test_handed_over_output_goes_on_without_a_gap(output: Output) -> None:
 
 
 def test_old_version_is_read_up_to_its_last_batch_only(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that a superseded writer got through all the same is not part of the output, and else it would be."""
+    """A batch that a superseded writer wrote despite its fence is not part of the output, because the old version is
+    read only up to its last batch; without that limit it would be.
+    """
     old = output.writer("v0001", 2)
     output.writer("v0002", 3, OutputSegment("v0001", last=1), OutputSegment("v0002"))
     monkeypatch.setattr(FileWriter, "check_fence", lambda _: None)
@@ -100,7 +106,7 @@ def test_old_version_is_read_up_to_its_last_batch_only(output: Output, monkeypat
 
 
 def test_bounded_span_keeps_its_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
-    """A column that stands in the paths comes back also where the files are named one by one."""
+    """Partition columns are read back even for a version that is read up to a batch, whose files are listed one by one."""
     output = Output(spark, tmp_path)
     first = output.writer("v0001", 1, partition_by=["amount"])
     output.write(first, 0, "e1")
@@ -111,8 +117,8 @@ def test_bounded_span_keeps_its_partition_columns(spark: SparkSession, tmp_path:
 
 
 def test_log_that_is_not_seeded_cannot_be_read(output: Output) -> None:
-    """Negative control: without its batch 0 Spark's reader refuses a version whose first batch is 1, and so does the
-    writer after Spark has listed that batch.
+    """Negative control: without a seeded batch 0, Spark's reader refuses a version whose first batch is 1, and so does
+    the writer once Spark has listed that batch.
     """
     second = output.writer("v0002", 2)
     with pytest.raises(OutputLost):
@@ -123,9 +129,9 @@ def test_log_that_is_not_seeded_cannot_be_read(output: Output) -> None:
 
 @pytest.mark.parametrize("last", [0, 8, 9, 25, 100])
 def test_seeded_log_is_read_and_compacted_from_any_batch(output: Output, last: int) -> None:
-    """Whatever the number that a restored version goes on from, Spark reads its log, and so it does a bounded one.
+    """Spark reads and compacts the log of a version that was seeded at any batch, and a bounded part of that log.
 
-    The first, the last before a compaction, a compaction, one between two, and one after many.
+    The batches are the first, the last before a compaction, a compaction, one between two and one after many.
     """
     second = output.writer("v0002", 2, OutputSegment("v0001", last=1), OutputSegment("v0002"))
     second.seed(last)
@@ -145,7 +151,7 @@ def test_seeded_log_is_read_and_compacted_from_any_batch(output: Output, last: i
 
 
 def test_log_that_was_seeded_in_part_is_finished(output: Output) -> None:
-    """A process that dies between the files of a seed leaves a log that the next one completes."""
+    """A seed that was interrupted between its files by a crash is completed by the next writer."""
     log = output.root / "v0002" / "_spark_metadata"
     output.writer("v0002", 2)
     log.mkdir(parents=True)
@@ -156,7 +162,7 @@ def test_log_that_was_seeded_in_part_is_finished(output: Output) -> None:
 
 
 def test_written_log_is_not_seeded(output: Output) -> None:
-    """A version that holds rows in batch 0 is somebody's."""
+    """A version whose log already contains a written batch cannot be seeded."""
     second = output.writer("v0002", 2)
     output.write(second, 0, "e3")
     for number in (0, 4):
@@ -165,7 +171,7 @@ def test_written_log_is_not_seeded(output: Output) -> None:
 
 
 def test_versions_may_differ_in_columns_and_format(output: Output) -> None:
-    """Each version is read in the format that it was written in; a column that one lacks is NULL there."""
+    """Each version is read in its own format, and a column that a version lacks is NULL in its rows."""
     serving = (OutputSegment("v0001", last=1), OutputSegment("v0002"))
     second = output.writer("v0002", 2, *serving, format="json")
     output.write(second, 0, "e3", schema="event_id string, price long")
@@ -181,7 +187,9 @@ def test_versions_may_differ_in_columns_and_format(output: Output) -> None:
 
 
 def test_shadow_is_unseen_until_the_cutover_and_the_way_back_is_open(output: Output) -> None:
-    """Readers follow the epoch file alone: it is the cutover, and going back is another one."""
+    """Readers follow the newest epoch file alone: a new one is the cutover to the shadow, and a further one is the
+    rollback. Writers of the other versions are fenced.
+    """
     shadow = output.writer("v0002", 2, shadow=True)
     output.write(shadow, 0, "n1", "n2")
     assert shadow.last_batch() == 0
@@ -202,7 +210,7 @@ def test_shadow_is_unseen_until_the_cutover_and_the_way_back_is_open(output: Out
 
 
 def test_shadow_does_not_fence_the_serving_writer(spark: SparkSession, tmp_path: Path) -> None:
-    """Both are written side by side, whichever epoch is higher."""
+    """A shadow and the serving version are written side by side, even if the shadow has a higher epoch."""
     output = Output(spark, tmp_path)
     first = output.writer("v0001", 5)
     shadow = output.writer("v0002", 9, shadow=True)
@@ -213,7 +221,7 @@ def test_shadow_does_not_fence_the_serving_writer(spark: SparkSession, tmp_path:
 
 
 def test_discarding_removes_a_shadow_and_never_what_serves(output: Output) -> None:
-    """An aborted version leaves nothing; one that has been promoted since, or is still named, stays."""
+    """Discarding an aborted shadow removes its files, but keeps a version that was promoted or is still served."""
     shadow = output.writer("v0002", 2, shadow=True)
     output.write(shadow, 0, "n1")
     shadow.discard()
@@ -230,7 +238,9 @@ def test_discarding_removes_a_shadow_and_never_what_serves(output: Output) -> No
 
 
 def test_claim_of_yesterday_means_its_version_alone(output: Output) -> None:
-    """An epoch file without a serving list is read as before, and its format is known to the next one."""
+    """An epoch file without a serving list is read as its version alone, and the next epoch file keeps the format of
+    that version.
+    """
     file = output.root / "_streamkeeper/epochs/0000000001.json"
     file.write_text('{"epoch":1,"file_format":"parquet","owner":"copy/events","version":"v0001"}')
     assert output.ids == ["e1", "e2"]
@@ -247,7 +257,9 @@ def test_claim_of_yesterday_means_its_version_alone(output: Output) -> None:
 
 @pytest.mark.usefixtures("eager_compaction")
 def test_spark_keeps_the_logs_of_a_hundred_batches(spark: SparkSession, tmp_path: Path) -> None:
-    """Unless it is told to keep fewer: so long the end of a bounded span can be found."""
+    """With Spark's default of 100 retained batches, the last batch of a bounded version is still found after
+    compactions.
+    """
     spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
     output = Output(spark, tmp_path)
     first = output.writer("v0001", 1)
@@ -259,7 +271,9 @@ def test_spark_keeps_the_logs_of_a_hundred_batches(spark: SparkSession, tmp_path
 
 @pytest.mark.usefixtures("eager_compaction")
 def test_span_whose_end_was_compacted_away_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    """What Spark's log still tells apart is read; where it does not, the reader is told, and gets no wrong rows."""
+    """A version that is read up to a batch is refused with an error, instead of wrong rows, once a compaction has
+    merged that batch with later ones; before that it is read.
+    """
     output = Output(spark, tmp_path)
     first = output.writer("v0001", 1)
     for number in range(8):

@@ -1,4 +1,6 @@
-"""Names of internal tables and directories: no new output takes one, and nothing of somebody else's is dropped."""
+"""Tests the names of internal tables and directories: no new output may use one, and no foreign table or directory is
+dropped.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Write = Callable[[TableWriter, int], None]
 
 @pytest.fixture
 def write(spark: SparkSession) -> Write:
-    """Write a batch of one row."""
+    """A function that writes a batch of one row."""
     return lambda writer, batch_id: writer.write(
         spark.createDataFrame([("a", 1)], "customer string, total long"), batch_id
     )
@@ -45,7 +47,9 @@ def write(spark: SparkSession) -> Write:
     ],
 )
 def test_a_new_output_takes_no_internal_name(name: str, reserved: bool, tmp_path: Path) -> None:
-    """An output that serves under such a name since before names were reserved keeps it."""
+    """A new output under an internal name is refused; an output that has served under such a name since before names
+    were reserved keeps it.
+    """
     sink = TableSink(f"sqlite:///{tmp_path}/warehouse.db", table=name, key=["customer"])
     conflict = sink.find_conflict(serves=False)
     assert conflict == (f"table name {name} is reserved for Streamkeeper's own tables" if reserved else None)
@@ -54,7 +58,9 @@ def test_a_new_output_takes_no_internal_name(name: str, reserved: bool, tmp_path
 
 @pytest.mark.parametrize("taken", ["totals__staged", "streamkeeper_outputs"])
 def test_somebody_elses_table_refuses_the_output_before_anything_changes(warehouse: Warehouse, taken: str) -> None:
-    """The candidate's look names the table; a writer that comes all the same changes nothing."""
+    """A foreign table under an internal name is reported by the check for conflicts, and a writer that starts anyway is
+    refused and changes nothing.
+    """
     warehouse.execute(f"CREATE TABLE {taken} (a INTEGER)", f"INSERT INTO {taken} VALUES (7)")
     conflict = TableSink(warehouse.url, table="totals", key=["customer"]).find_conflict(serves=True)
     assert conflict is not None
@@ -67,7 +73,9 @@ def test_somebody_elses_table_refuses_the_output_before_anything_changes(warehou
 
 @pytest.mark.spark
 def test_an_output_under_a_staging_name_keeps_its_rows(warehouse: Warehouse, write: Write) -> None:
-    """Two outputs from before names were reserved: the one that would stage under the other's name stops."""
+    """If an older output has the name that a second output would use for staging, the second one is refused and the
+    older one keeps its rows.
+    """
     other = warehouse.writer("v0001", 1, table="totals__staged", query="other")
     totals = warehouse.writer("v0001", 1)
     for each in (other, totals):
@@ -82,7 +90,9 @@ def test_an_output_under_a_staging_name_keeps_its_rows(warehouse: Warehouse, wri
 def test_without_the_look_at_its_columns_the_other_output_is_dropped(
     warehouse: Warehouse, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The damage: its table becomes the staging table, and its rows are gone."""
+    """Negative control: without the check of its columns, an output under a staging name is used as the staging table
+    and loses its rows.
+    """
     other = warehouse.writer("v0001", 1, table="totals__staged", query="other")
     totals = warehouse.writer("v0001", 1)
     for each in (other, totals):
@@ -95,7 +105,7 @@ def test_without_the_look_at_its_columns_the_other_output_is_dropped(
 
 @pytest.mark.spark
 def test_a_swap_and_an_abort_drop_staging_tables_of_ours_only(warehouse: Warehouse, write: Write) -> None:
-    """A table that somebody made under the name of a shadow's staging table survives both."""
+    """A foreign table under the name of a shadow's staging table survives both an abort and a cutover."""
     serving = warehouse.writer("v0001", 1)
     serving.raise_fence()
     write(serving, 0)
@@ -115,7 +125,9 @@ def test_a_swap_and_an_abort_drop_staging_tables_of_ours_only(warehouse: Warehou
 
 @pytest.mark.parametrize("shadow", [False, True])
 def test_somebody_elses_directory_is_neither_written_nor_removed(tmp_path: Path, shadow: bool) -> None:
-    """A directory under a version's name that holds files, and that no writer of the output claimed."""
+    """A directory under a version's name that contains files and was not claimed by a writer of the output is refused,
+    and is neither written nor removed.
+    """
     (tmp_path / "v0002").mkdir()
     (tmp_path / "v0002" / "mine.csv").write_text("1")
     writer = FileSink(str(tmp_path)).open(
@@ -135,7 +147,9 @@ def test_somebody_elses_directory_is_neither_written_nor_removed(tmp_path: Path,
 
 @pytest.mark.parametrize("shadow", [False, True])
 def test_a_version_that_has_begun_keeps_its_directory_without_a_claim(tmp_path: Path, shadow: bool) -> None:
-    """Its claims or its mark are missing; a shadow gets its mark, so that an abort removes it."""
+    """A version that has begun keeps its directory even if its claims or its shadow mark are missing; a shadow gets its
+    mark again, so that an abort removes it.
+    """
     (tmp_path / "v0002").mkdir()
     (tmp_path / "v0002" / "part-0.parquet").write_text("1")
     role = WriterRole.SHADOW if shadow else WriterRole.SERVING
@@ -150,7 +164,7 @@ def test_a_version_that_has_begun_keeps_its_directory_without_a_claim(tmp_path: 
 def test_without_the_mark_of_a_shadow_that_directory_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The damage: an aborted dual run takes the files of somebody else with it."""
+    """Negative control: if every directory counts as a marked shadow, an aborted dual run deletes foreign files."""
     (tmp_path / "v0002").mkdir()
     (tmp_path / "v0002" / "mine.csv").write_text("1")
     monkeypatch.setattr("streamkeeper.sinks.file.is_shadow", lambda *_: True)
@@ -162,7 +176,9 @@ def test_without_the_mark_of_a_shadow_that_directory_is_removed(
 
 
 def test_outputs_that_lie_in_one_another_overlap(tmp_path: Path) -> None:
-    """Only among the versions of the other: any other directory below an output collides with nothing."""
+    """An output inside a version directory of a different output conflicts with it; one in any other directory below
+    that output does not.
+    """
     out, inside, beside = (FileSink(str(tmp_path / name)) for name in ("out", "out/v0002", "out/copies"))
     assert out.overlaps(inside)
     assert inside.overlaps(out)

@@ -1,4 +1,4 @@
-"""The declaration of each kind of sink fits the code of the kind."""
+"""Tests that the declaration of each kind of sink matches the code of that kind."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ EACH = pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.nam
 
 @EACH
 def test_its_sink_is_imported_by_jobs_under_the_declared_name(kind: SinkKind) -> None:
-    """And belongs to this kind and to the declared module."""
+    """Each kind's sink can be imported from ``streamkeeper`` under the declared name and belongs to the declared kind
+    and module.
+    """
     sink = getattr(streamkeeper, kind.sink)
     assert issubclass(sink, Sink)
     assert (sink.kind, sink.__module__) == (kind.name, kind.module)
@@ -25,7 +27,9 @@ def test_its_sink_is_imported_by_jobs_under_the_declared_name(kind: SinkKind) ->
 
 @EACH
 def test_its_module_has_the_functions_of_its_capabilities_and_no_other(kind: SinkKind) -> None:
-    """A capability without its function would fail in the middle of a recovery."""
+    """The module of each kind has exactly the functions that its capabilities require; a missing one would fail in the
+    middle of a recovery.
+    """
     can = kind.capabilities
     due = {
         "answer": can.knows_batches,
@@ -38,11 +42,15 @@ def test_its_module_has_the_functions_of_its_capabilities_and_no_other(kind: Sin
 
 @EACH
 def test_a_place_can_be_named_for_its_fences_if_it_has_some(kind: SinkKind) -> None:
-    """A person who lost the store names it, and its scheme leads to the kind."""
+    """A kind with fences, and only such a kind, declares the schemes and the description of the places where a person
+    who lost the store can name its outputs.
+    """
     assert (bool(kind.schemes), bool(kind.place)) == (kind.capabilities.fences,) * 2
 
 
 @EACH
 def test_what_its_tasks_run_on_executors_can_be_imported(kind: SinkKind) -> None:
-    """A driver imports it on its first executor, before a query starts."""
+    """The declared module of each kind's executor tasks can be imported, as a driver does on its first executor before
+    a query starts.
+    """
     assert not kind.task_module or import_module(kind.task_module)

@@ -1,4 +1,4 @@
-"""An output that is replaced under its writer, and one that goes on after a loss that a person has accepted."""
+"""Tests an output that is replaced while a writer uses it, and one that continues after a loss that a person accepted."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def file_writer(root: Path, epoch: int = 1) -> FileWriter:
 
 
 def put_back(database: Path) -> None:
-    """An older copy in the place of the database, as a person restores a backup."""
+    """Replace the database with the older copy, as a person who restores a backup does."""
     for beside in ("-wal", "-shm"):
         database.with_name(f"{database.name}{beside}").unlink(missing_ok=True)
     os.replace(database.with_name("older.db"), database)
@@ -59,7 +59,9 @@ def rows(database: Path) -> list[tuple[str, int]]:
 
 
 def test_an_older_copy_under_a_writer_gets_no_batch(tmp_path: Path, spark: SparkSession, batch: DataFrame) -> None:
-    """The epoch in it is still the writer's; the batch that it held last tells."""
+    """A writer refuses an older copy of its database by the newest batch in it, although the epoch in the copy is still
+    the writer's.
+    """
     database = tmp_path / "w.db"
     writer = table_writer(database)
     writer.raise_fence()
@@ -76,7 +78,11 @@ def test_an_older_copy_under_a_writer_gets_no_batch(tmp_path: Path, spark: Spark
 def test_an_older_copy_that_comes_while_spark_writes_is_a_lost_output(
     tmp_path: Path, batch: DataFrame, monkeypatch: pytest.MonkeyPatch, checked: bool
 ) -> None:
-    """Spark lists the batch after a gap in the older log; neither this writer nor the next one takes that for whole."""
+    """If an older copy replaces the output while Spark writes, the batch after the gap in its log counts as lost for
+    this writer and the next.
+
+    Negative control: if the newest number counts regardless of gaps, the loss is not noticed.
+    """
     writer, spark_sink = file_writer(tmp_path / "out"), file._spark_sink
     if not checked:
         any_number = lambda folder: max((int(each.name) for each in (folder / SINK_LOG).glob("[0-9]*")), default=None)  # noqa: E731
@@ -104,7 +110,9 @@ def test_an_older_copy_that_comes_while_spark_writes_is_a_lost_output(
 def test_without_that_memory_the_older_copy_goes_on_with_a_gap(
     tmp_path: Path, spark: SparkSession, batch: DataFrame
 ) -> None:
-    """The negative control: batch 1 is in the checkpoint, and nowhere in the table."""
+    """Negative control: a writer that does not remember the newest batch it saw continues on the older copy, and batch
+    1 is in the checkpoint but not in the table.
+    """
     database = tmp_path / "w.db"
     writer = table_writer(database)
     writer.raise_fence()
@@ -121,7 +129,11 @@ def test_without_that_memory_the_older_copy_goes_on_with_a_gap(
 def test_no_connection_writes_to_a_file_that_was_replaced(
     tmp_path: Path, batch: DataFrame, monkeypatch: pytest.MonkeyPatch, checked: bool
 ) -> None:
-    """A pooled connection keeps the old file open: a batch would be committed there, and its rows staged in the new."""
+    """A batch is committed to the database file that is now at the path, not to the replaced one that a pooled
+    connection keeps open.
+
+    Negative control: without the check of the file, the batch is missing in the new file.
+    """
     if not checked:
         monkeypatch.setattr(databases, "_must_be_its_file", lambda *_: None)
     database = tmp_path / "w.db"
@@ -137,7 +149,9 @@ def test_no_connection_writes_to_a_file_that_was_replaced(
 
 
 def test_a_database_that_was_deleted_under_its_writer_is_not_made_anew(tmp_path: Path, batch: DataFrame) -> None:
-    """Neither by the driver nor by a worker; files of a directory that was moved away neither."""
+    """A deleted database or a moved output directory is reported as lost, and neither the driver nor a worker creates
+    it anew.
+    """
     for writer in (table_writer(tmp_path / "w.db"), file_writer(tmp_path / "out")):
         writer.raise_fence()
         writer.write(batch, 0)
@@ -150,7 +164,9 @@ def test_a_database_that_was_deleted_under_its_writer_is_not_made_anew(tmp_path:
 
 
 def test_a_batch_without_rows_is_on_record(tmp_path: Path, batch: DataFrame) -> None:
-    """So that the newest committed batch is in the output's own record, whatever it held."""
+    """A batch without rows is recorded by tables and files, so that the output's record always has the newest committed
+    batch.
+    """
     for writer in (table_writer(tmp_path / "w.db"), file_writer(tmp_path / "out")):
         writer.raise_fence()
         writer.write(batch.where("total > 9"), 0)
@@ -158,7 +174,9 @@ def test_a_batch_without_rows_is_on_record(tmp_path: Path, batch: DataFrame) -> 
 
 
 def test_a_table_goes_on_after_an_accepted_loss(warehouse: Warehouse, batch: DataFrame) -> None:
-    """Its record names the batch from before the first write on, and the table is there."""
+    """After an accepted loss a table is created with the lost batch in its record before the first write; that batch is
+    skipped and the next one is written.
+    """
     writer = warehouse.writer("v0001", 1)
     assert writer.read_record().gone
     writer.raise_fence()
@@ -174,7 +192,9 @@ def test_a_table_goes_on_after_an_accepted_loss(warehouse: Warehouse, batch: Dat
 def test_files_go_on_after_an_accepted_loss(
     tmp_path: Path, spark: SparkSession, batch: DataFrame, held: int | None
 ) -> None:
-    """What an older copy lists stays listed, and Spark reads the log and compacts it later."""
+    """After an accepted loss a file output keeps the batches that an older copy lists, and Spark reads and later
+    compacts the continued log.
+    """
     writer = file_writer(tmp_path)
     writer.raise_fence()
     for number in range(0 if held is None else held + 1):

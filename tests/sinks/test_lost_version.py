@@ -1,4 +1,4 @@
-"""The way back to a version whose retained table is gone."""
+"""Tests rolling back to a version whose retained table is missing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.sinks.warehouse import Warehouse
 
 @pytest.fixture
 def replaced(warehouse: Warehouse) -> Warehouse:
-    """v0002 serves under epoch 3, and v0001 is retained; each holds batches."""
+    """A database in which v0002 serves under epoch 3 and v0001 is retained; each has batches."""
     warehouse.writer("v0001", 1).raise_fence()
     warehouse.execute(
         "CREATE TABLE totals (customer VARCHAR PRIMARY KEY, total BIGINT)",
@@ -30,7 +30,9 @@ def replaced(warehouse: Warehouse) -> Warehouse:
 
 
 def test_a_retained_table_that_is_gone_replaces_nothing(replaced: Warehouse) -> None:
-    """The table that serves stays, and so does every row of the record: its driver goes on."""
+    """Rolling back to a version whose retained table was dropped is refused: the serving table and all records stay
+    unchanged, and its driver can continue.
+    """
     replaced.execute("DROP TABLE totals__v0001")
     before = replaced.outputs
     with pytest.raises(OutputLost, match="table totals__v0001 is missing, although batch 4 of v0001 is recorded"):
@@ -41,21 +43,25 @@ def test_a_retained_table_that_is_gone_replaces_nothing(replaced: Warehouse) -> 
 
 
 def test_a_retained_table_that_is_there_comes_back(replaced: Warehouse) -> None:
-    """The control: with its table the way back is a swap."""
+    """Rolling back to a version whose retained table exists swaps the tables."""
     replaced.writer("v0001", 4).raise_fence()
     assert replaced.rows() == [("old", 1)]
     assert replaced.tables == {"totals", "totals__v0002"}
 
 
 def test_without_a_table_that_serves_nothing_more_is_lost(replaced: Warehouse) -> None:
-    """Both tables are gone, and a person has accepted the loss: the version goes on after its batch."""
+    """If the retained and the serving table are both missing, rolling back is accepted and the version keeps its
+    recorded batch.
+    """
     replaced.execute("DROP TABLE totals__v0001", "DROP TABLE totals")
     replaced.writer("v0001", 4).raise_fence()
     assert replaced.outputs == {"totals": (4, "v0001", 4)}
 
 
 def test_the_record_has_the_last_batch_of_each_version_whose_table_is_there(replaced: Warehouse) -> None:
-    """A retained version counts until its table is dropped; the record is the same for every writer of the output."""
+    """The output's record contains the newest batch of each version whose table exists; a retained version is listed
+    until its table is dropped.
+    """
     reader = replaced.writer("v0002", 3)
     assert reader.read_record() == OutputRecord(epoch=3, last={"v0001": 4, "v0002": 7})
     replaced.execute("DROP TABLE totals__v0001")

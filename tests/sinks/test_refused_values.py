@@ -1,4 +1,6 @@
-"""Values that a table would store as others: the batch is refused, with the column's name, and changes no row."""
+"""Tests values that a table would store as different ones: the batch is refused with the column's name and changes no
+row.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.spark
 
 
 def of_bytes(spark: SparkSession, value: bytes, total: int = 1) -> DataFrame:
-    """One row whose key has these bytes, as text files and Kafka's ``cast(value as string)`` give them."""
+    """Return one row whose key has these bytes, as text files and Kafka's ``cast(value as string)`` produce them."""
     frame = spark.createDataFrame([(bytearray(value), total)], "customer binary, total long")
     return frame.selectExpr("cast(customer as string) customer", "total")
 
@@ -32,8 +34,9 @@ def unmarked(batch: DataFrame, *_: Any) -> DataFrame:
 
 
 def test_a_key_that_is_no_utf8_refuses_its_batch(spark: SparkSession, warehouse: Warehouse) -> None:
-    """Table, batch, column and fix are named, the table keeps its rows, and the batch is not recorded; valid text
-    beyond ASCII is a key like any other."""
+    """A key that is not valid UTF-8 refuses its batch with table, batch, column and fix, and no row is written; valid
+    text beyond ASCII is accepted.
+    """
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
     writer.write(of_bytes(spark, "café".encode()), 0)
@@ -46,7 +49,9 @@ def test_a_key_that_is_no_utf8_refuses_its_batch(spark: SparkSession, warehouse:
 def test_without_the_mark_two_keys_become_one_row(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: the second of two different keys replaces the first one's row."""
+    """Negative control: without the mark for refused values, the second of two different invalid keys overwrites the
+    row of the first.
+    """
     monkeypatch.setattr(table, "mark_refused", unmarked)
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
@@ -58,7 +63,7 @@ def test_without_the_mark_two_keys_become_one_row(
 def test_a_value_that_is_no_utf8_is_written_with_replacement_characters(
     spark: SparkSession, warehouse: Warehouse
 ) -> None:
-    """Outside of the key no row is lost by it."""
+    """Invalid UTF-8 outside of the key is written with replacement characters, because no row is lost by it."""
     writer = warehouse.writer("v0001", 1, key=("total",))
     writer.raise_fence()
     writer.write(of_bytes(spark, b"caf\xe9"), 0)
@@ -67,7 +72,9 @@ def test_a_value_that_is_no_utf8_is_written_with_replacement_characters(
 
 @pytest.mark.parametrize("kind", ["double", "float"])
 def test_nan_is_refused_on_sqlite_and_kept_on_postgresql(spark: SparkSession, warehouse: Warehouse, kind: str) -> None:
-    """SQLite has no NaN; NULL and the infinities are kept by both."""
+    """SQLite, which has no NaN, refuses a batch with one and names the fix, while PostgreSQL stores it; both keep NULL
+    and the infinities.
+    """
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
     writer.write(of_numbers(spark, None, float("inf"), float("-inf"), -0.0, kind=kind), 0)
@@ -84,7 +91,9 @@ def test_nan_is_refused_on_sqlite_and_kept_on_postgresql(spark: SparkSession, wa
 
 
 def test_nan_as_a_key(spark: SparkSession, warehouse: Warehouse) -> None:
-    """SQLite refuses it by its name, not as a missing key; in PostgreSQL it is one key, and so are 0.0 and -0.0."""
+    """SQLite refuses NaN in a key as NaN and not as a missing key; in PostgreSQL NaN is one key, and in both 0.0 and
+    -0.0 are one key.
+    """
     writer = warehouse.writer("v0001", 1, key=("total",))
     writer.raise_fence()
     for batch_id, zero in enumerate((0.0, -0.0)):
@@ -102,7 +111,7 @@ def test_nan_as_a_key(spark: SparkSession, warehouse: Warehouse) -> None:
 def test_without_the_mark_sqlite_stores_null(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control; PostgreSQL keeps NaN."""
+    """Negative control: without the mark for refused values, SQLite stores NULL instead of NaN."""
     monkeypatch.setattr(table, "mark_refused", unmarked)
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
@@ -111,7 +120,9 @@ def test_without_the_mark_sqlite_stores_null(
 
 
 def test_a_rehearsal_finds_it_before_a_deploy(spark: SparkSession, warehouse: Warehouse) -> None:
-    """A worker's error is a text of Spark's: it holds the sentence."""
+    """A rehearsal refuses a key that is not valid UTF-8 before a deploy, and Spark's error text contains the sentence
+    with the reason.
+    """
     sink = TableSink(warehouse.url, table="totals", key=["customer"])
     with pytest.raises(Exception, match="table totals: the batch has a key that is not valid UTF-8 in column customer"):
         sink.rehearse(of_bytes(spark, b"caf\xe9"))
@@ -119,7 +130,9 @@ def test_a_rehearsal_finds_it_before_a_deploy(spark: SparkSession, warehouse: Wa
 
 
 def test_a_staging_table_of_an_earlier_version_is_made_anew(spark: SparkSession, warehouse: Warehouse) -> None:
-    """It lacks the column of the mark; the table itself keeps its rows."""
+    """A staging table of an older Streamkeeper without the mark's column is created anew, and the table itself keeps
+    its rows.
+    """
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
     writer.write(of_bytes(spark, b"a"), 0)

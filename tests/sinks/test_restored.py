@@ -1,4 +1,4 @@
-"""What each sink does with the batches that it holds beyond a checkpoint that was restored to an older one."""
+"""Tests how each sink treats the batches that it contains beyond an older checkpoint that was restored."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ __all__ = ["eager_compaction"]
 spark_test = pytest.mark.spark
 SCHEMA = "customer string, total long"
 BATCHES = {1: [("a", 1)], 2: [("b", 2)], 3: [("a", 4)], 4: [("c", 8)]}
-"""As v0001 has written them."""
+"""The batches that v0001 has written."""
 AGAIN = {3: [("a", 4), ("c", 8)], 4: [("b", 16)]}
-"""As they come again after a restore to batch 2: other files in other batches, and more of them."""
+"""The batches that are replayed after a restore to batch 2: the rows are distributed differently, and there are more of
+them.
+"""
 ORACLE = [("a", 4), ("b", 16), ("c", 8)]
 
 
@@ -41,7 +43,9 @@ ORACLE = [("a", 4), ("b", 16), ("c", 8)]
     ],
 )
 def test_a_sink_answers_by_its_description_what_it_says_of_itself(sink: Sink, how: Reconciliation) -> None:
-    """Operations ask by the manifest alone; nobody is told another thing by the code."""
+    """A lookup through the sink's description, which operations use, returns the same kind of reconciliation as the
+    declared capabilities.
+    """
     can, told = capabilities_of(sink.kind), reconcile(sink.describe(), "v0001", 2)
     assert (can.reconciles, told.how) == (how, how)
     assert told.takes == can.takes_again
@@ -49,7 +53,9 @@ def test_a_sink_answers_by_its_description_what_it_says_of_itself(sink: Sink, ho
 
 @spark_test
 def test_a_table_takes_the_batches_again_by_key(warehouse: Warehouse, spark: SparkSession) -> None:
-    """Into the table that serves, under the same numbers in a new version: it ends as the input says."""
+    """After a restore, a table accepts the replayed batches by key in a new version under the same numbers, and its
+    rows match the input; the old writer is fenced.
+    """
     first = warehouse.writer("v0001", 1)
     first.raise_fence()
     for number, rows in BATCHES.items():
@@ -67,7 +73,9 @@ def test_a_table_takes_the_batches_again_by_key(warehouse: Warehouse, spark: Spa
 
 @spark_test
 def test_in_the_same_version_a_table_would_skip_them_in_silence(warehouse: Warehouse, spark: SparkSession) -> None:
-    """The negative control: an older checkpoint under the old name, which the driver refuses, loses a row."""
+    """Negative control: if an older checkpoint continued under its old version, which the driver refuses, the table
+    would skip the replayed batches and lose a row.
+    """
     first = warehouse.writer("v0001", 1)
     first.raise_fence()
     for number, rows in BATCHES.items():
@@ -81,7 +89,7 @@ def test_in_the_same_version_a_table_would_skip_them_in_silence(warehouse: Wareh
 
 
 def written(spark: SparkSession, root: Path, batches: int) -> tuple[Output, Any]:
-    """An output whose v0001 has written so many batches, each one file."""
+    """Return an output and its writer after v0001 has written this many batches of one file each."""
     output = Output(spark, root / "out")
     first = output.writer("v0001", 1)
     for number in range(batches):
@@ -91,7 +99,9 @@ def written(spark: SparkSession, root: Path, batches: int) -> tuple[Output, Any]
 
 @spark_test
 def test_files_are_cut_back_to_the_batch_and_come_again_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Readers see the old version up to the snapshot's batch, then the new one; the old writer is fenced."""
+    """After a restore, readers see the old version up to the snapshot's batch and then the new one, each row once; the
+    old writer is fenced.
+    """
     output, first = written(spark, tmp_path, 5)
     assert reconcile(FileSink(str(output.root)).describe(), "v0001", 2).refusal == ""
     restored = output.writer("v0002", 2, OutputSegment("v0001", last=2), OutputSegment("v0002"))
@@ -107,7 +117,7 @@ def test_files_are_cut_back_to_the_batch_and_come_again_once(spark: SparkSession
 
 @spark_test
 def test_without_the_cut_files_would_be_read_twice(spark: SparkSession, tmp_path: Path) -> None:
-    """The negative control: a list of versions without the last batch of the first one."""
+    """Negative control: if the serving list lacks the last batch of the old version, replayed rows are read twice."""
     output, _ = written(spark, tmp_path, 5)
     restored = output.writer("v0002", 2, OutputSegment("v0001"), OutputSegment("v0002"))
     restored.seed(2)
@@ -120,7 +130,9 @@ def test_without_the_cut_files_would_be_read_twice(spark: SparkSession, tmp_path
 def test_files_that_cannot_be_cut_back_are_refused_before_anything_is_restored(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Where Spark's log no longer tells the batches apart, no reader could be shown the output up to there."""
+    """If Spark's compacted log no longer separates the batches, cutting the output back to the snapshot's batch is
+    refused before anything is restored.
+    """
     output, _ = written(spark, tmp_path, 8)
     sink = FileSink(str(output.root)).describe()
     assert reconcile(sink, "v0001", 7).refusal == ""

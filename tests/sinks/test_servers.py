@@ -1,4 +1,6 @@
-"""To which server and schema a URL leads: on record with the output, the same for every process that connects."""
+"""Tests which server and schema a database URL leads to: they are recorded with the output and are the same for every
+process that connects.
+"""
 
 from __future__ import annotations
 
@@ -35,14 +37,14 @@ def sink(url: str) -> TableSink:
 
 @pytest.fixture
 def database(postgres_server: str) -> str:
-    """The URL of an empty database."""
+    """The URL of an empty PostgreSQL database."""
     made = new_database(postgres_server, f"test_{uuid4().hex[:12]}")
     return made.replace("postgresql://", "postgresql+psycopg://")
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Without a service, and an environment that says nothing."""
+    """A home directory without a PostgreSQL service file, in an environment without ``PG`` variables."""
     for name in [each for each in os.environ if each.startswith("PG")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -80,14 +82,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_the_key_on_record_stays_and_the_server_is_recorded_beside_it(url: str, key: str, server: str) -> None:
-    """The key is what earlier versions recorded, letter by letter; neither of them has a password."""
+    """An output's key is exactly what earlier versions recorded, and the server, schema and role are recorded
+    separately; neither contains a password.
+    """
     described = sink(url).describe()
     assert (described.output, described.server) == (f"{key}#totals", server)
     assert identity(parse_url(url)) == key
 
 
 def test_a_service_is_read_where_it_is_defined(home: Path) -> None:
-    """A service that is pointed at another server is another place; an executor needs no such file."""
+    """A service is resolved through its definition: one that is redirected to a different server is a different place,
+    and an executor gets a URL that needs no service file.
+    """
     file = home / ".pg_service.conf"
     file.write_text("# ours\n[warehouse]\nhost=one\nport=5433\ndbname=sales\nuser=app\npassword=hush\n")
     before = sink(SERVICE).describe()
@@ -102,7 +108,9 @@ def test_a_service_is_read_where_it_is_defined(home: Path) -> None:
 
 @pytest.mark.parametrize("broken", [b"no setting\n", b"[warehouse\n", b"x=\xff\n"], ids=["line", "section", "encoding"])
 def test_a_file_of_services_that_cannot_be_read_defines_none(home: Path, broken: bytes) -> None:
-    """The record then names the service, which libpq looks up elsewhere; control: the same file without the line."""
+    """From an unreadable service file no service is resolved, so the record names the service for libpq to look up;
+    without the broken line the same file is resolved.
+    """
     file, service = home / ".pg_service.conf", b"[warehouse]\nhost=one\ndbname=sales\n"
     file.write_bytes(service)
     assert sink(SERVICE).describe().server == "dbname=sales&host=one"
@@ -114,7 +122,10 @@ def test_a_file_of_services_that_cannot_be_read_defines_none(home: Path, broken:
 def test_every_process_connects_to_the_server_on_record(
     database: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever PGHOSTADDR, PGPORT and PGDATABASE say there; negative control: libpq alone follows them."""
+    """Every process connects to the recorded server regardless of ``PGHOSTADDR``, ``PGPORT`` and ``PGDATABASE``.
+
+    Negative control: libpq alone follows these variables and fails to connect.
+    """
     url = parse_url(database)
     (home / ".pg_service.conf").write_text(
         f"[warehouse]\nhost={url.host}\nport={url.port}\ndbname={url.database}\nuser={url.username}\n"
@@ -130,7 +141,9 @@ def test_every_process_connects_to_the_server_on_record(
 
 @pytest.mark.postgres
 def test_the_options_of_a_url_are_kept(database: str) -> None:
-    """Its schema has the tables, and our limit for locks holds beside it; without the option they are in public."""
+    """A schema in the URL's options is used for the tables together with the lock timeout of 30 s; without the option
+    the tables are in ``public``.
+    """
     engine = open_engine(database, pooled=False)
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE SCHEMA kept"))
@@ -146,7 +159,9 @@ def test_the_options_of_a_url_are_kept(database: str) -> None:
 
 @pytest.mark.postgres
 def test_an_output_is_asked_on_its_own_server(database: str) -> None:
-    """Two params have one key, and the second one is the output's: the first, which does not answer, is not asked."""
+    """If two params lead to one key, the output is queried on its recorded server only; the server of the first param,
+    which does not answer, is not contacted.
+    """
     url = parse_url(database)
     wrong, right = (
         f"postgresql+psycopg:///{url.database}?host={url.host}&port={port}&user={url.username}"
@@ -185,13 +200,17 @@ def manifest(server: str | None) -> Manifest:
     ],
 )
 def test_another_server_is_another_output(was: str | None, now: str | None, found: tuple[str, Severity] | None) -> None:
-    """Also with the same key. Of a release of an older version a person is asked once, unless the key says it all."""
+    """A different server or schema is a breaking change even with the same key; if an older release did not record its
+    server, a person must approve the change once.
+    """
     told = [(finding.rule, finding.severity) for finding in find_changes(manifest(was), manifest(now))]
     assert told == ([found] if found else [])
 
 
 def test_a_release_of_an_older_version_starts_again(tmp_path: Path) -> None:
-    """Nobody recorded its server. A schema, which that version ignored, would be another place: it is refused."""
+    """A release without a recorded server restarts on any server, but a schema, which the older version ignored, is
+    refused; a recorded server must match.
+    """
     store = LocalStore(tmp_path)
     stored = put_object(store, "sales", "manifests", to_json(manifest(None)), ".json")
     spec = LaunchSpec(
@@ -210,7 +229,7 @@ def test_a_release_of_an_older_version_starts_again(tmp_path: Path) -> None:
 
 
 def test_one_file_is_one_output_by_whatever_path(tmp_path: Path) -> None:
-    """Two queries of a job; a URI whose parameters make it another file is refused."""
+    """Two paths to one SQLite file are one output, and a URI whose parameters open a different file is refused."""
     (tmp_path / "real.db").touch()
     (tmp_path / "link.db").symlink_to("real.db")
     real, link, other = (sink(f"sqlite:///{tmp_path}/{name}.db") for name in ("real", "link", "other"))

@@ -1,4 +1,4 @@
-"""The log of a file sink that Streamkeeper starts or continues for Spark."""
+"""Tests the log of a file sink that Streamkeeper starts or continues for Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streamkeeper.sinks.sink_log import SINK_LOG, begin_log, continue_log, liste
 
 
 def entry(directory: Path, name: str) -> Path:
-    """A log file in which a batch has written one file."""
+    """Create a log entry of a batch that has written one file, and return its path."""
     file = directory / SINK_LOG / name
     file.parent.mkdir(parents=True, exist_ok=True)
     told = {"path": f"file://{directory}/a.json", "size": 1, "isDir": False, "modificationTime": 1}
@@ -23,7 +23,7 @@ def entry(directory: Path, name: str) -> Path:
 
 
 def test_a_log_is_started_as_if_its_batches_had_written_nothing(tmp_path: Path) -> None:
-    """Every batch up to the given one has an empty entry; a second start changes nothing."""
+    """Starting a log at a batch creates an empty entry for every batch up to it; a repeated start changes nothing."""
     for _ in range(2):
         begin_log(tmp_path, 3)
         assert sorted(file.name for file in (tmp_path / SINK_LOG).iterdir()) == ["0", "1", "2", "3"]
@@ -32,7 +32,9 @@ def test_a_log_is_started_as_if_its_batches_had_written_nothing(tmp_path: Path) 
 
 
 def test_a_log_is_not_started_over_a_batch_that_has_written_files(tmp_path: Path) -> None:
-    """Such an entry belongs to another output: it is refused by its name, and stays as it is."""
+    """Starting a log is refused if an entry with files exists: the entry belongs to a different output, is named in the
+    error and stays unchanged.
+    """
     other = entry(tmp_path, "2")
     before = other.read_bytes()
     with pytest.raises(InvalidInput, match="2 already contains a batch"):
@@ -41,7 +43,9 @@ def test_a_log_is_not_started_over_a_batch_that_has_written_files(tmp_path: Path
 
 
 def test_a_log_is_continued_over_a_compaction_and_keeps_its_files(tmp_path: Path) -> None:
-    """The compacted entries have the lines of all batches before them, the first one and every later one."""
+    """Continuing a log over compactions keeps its files, because each compacted entry, the first and every later one,
+    contains the lines of all earlier batches.
+    """
     entry(tmp_path, "0")
     for last, compacted in ((8, set()), (12, {"9.compact"}), (23, {"9.compact", "19.compact"})):
         for _ in range(2):
@@ -64,14 +68,16 @@ def test_a_log_is_continued_over_a_compaction_and_keeps_its_files(tmp_path: Path
     ],
 )
 def test_a_batch_after_a_gap_does_not_count(tmp_path: Path, names: list[str], newest: int | None) -> None:
-    """Spark refuses to read such a log, so the output's newest batch is the one before the gap."""
+    """The newest batch of a log with a gap is the one before the gap, because Spark refuses to read such a log."""
     for name in names:
         entry(tmp_path, name)
     assert newest_batch(tmp_path) == newest
 
 
 def test_a_compaction_in_a_gap_has_no_line_of_a_later_batch(tmp_path: Path) -> None:
-    """When an accepted loss is filled with empty batches, the batch behind the gap stays in its own entry."""
+    """When a gap after an accepted loss is filled with empty batches, the batch after the gap stays in its own entry
+    and out of the compacted ones.
+    """
     for name in ("0", "25"):
         entry(tmp_path, name)
     (tmp_path / SINK_LOG / "25").write_bytes((tmp_path / SINK_LOG / "25").read_bytes().replace(b"a.json", b"b.json"))

@@ -1,4 +1,4 @@
-"""What a partition leaves in the staging table; without Spark."""
+"""Tests, without Spark, the rows that a partition leaves in the staging table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = (TableColumn(name="customer", kind="string"), TableColumn(name="total"
 
 @pytest.mark.parametrize("rows", [1, CHUNK_ROWS, CHUNK_ROWS + 1, 2 * CHUNK_ROWS + 7])
 def test_a_partition_of_any_size_is_staged_whole(tmp_path: Path, rows: int) -> None:
-    """Every row is there once and in order, also when the rows take several statements."""
+    """Every row of a partition is staged once and in order, even if the rows need several statements."""
     url = f"sqlite:///{tmp_path / 'warehouse.db'}"
     engine, metadata = sa.create_engine(url), sa.MetaData()
     outputs, staged = outputs_table(metadata), staging_table(metadata, "totals", COLUMNS, "sqlite")

@@ -1,4 +1,6 @@
-"""TableSink against real SQLite and real Spark: exactly once, and fenced in the data's own transaction."""
+"""Tests TableSink with real SQLite and Spark: every batch is written exactly once and is fenced in the transaction of
+its rows.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def rows(database: Path, statement: str = "SELECT * FROM totals ORDER BY custome
 
 
 def test_update_keeps_one_row_per_key(spark: SparkSession, database: Path) -> None:
-    """A later batch replaces the rows of its keys and leaves the others; nothing stays staged."""
+    """In update mode a later batch replaces the rows of its keys and keeps the others, and no row stays in the staging
+    table.
+    """
     writer = writer_of(database, 1)
     writer.raise_fence()
     assert writer.last_batch() is None
@@ -55,7 +59,7 @@ def test_update_keeps_one_row_per_key(spark: SparkSession, database: Path) -> No
 
 
 def test_batch_that_comes_again_changes_nothing(spark: SparkSession, database: Path) -> None:
-    """A replayed batch id is left as it was written first, also under a newer epoch."""
+    """A replayed batch does not change the rows of its first write, not even under a newer epoch."""
     first = writer_of(database, 1)
     first.raise_fence()
     first.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
@@ -66,7 +70,7 @@ def test_batch_that_comes_again_changes_nothing(spark: SparkSession, database: P
 
 
 def test_complete_mode_replaces_all_rows(spark: SparkSession, database: Path) -> None:
-    """In complete mode a key that the batch lacks is gone."""
+    """In complete mode a key that the batch lacks is deleted."""
     writer = writer_of(database, 1, mode="complete")
     writer.raise_fence()
     writer.write(spark.createDataFrame([("a", 1), ("b", 2)], SCHEMA), 0)
@@ -75,7 +79,9 @@ def test_complete_mode_replaces_all_rows(spark: SparkSession, database: Path) ->
 
 
 def test_superseded_writer_writes_and_stages_nothing(spark: SparkSession, database: Path) -> None:
-    """Once a newer epoch has raised the fence, an older writer gets Fenced and changes no row anywhere."""
+    """Once a newer epoch has raised the fence, an older writer gets ``Fenced`` and changes neither the table nor the
+    staging table.
+    """
     old, new = writer_of(database, 1), writer_of(database, 2)
     old.raise_fence()
     old.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
@@ -91,7 +97,7 @@ def test_superseded_writer_writes_and_stages_nothing(spark: SparkSession, databa
 def test_writer_superseded_after_staging_writes_nothing(
     spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that was frozen between staging and its transaction is stopped by the transaction itself."""
+    """A writer that is superseded between staging and its transaction is stopped by the transaction."""
     old, new = writer_of(database, 1), writer_of(database, 2)
     old.raise_fence()
     monkeypatch.setattr(table, "crash_point", lambda name: new.raise_fence() if name == "sink.staged" else None)
@@ -101,7 +107,9 @@ def test_writer_superseded_after_staging_writes_nothing(
 
 
 def test_a_record_that_is_gone_is_a_lost_output(spark: SparkSession, database: Path) -> None:
-    """No other writer is blamed where the table was dropped, or the URL leads to another database by now."""
+    """A writer whose record is missing, because a table was dropped or the URL leads to a different database, reports a
+    lost output and not a second writer.
+    """
     writer = writer_of(database, 1)
     writer.raise_fence()
     with sqlite3.connect(database) as connection:
@@ -113,7 +121,9 @@ def test_a_record_that_is_gone_is_a_lost_output(spark: SparkSession, database: P
 def test_an_older_copy_that_comes_while_a_batch_is_staged_is_a_lost_output(
     spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batch would be the newest in the record, and the rows that the copy lacks would never be missed."""
+    """An older copy that replaces the output while a batch is staged is reported as lost; otherwise the rows that it
+    lacks would stay missing unnoticed.
+    """
     writer = writer_of(database, 1)
     writer.raise_fence()
     for batch in (0, 1):
@@ -127,7 +137,9 @@ def test_an_older_copy_that_comes_while_a_batch_is_staged_is_a_lost_output(
 def test_a_copy_that_comes_while_the_first_batch_of_a_version_is_staged_is_a_lost_output(
     spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The writer has seen no batch of its version, and the copy contains an older one. No batch is skipped silently."""
+    """A copy with an older batch that replaces the output while a version's first batch is staged is reported as lost,
+    although the writer has seen no batch of its version.
+    """
     writer = writer_of(database, 1)
     writer.raise_fence()
 
@@ -143,14 +155,14 @@ def test_a_copy_that_comes_while_the_first_batch_of_a_version_is_staged_is_a_los
 
 
 def put_back(database: Path) -> None:
-    """Make the output what it was after batch 0."""
+    """Restore the output to its state after batch 0."""
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE streamkeeper_outputs SET batch_id = 0")
         connection.execute("DELETE FROM totals WHERE customer = 'k1'")
 
 
 def supersede(database: Path) -> None:
-    """Only the epoch moves: what raising a fence also clears away stays."""
+    """Advance only the epoch, without the cleanup that raising a fence does."""
     with sqlite3.connect(database) as connection:
         connection.execute("UPDATE streamkeeper_outputs SET epoch = 2")
 
@@ -158,7 +170,7 @@ def supersede(database: Path) -> None:
 def test_the_epoch_alone_keeps_a_superseded_writer_out(
     spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The conditional update is a wall of its own, whatever was staged."""
+    """The conditional update of the epoch alone stops a superseded writer whose rows are staged."""
     old = writer_of(database, 1)
     old.raise_fence()
     monkeypatch.setattr(table, "crash_point", lambda name: supersede(database) if name == "sink.staged" else None)
@@ -170,7 +182,7 @@ def test_the_epoch_alone_keeps_a_superseded_writer_out(
 def test_without_the_fence_a_superseded_writer_does_write(
     spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: with the epoch's condition gone the same writer changes the table."""
+    """Negative control: without the condition on the epoch, a superseded writer changes the table."""
     old = writer_of(database, 1)
     old.raise_fence()
     monkeypatch.setattr(table, "crash_point", lambda name: supersede(database) if name == "sink.staged" else None)
@@ -180,7 +192,7 @@ def test_without_the_fence_a_superseded_writer_does_write(
 
 
 def test_key_twice_in_one_batch_is_refused(spark: SparkSession, database: Path) -> None:
-    """Which of two rows of one key is the last cannot be known: the batch is refused and the key is named."""
+    """A batch with one key in two rows is refused with that key, because their order is unknown, and is not recorded."""
     writer = writer_of(database, 1)
     writer.raise_fence()
     with pytest.raises(PermanentError, match="customer='a' more than once"):
@@ -190,7 +202,7 @@ def test_key_twice_in_one_batch_is_refused(spark: SparkSession, database: Path) 
 
 
 def test_row_without_a_key_is_refused(spark: SparkSession, database: Path) -> None:
-    """A NULL key would never meet its row again."""
+    """A row with a NULL key is refused, because no later batch could replace it."""
     writer = writer_of(database, 1)
     writer.raise_fence()
     with pytest.raises(PermanentError, match="without a key"):
@@ -198,7 +210,7 @@ def test_row_without_a_key_is_refused(spark: SparkSession, database: Path) -> No
 
 
 def test_every_supported_type_comes_back(spark: SparkSession, database: Path) -> None:
-    """Values keep their meaning: instants in UTC, decimals to the last digit, NULLs."""
+    """Values of every supported type are stored without loss: instants in UTC, decimals to the last digit, and NULLs."""
     at = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
     frame = spark.createDataFrame(
         [("a", 2**40, 7, 1.5, 0.25, True, at, at.date(), Decimal("123456789012345678.01")), ("b", *[None] * 8)],
@@ -214,7 +226,7 @@ def test_every_supported_type_comes_back(spark: SparkSession, database: Path) ->
 
 
 def test_type_without_a_promise_is_refused(spark: SparkSession, database: Path) -> None:
-    """An array column is refused by its name."""
+    """A column of an unsupported type, such as an array, is refused with its name and type."""
     writer = writer_of(database, 1)
     writer.raise_fence()
     with pytest.raises(Unsupported, match="column tags has the unsupported type array<string>"):
@@ -222,7 +234,9 @@ def test_type_without_a_promise_is_refused(spark: SparkSession, database: Path) 
 
 
 def test_table_of_other_columns_is_refused(spark: SparkSession, database: Path) -> None:
-    """A query that no longer fits the existing table says how."""
+    """A query whose columns no longer fit the existing table is refused with the difference, and the rows stay
+    unchanged.
+    """
     writer = writer_of(database, 1)
     writer.raise_fence()
     writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
@@ -234,7 +248,7 @@ def test_table_of_other_columns_is_refused(spark: SparkSession, database: Path) 
 
 
 def test_table_of_another_query_is_refused(database: Path) -> None:
-    """Two queries cannot share a table: their epochs would fence each other."""
+    """A table that a different query writes is refused, because their epochs would fence each other."""
     writer_of(database, 1).raise_fence()
     other = TableSink(f"sqlite:///{database}", table="totals", key=["customer"])
     with pytest.raises(InvalidInput, match="written by sales/totals"):
@@ -242,7 +256,7 @@ def test_table_of_another_query_is_refused(database: Path) -> None:
 
 
 def test_empty_batch_takes_its_number(spark: SparkSession, database: Path) -> None:
-    """A batch without rows counts as written."""
+    """A batch without rows is recorded as written."""
     writer = writer_of(database, 1)
     writer.raise_fence()
     writer.write(spark.createDataFrame([], SCHEMA), 0)
@@ -250,7 +264,7 @@ def test_empty_batch_takes_its_number(spark: SparkSession, database: Path) -> No
 
 
 def test_rehearsal_keeps_nothing(spark: SparkSession, database: Path) -> None:
-    """Rehearsing goes through workers and conversions and leaves not even a file."""
+    """A rehearsal runs workers and conversions and leaves nothing, not even a database file."""
     TableSink(f"sqlite:///{database}", table="totals", key=["customer"]).rehearse(
         spark.createDataFrame([("a", 1)], SCHEMA)
     )
@@ -258,7 +272,7 @@ def test_rehearsal_keeps_nothing(spark: SparkSession, database: Path) -> None:
 
 
 def test_staging_again_replaces_the_partition(database: Path, spark: SparkSession) -> None:
-    """A task that Spark runs twice leaves its rows once."""
+    """A task that Spark runs twice stages its rows once."""
     writer = writer_of(database, 1)
     writer.raise_fence()
     writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
@@ -272,8 +286,9 @@ def test_staging_again_replaces_the_partition(database: Path, spark: SparkSessio
 
 
 def test_another_installation_moves_no_fence(spark: SparkSession, database: Path) -> None:
-    """A copy has the same job, query and epochs: neither it nor its shadow comes near the table, and the writer that
-    was there goes on."""
+    """A copied installation with the same job, query and epochs cannot write the table, neither as serving nor as
+    shadow, and the original writer continues.
+    """
     first = writer_of(database, 1, installation="a1")
     first.raise_fence()
     first.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
@@ -289,7 +304,7 @@ def test_another_installation_moves_no_fence(spark: SparkSession, database: Path
 
 
 def test_without_an_installation_on_record_a_copy_takes_the_table_over(spark: SparkSession, database: Path) -> None:
-    """The negative control: as it was before outputs had one, the writer that was there is fenced out."""
+    """Negative control: without a recorded installation, as in older outputs, a copy fences out the original writer."""
     first = writer_of(database, 1)
     first.raise_fence()
     writer_of(database, 2, installation="b2").raise_fence()
@@ -298,7 +313,9 @@ def test_without_an_installation_on_record_a_copy_takes_the_table_over(spark: Sp
 
 
 def test_a_row_of_an_older_writer_gets_its_installation(spark: SparkSession, database: Path) -> None:
-    """Its table of outputs has no such column; an older writer goes on with one that has."""
+    """A table of outputs without an installation column gets one from the first newer writer, and an older writer can
+    still insert its rows.
+    """
     with sqlite3.connect(database) as connection:
         connection.execute(
             "CREATE TABLE streamkeeper_outputs (output TEXT NOT NULL, owner TEXT NOT NULL, epoch BIGINT NOT NULL,"
@@ -317,7 +334,10 @@ def test_a_row_of_an_older_writer_gets_its_installation(spark: SparkSession, dat
 
 @pytest.mark.parametrize("looks", [True, False], ids=["look", "control"])
 def test_a_look_at_a_database_changes_nothing(tmp_path: Path, looks: bool) -> None:
-    """A dry run leaves the journal's mode alone, which is kept in the file; a writer sets it (the control)."""
+    """A dry run neither creates a database file nor changes a byte of an existing one.
+
+    Negative control: a writer changes the file, because it sets the journal mode.
+    """
     there, missing = tmp_path / "there.db", tmp_path / "missing.db"
     with closing(sqlite3.connect(there)) as made:
         made.execute("create table other (k text)")

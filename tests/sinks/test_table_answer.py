@@ -1,4 +1,4 @@
-"""What an output answers about a checkpoint version, known only by its description."""
+"""Tests the answer of an output about a checkpoint version, from its description alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ RECORD = OutputRecord(epoch=1, last={"v0001": 4})
 def test_only_the_owners_version_has_a_newest_batch(
     warehouse: Warehouse, owner: str, version: str, told: OutputAnswer
 ) -> None:
-    """A batch of another query, or of another checkpoint version, is none of the one that is asked for."""
+    """An output returns its newest batch only to the query and checkpoint version that wrote it; others get the reason
+    why it is unknown.
+    """
     warehouse.writer("v0001", 1).raise_fence()
     warehouse.execute(
         "CREATE TABLE totals (customer VARCHAR PRIMARY KEY, total BIGINT)",

@@ -1,4 +1,4 @@
-"""TableSink against a real PostgreSQL: the same promises where writers really run beside each other."""
+"""Tests that TableSink keeps its promises on a real PostgreSQL, where writers run concurrently."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SCHEMA = "customer string, total long"
 
 @pytest.fixture
 def database(postgres_server: str) -> str:
-    """A database of its own, as libpq's URL."""
+    """The libpq URL of a new database."""
     return new_database(postgres_server, f"test_{uuid4().hex[:12]}")
 
 
 @pytest.fixture
 def writer_of(database: str) -> Iterator[Callable[[int], TableWriter]]:
-    """A writer of an epoch; closed at the end."""
+    """A function that opens a writer of an epoch; all writers are closed after the test."""
     opened: list[TableWriter] = []
 
     def open_writer(epoch: int, *, mode: str = "update") -> TableWriter:
@@ -53,7 +53,7 @@ def rows(database: str, statement: str = "SELECT * FROM totals ORDER BY customer
 
 
 def supersede_slowly(database: str) -> threading.Timer:
-    """Move the epoch in a transaction that is still open when this returns, and is committed a little later."""
+    """Advance the epoch in a transaction that is still open on return and is committed 0.3 s later."""
     connection = psycopg.connect(database)
     connection.execute("UPDATE streamkeeper_outputs SET epoch = 2")
 
@@ -67,7 +67,7 @@ def supersede_slowly(database: str) -> threading.Timer:
 
 
 def test_each_batch_is_written_once(spark: SparkSession, database: str, writer_of: Callable[..., TableWriter]) -> None:
-    """A later batch replaces the rows of its keys; one that comes again, under a newer epoch too, changes nothing."""
+    """A later batch replaces the rows of its keys, and a replayed batch changes nothing, even under a newer epoch."""
     first, second = writer_of(1), writer_of(2)
     first.raise_fence()
     first.write(spark.createDataFrame([("a", 1), ("b", 2)], SCHEMA), 0)
@@ -82,7 +82,7 @@ def test_each_batch_is_written_once(spark: SparkSession, database: str, writer_o
 def test_complete_mode_replaces_all_rows(
     spark: SparkSession, database: str, writer_of: Callable[..., TableWriter]
 ) -> None:
-    """In complete mode a key that the batch lacks is gone."""
+    """In complete mode a key that the batch lacks is deleted."""
     writer = writer_of(1, mode="complete")
     writer.raise_fence()
     writer.write(spark.createDataFrame([("a", 1), ("b", 2)], SCHEMA), 0)
@@ -91,7 +91,7 @@ def test_complete_mode_replaces_all_rows(
 
 
 def test_values_keep_their_meaning(spark: SparkSession, database: str, writer_of: Callable[..., TableWriter]) -> None:
-    """Instants, decimals, floats, booleans and NULLs come back as they were."""
+    """Instants, decimals, floats, booleans and NULLs are read back unchanged."""
     moment = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
     values = [("a", Decimal("12345678901234567.89"), moment, 0.1, True), ("b", None, None, None, None)]
     frame = spark.createDataFrame(values, "customer string, d decimal(20,2), t timestamp, f double, b boolean")
@@ -107,7 +107,7 @@ def test_values_keep_their_meaning(spark: SparkSession, database: str, writer_of
 def test_a_fence_that_is_being_raised_is_waited_for(
     spark: SparkSession, database: str, writer_of: Callable[..., TableWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A writer that meets an unfinished transaction of its successor waits for it, and then writes nothing."""
+    """A writer that meets the open transaction of its successor waits for its commit and then writes nothing."""
     old, raising = writer_of(1), []
     old.raise_fence()
     old.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
@@ -122,7 +122,7 @@ def test_a_fence_that_is_being_raised_is_waited_for(
 def test_without_the_fence_that_writer_does_write(
     spark: SparkSession, database: str, writer_of: Callable[..., TableWriter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: with the epoch's condition gone the same writer changes the table."""
+    """Negative control: without the condition on the epoch, the superseded writer changes the table."""
     old, raising = writer_of(1), []
     old.raise_fence()
     hold = {"sink.staged": lambda: raising.append(supersede_slowly(database))}

@@ -1,4 +1,4 @@
-"""What a TableSink's values become in a real PostgreSQL, and what a rehearsal leaves there: nothing."""
+"""Tests the values that a TableSink stores in a real PostgreSQL, and that a rehearsal leaves nothing there."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def rows(url: str) -> list[tuple]:
 
 
 def test_values_keep_their_meaning(spark: SparkSession, url: str) -> None:
-    """Instants with their zone, decimals to the last digit; the same columns fit again under the next epoch."""
+    """Values of every supported type are read back unchanged, with time zone and all decimal digits, and the same
+    columns still fit under the next epoch.
+    """
     at = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
     schema = "customer string, l long, i int, d double, f float, b boolean, t timestamp, day date, m decimal(20,2)"
     values = ("a", 2**40, 7, 1.5, 0.25, True, at, at.date(), Decimal("123456789012345678.01"))
@@ -59,7 +61,7 @@ def test_values_keep_their_meaning(spark: SparkSession, url: str) -> None:
 
 
 def test_rehearsal_keeps_nothing(spark: SparkSession, url: str) -> None:
-    """Temporary tables only."""
+    """A rehearsal uses only temporary tables and leaves none."""
     TableSink(url, table="totals", key=["customer"]).rehearse(
         spark.createDataFrame([("a", 1)], "customer string, total long")
     )

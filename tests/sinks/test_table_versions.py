@@ -1,4 +1,6 @@
-"""TableSink over several checkpoint versions: written in shadow, swapped in one transaction, and swapped back."""
+"""Tests TableSink over several checkpoint versions: a shadow is written, swapped with the serving table in one
+transaction, and swapped back.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ Write = Callable[..., None]
 
 @pytest.fixture
 def write(spark: SparkSession) -> Write:
-    """Write a batch of (customer, total)."""
+    """A function that writes a batch of (customer, total) rows."""
 
     def write(writer: TableWriter, batch_id: int, *rows: tuple[Any, ...], schema: str = SCHEMA) -> None:
         writer.write(spark.createDataFrame(list(rows), schema), batch_id)
@@ -38,7 +40,7 @@ def write(spark: SparkSession) -> Write:
 
 @pytest.fixture
 def serving(warehouse: Warehouse, write: Write) -> TableWriter:
-    """v0001 under epoch 1, with the batches up to 4."""
+    """The writer of v0001 under epoch 1, which has written up to batch 4."""
     writer = warehouse.writer("v0001", 1)
     writer.raise_fence()
     write(writer, 4, ("a", 1), ("b", 2))
@@ -47,7 +49,7 @@ def serving(warehouse: Warehouse, write: Write) -> TableWriter:
 
 @pytest.fixture
 def shadow(warehouse: Warehouse, serving: TableWriter, write: Write) -> TableWriter:
-    """v0002 under epoch 2, in shadow, with the batches up to 1."""
+    """The writer of v0002 under epoch 2, in shadow, which has written up to batch 1."""
     writer = warehouse.writer("v0002", 2, shadow=True)
     writer.raise_fence()
     write(writer, 1, ("a", 10), ("b", 20), ("c", 30))
@@ -61,7 +63,9 @@ def cut_over(warehouse: Warehouse, version: str, epoch: int, **options: Any) -> 
 
 
 def test_handed_over_table_goes_on(warehouse: Warehouse, serving: TableWriter, write: Write) -> None:
-    """Without a table of its own a new version writes to the one that is there, under the next numbers."""
+    """After a handoff the new version writes to the existing table under the next batch numbers, and the old writer is
+    fenced.
+    """
     second = cut_over(warehouse, "v0002", 2)
     assert second.last_batch() is None
     assert warehouse.rows() == [("a", 1), ("b", 2)]
@@ -75,7 +79,9 @@ def test_handed_over_table_goes_on(warehouse: Warehouse, serving: TableWriter, w
 def test_shadow_is_written_beside_the_serving_table(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
 ) -> None:
-    """Both go on under epochs of their own, and no reader of the table sees the shadow."""
+    """The shadow and the serving table are written side by side under separate epochs, and readers of the serving table
+    do not see the shadow.
+    """
     write(serving, 5, ("a", 2))
     assert warehouse.rows() == [("a", 2), ("b", 2)]
     assert warehouse.rows("SELECT count(*) FROM totals__v0002") == [(3,)]
@@ -89,7 +95,9 @@ def test_shadow_is_written_beside_the_serving_table(
 
 
 def test_cutover_swaps_and_the_way_back_is_a_swap(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
-    """Each version goes on from its own rows and its own batch, and the one just replaced is kept."""
+    """Cutover and rollback swap the tables: each version continues with its own rows and batch number, and the replaced
+    one is kept.
+    """
     second = cut_over(warehouse, "v0002", 3)
     assert second.last_batch() == 1
     assert warehouse.rows() == [("a", 10), ("b", 20), ("c", 30)]
@@ -112,7 +120,7 @@ def test_cutover_swaps_and_the_way_back_is_a_swap(warehouse: Warehouse, shadow: 
 def test_way_back_finds_the_table_that_a_version_carried_on(
     warehouse: Warehouse, shadow: TableWriter, write: Write
 ) -> None:
-    """A handed-over version that wrote nothing, or a restored one, goes on in the table of its parent."""
+    """Rolling back to a handed-over or restored version that has written nothing continues in the table of its parent."""
     second = cut_over(warehouse, "v0002", 3)
     write(second, 2, ("a", 11))
     lineage = (OutputSegment("v0002", last=2), OutputSegment("v0003"))
@@ -139,7 +147,9 @@ def test_way_back_finds_the_table_that_a_version_carried_on(
 def test_rebuilt_table_may_have_other_columns_and_another_key(
     warehouse: Warehouse, serving: TableWriter, write: Write
 ) -> None:
-    """That is what a rebuild is for: the shadow is checked against itself alone."""
+    """A rebuilt table may have different columns and a different key, because a shadow is only checked against itself;
+    after a rollback the old columns are back.
+    """
     schema, key = "customer string, shop string, spent double", ("customer", "shop")
     shadow = warehouse.writer("v0002", 2, shadow=True, key=key)
     shadow.raise_fence()
@@ -156,7 +166,9 @@ def test_rebuilt_table_may_have_other_columns_and_another_key(
 
 
 def test_only_the_table_just_replaced_is_kept(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
-    """Older versions go with their rows; what belongs to another query stays, whatever its name."""
+    """A cutover keeps only the table that it replaced and drops older versions; tables of a different query and foreign
+    tables stay, whatever their names.
+    """
     other = warehouse.writer("v0001", 1, table="totals__v0007", query="other")
     other.raise_fence()
     write(other, 0, ("z", 1))
@@ -181,7 +193,7 @@ def test_only_the_table_just_replaced_is_kept(warehouse: Warehouse, shadow: Tabl
 def test_a_reader_sees_the_swap_whole_and_nothing_goes_back(
     warehouse: Warehouse, serving: TableWriter, write: Write
 ) -> None:
-    """Sampled in a connection of its own: the table is always there, and its sum only grows."""
+    """During ten cutovers a concurrent reader always finds the table, and its sum never decreases."""
     sums: list[int] = []
     failures: list[Exception] = []
     over = threading.Event()
@@ -210,7 +222,9 @@ def test_a_reader_sees_the_swap_whole_and_nothing_goes_back(
 
 
 def test_a_reader_in_a_transaction_keeps_its_table(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
-    """What was read first is read again: PostgreSQL's swap waits for the reader, SQLite's goes on beside it."""
+    """A reader in a transaction reads the same rows twice across a cutover: PostgreSQL's swap waits for the reader, and
+    SQLite's runs beside it.
+    """
     done = threading.Event()
 
     def swap() -> None:
@@ -244,7 +258,9 @@ TableSink(sys.argv[1], table="totals", key=["customer"]).open(context).raise_fen
 def test_a_swap_that_was_killed_before_its_commit_never_was(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
 ) -> None:
-    """SIGKILL after the swap, inside the transaction: tables, numbers and epochs are as before, and a re-run swaps."""
+    """After a SIGKILL within the swap's transaction, tables, batch numbers and epochs are unchanged, both writers can
+    continue, and a rerun swaps.
+    """
     before = (warehouse.tables, warehouse.outputs, warehouse.rows())
     environment = {**os.environ, "STREAMKEEPER_CRASH": "sink.swapped"}
     killed = subprocess.run([sys.executable, "-c", KILLED, warehouse.url], env=environment, timeout=60)
@@ -257,7 +273,7 @@ def test_a_swap_that_was_killed_before_its_commit_never_was(
 
 
 def freeze(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
-    """Do something while a writer stands between staging and its transaction, the first time."""
+    """Run ``meanwhile`` once, while a writer is between staging and its transaction."""
     left = [meanwhile]
     monkeypatch.setattr(table, "crash_point", lambda name: left.pop()() if name == "sink.staged" and left else None)
 
@@ -265,7 +281,9 @@ def freeze(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> 
 def test_zombie_of_the_old_version_changes_nothing(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its table's name means another table by now, but its epoch is over: frozen with staged rows, or before."""
+    """A writer of the old version is fenced after the cutover, whether its rows were already staged or not, although
+    its table's name now means the new table.
+    """
     freeze(monkeypatch, lambda: cut_over(warehouse, "v0002", 3))
     with pytest.raises(Fenced):
         write(serving, 5, ("a", 99))
@@ -282,7 +300,10 @@ def test_zombie_of_the_old_version_changes_nothing(
 def test_the_epoch_alone_keeps_the_zombie_from_the_new_table(
     warehouse: Warehouse, write: Write, monkeypatch: pytest.MonkeyPatch, fenced: bool
 ) -> None:
-    """Negative control: with the epoch's condition gone, a zombie in complete mode wipes the rebuilt table."""
+    """After a cutover the epoch keeps an old writer in complete mode out of the new table.
+
+    Negative control: without the condition on the epoch, that writer deletes all rows of the rebuilt table.
+    """
     old = cut_over(warehouse, "v0001", 1, mode="complete")
     write(old, 0, ("a", 1))
     shadow = warehouse.writer("v0002", 2, shadow=True, mode="complete")
@@ -305,7 +326,9 @@ def test_the_epoch_alone_keeps_the_zombie_from_the_new_table(
 
 
 def test_zombie_of_a_shadow_changes_nothing(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
-    """Neither once its version serves, nor when that version has become the retained one, even at an equal epoch."""
+    """An old writer of a shadow is fenced once its version serves and also once that version is retained, even with an
+    equal epoch.
+    """
     cut_over(warehouse, "v0002", 2)
     with pytest.raises(Fenced):
         write(shadow, 2, ("a", 99))
@@ -321,7 +344,7 @@ def test_zombie_of_a_shadow_changes_nothing(warehouse: Warehouse, shadow: TableW
 def test_discarding_drops_a_shadow_and_never_what_serves(
     warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
 ) -> None:
-    """An aborted version leaves neither tables nor a row; one that serves has none of its own to drop."""
+    """Discarding an aborted shadow drops its tables and its record; discarding a version that serves changes nothing."""
     shadow.discard()
     shadow.discard()
     assert warehouse.tables == {"totals", "totals__staged"}
@@ -336,13 +359,13 @@ def test_discarding_drops_a_shadow_and_never_what_serves(
 
 
 def test_discarding_in_an_empty_database_is_nothing(warehouse: Warehouse) -> None:
-    """An abort may come before any writer."""
+    """Discarding a shadow in an empty database does nothing, because an abort may come before any writer."""
     warehouse.writer("v0002", 1, shadow=True).discard()
     assert warehouse.tables == set()
 
 
 def test_shadow_without_a_batch_replaces_nothing_that_was_written(warehouse: Warehouse, serving: TableWriter) -> None:
-    """A cutover to no rows at all is refused, with its epoch; where nothing was written at all it is none."""
+    """A cutover to a shadow without a batch is refused, and epoch, batch and rows of the serving table stay unchanged."""
     warehouse.writer("v0002", 2, shadow=True).raise_fence()
     with pytest.raises(InvalidInput, match="has no batch"):
         cut_over(warehouse, "v0002", 3)
@@ -351,7 +374,9 @@ def test_shadow_without_a_batch_replaces_nothing_that_was_written(warehouse: War
 
 
 def test_first_table_that_was_never_written_is_replaced(warehouse: Warehouse, write: Write) -> None:
-    """A version that has claimed the output and written nothing leaves nothing to keep, if its table is empty."""
+    """A shadow replaces a claimed version without a batch and keeps no table of it; a table with rows that no batch
+    wrote is refused.
+    """
     cut_over(warehouse, "v0001", 1)
     shadow = warehouse.writer("v0002", 2, shadow=True)
     shadow.raise_fence()
@@ -367,7 +392,7 @@ def test_first_table_that_was_never_written_is_replaced(warehouse: Warehouse, wr
 
 
 def test_table_in_the_way_is_not_taken(warehouse: Warehouse, serving: TableWriter) -> None:
-    """A table of that name which no writer of this output made is refused and left."""
+    """A foreign table under the name of a shadow's table is refused and left unchanged."""
     warehouse.execute("CREATE TABLE totals__v0002 (customer text)")
     shadow = warehouse.writer("v0002", 2, shadow=True)
     with pytest.raises(InvalidInput, match="no writer of totals created it"):
@@ -379,7 +404,7 @@ def test_table_in_the_way_is_not_taken(warehouse: Warehouse, serving: TableWrite
 
 
 def test_table_may_be_named_by_a_word_of_sql(warehouse: Warehouse, write: Write) -> None:
-    """Names are quoted where the swap writes its own statements."""
+    """A table named by an SQL keyword such as ``order`` can be written and swapped."""
     for version, epoch, shadow in (("v0001", 1, False), ("v0002", 2, True), ("v0002", 3, False)):
         writer = warehouse.writer(version, epoch, shadow=shadow, table="order")
         writer.raise_fence()
@@ -390,7 +415,9 @@ def test_table_may_be_named_by_a_word_of_sql(warehouse: Warehouse, write: Write)
 def test_view_of_the_table_shows_the_new_rows_or_the_rebuild_is_refused(
     warehouse: Warehouse, serving: TableWriter, write: Write
 ) -> None:
-    """A view of SQLite goes by the name; one of PostgreSQL would show the old table for ever, in silence."""
+    """A view in SQLite shows the new table after a cutover, because it refers to it by name; in PostgreSQL, where a
+    view would silently stay with the old table, the shadow is refused.
+    """
     warehouse.execute("CREATE VIEW seen AS SELECT customer, total FROM totals")
     shadow = warehouse.writer("v0002", 2, shadow=True)
     if not warehouse.sqlite:
@@ -406,7 +433,7 @@ def test_view_of_the_table_shows_the_new_rows_or_the_rebuild_is_refused(
 
 @pytest.mark.parametrize("warehouse", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
 def test_privileges_go_with_the_name(warehouse: Warehouse, shadow: TableWriter) -> None:
-    """Who may read the table before the cutover may read it after."""
+    """Privileges on the table are the same before and after a cutover."""
     warehouse.execute(
         "DO $$ BEGIN CREATE ROLE analyst; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
         "GRANT SELECT ON totals TO analyst WITH GRANT OPTION",
@@ -420,7 +447,9 @@ def test_privileges_go_with_the_name(warehouse: Warehouse, shadow: TableWriter) 
 
 
 def test_names_that_postgresql_would_cut_off_are_refused_where_a_shadow_needs_them() -> None:
-    """48 characters leave room for the suffix; a longer table can still be written, only not in shadow."""
+    """A shadow requires a table name of at most 48 characters, so that its suffix fits into PostgreSQL's limit; a
+    longer table can be written, but not in shadow.
+    """
     for length, refused in ((48, False), (49, True)):
         sink = TableSink("postgresql+psycopg://u@localhost/db", table="t" * length, key=["customer"])
         context = SinkContext(job="sales", query="totals", version="v0002", epoch=1)
@@ -434,7 +463,9 @@ def test_names_that_postgresql_would_cut_off_are_refused_where_a_shadow_needs_th
 
 
 def test_the_list_of_spans_is_no_concern_of_a_table(warehouse: Warehouse, serving: TableWriter) -> None:
-    """A handed-over table is one table: what serves is in it."""
+    """A table ignores the list of served segments and seeds, because a handed-over table contains the rows of all its
+    versions.
+    """
     cut_over(warehouse, "v0002", 2)
     writer = warehouse.writer("v0002", 3, OutputSegment("v0001", last=4), OutputSegment("v0002"))
     writer.raise_fence()

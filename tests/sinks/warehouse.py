@@ -1,4 +1,4 @@
-"""A database of either kind for tests, looked at through its own client and not through the code under test."""
+"""Provides a database of either kind for tests, which is read through its own client and not through the tested code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from streamkeeper.sinks.table import TableSink, TableWriter
 
 
 class Warehouse:
-    """One database with the output ``totals``; ``engine`` is the reader's own."""
+    """One database with the output ``totals``; ``engine`` is the reader's own connection pool."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -21,7 +21,7 @@ class Warehouse:
 
     @property
     def sqlite(self) -> bool:
-        """Whether it is a SQLite file."""
+        """Whether the database is a SQLite file."""
         return self.url.startswith("sqlite")
 
     def writer(
@@ -35,7 +35,7 @@ class Warehouse:
         table: str = "totals",
         query: str = "totals",
     ) -> TableWriter:
-        """A writer that has not raised its fence yet."""
+        """Open a writer that has not raised its fence yet."""
         context = SinkContext(
             job="sales",
             query=query,
@@ -49,25 +49,25 @@ class Warehouse:
         return self._opened[-1]
 
     def execute(self, *statements: str) -> None:
-        """Change something by hand."""
+        """Execute statements directly, without the tested code."""
         with self.engine.begin() as connection:
             for each in statements:
                 connection.exec_driver_sql(each)
 
     def rows(self, statement: str = "SELECT * FROM totals ORDER BY customer") -> list[tuple[Any, ...]]:
-        """What a reader sees."""
+        """Return the rows that a reader sees."""
         with self.engine.connect() as connection:
             return [tuple(each) for each in connection.exec_driver_sql(statement)]
 
     @property
     def outputs(self) -> dict[str, tuple[int, str | None, int | None]]:
-        """output -> epoch, version, batch."""
+        """The epoch, version and batch of each output, by its name."""
         found = self.rows("SELECT output, epoch, version, batch_id FROM streamkeeper_outputs")
         return {name: (epoch, version, batch) for name, epoch, version, batch in found}
 
     @property
     def tables(self) -> set[str]:
-        """Names of the output's tables."""
+        """The names of the output's tables."""
         return {each for each in sa.inspect(self.engine).get_table_names() if each.startswith("totals")}
 
     def close(self) -> None:

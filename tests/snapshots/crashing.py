@@ -1,4 +1,4 @@
-"""A process that captures, restores or prunes and ends without a word before its n-th call of the store.
+"""A process that captures, restores or prunes and exits abruptly before its n-th call of the store.
 
 ``python -m tests.snapshots.crashing <store> <checkpoint> capture|restore|prune <n> <target>``; 0 is never.
 """
@@ -25,7 +25,7 @@ DEAD = 137
 
 
 def main() -> None:
-    """Do what was asked."""
+    """Run the requested command."""
     where, checkpoint, what, nth, target = sys.argv[1:]
     store = FaultStore(LocalStore(where), AtCall(int(nth), lambda: os._exit(DEAD)))
     series = Catalogue(store, SERIES)
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def prune(series: Catalogue, grace_periods: int = 2) -> None:
-    """One prune, as of a time at which so many grace periods from now are over."""
+    """Prune once, as of a time that lies this many grace periods in the future."""
     now = datetime.now(UTC) + timedelta(seconds=GRACE_S * grace_periods)
     sweep(series, plan_sweep(series, POLICY, now=now), now=now)
 

@@ -1,7 +1,7 @@
-"""A process that captures and prunes, and kills itself before one step of a write of its local store.
+"""A process that captures and prunes, and kills itself before one step of a write to its local store.
 
 ``python -m tests.snapshots.killing <store> <checkpoint> <place>``; ``place``: from 0, the first step, to below 1. A
-rehearsal on a copy of the store counts the steps, so every run dies. What it says is the step's name.
+rehearsal on a copy of the store counts the steps, so every run is killed. It prints the name of the step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tests.snapshots.crashing import prune
 from tests.snapshots.series import SERIES
 
 STEPS = frozenset({"write", "flush", "fsync", "link", "rename", "unlink", "mkdir"})
-"""What a local store calls to write; before ``write`` the file is there and empty."""
+"""The functions that a local store calls to write; before ``write`` the file exists and is empty."""
 
 
 class Steps:
@@ -36,7 +36,7 @@ class Steps:
         sys.setprofile(self)
 
     def __call__(self, frame: FrameType, event: str, called: Any) -> None:
-        """What Python calls for each function that is called."""
+        """Count a step; Python calls this for each function call."""
         if event != "c_call" or frame.f_code.co_filename != local.__file__ or called.__name__ not in STEPS:
             return
         self.count += 1
@@ -46,7 +46,7 @@ class Steps:
 
 
 def main() -> None:
-    """Count the steps on a copy of the store, and take them again up to the place."""
+    """Count the steps on a copy of the store, and repeat them on the store up to the place."""
     where, checkpoint, place = sys.argv[1:]
     with tempfile.TemporaryDirectory() as scratch:
         copy = shutil.copytree(where, Path(scratch) / "store")
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def capture_and_prune(where: str | Path, checkpoint: str) -> None:
-    """What a backup does, with a prune that removes at once what nothing needs."""
+    """Capture as a backup does, and prune everything unneeded without waiting for the grace period."""
     series = Catalogue(local.LocalStore(where), SERIES)
     capture(LocalTree(Path(checkpoint)), series)
     prune(series)

@@ -1,4 +1,4 @@
-"""Checkpoints and stores for the tests of snapshots, and what to look at in them."""
+"""Provides checkpoints and stores for the tests of snapshots, and functions that read their content."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ KINDS = ("stateless", "hdfs", "rocksdb", "changelog", "format-2")
 
 
 def a_checkpoint(root: Path, kind: str = "changelog", *, batches: int = 8) -> Tree:
-    """A checkpoint with real bytes in its state files, so that they differ from each other."""
+    """Create a checkpoint with random bytes in its state files, so that they differ from each other."""
     tree = Tree(root, kind, batches=batches, snapshots=tuple(range(3, batches + 1, 5)))
     salt_state(root)
     return tree
 
 
 def files_below(root: Path) -> dict[str, bytes]:
-    """Path -> content of every file."""
+    """Return the content of every file by its path."""
     return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
 
 
 def wanted(checkpoint: Path, batch: int, *, pending: bool = False) -> dict[str, bytes]:
-    """The closed set of a batch, with content."""
+    """Return the closed set of a batch, the content of each file by its path."""
     paths = closed_set(LocalTree(checkpoint), batch, pending=pending)
     return {path: (checkpoint / path).read_bytes() for path in paths}
 
 
 def catalogue(store: Store) -> Catalogue:
-    """The series of these tests."""
+    """Return the catalogue of the tests' series in this store."""
     return Catalogue(store, SERIES)

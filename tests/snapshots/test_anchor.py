@@ -1,4 +1,4 @@
-"""The committed batch of a snapshot, while Spark deletes its logs."""
+"""Tests finding the committed batch of a snapshot while Spark deletes its logs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.snapshots.series import a_checkpoint
 
 
 class _Outrun(LocalTree):
-    """The plan of the last batch is deleted before it is read, so many times."""
+    """A checkpoint in which the plan of the last batch is deleted before it is read, this many times."""
 
     def __init__(self, root: Path, times: int) -> None:
         super().__init__(root)
@@ -27,13 +27,15 @@ class _Outrun(LocalTree):
 
 
 def test_it_looks_again_when_a_log_was_deleted(tmp_path: Path) -> None:
-    """Four looks may find a deleted log."""
+    """The committed batch is found even if four attempts meet a deleted log."""
     a_checkpoint(tmp_path / "live")
     assert find_anchor(_Outrun(tmp_path / "live", 4)).batch == 7
 
 
 def test_a_checkpoint_that_outruns_every_look_is_an_error(tmp_path: Path) -> None:
-    """There is no anchor without the batch's plan: the fifth look that finds a deleted log raises."""
+    """If the fifth attempt also finds a deleted log, ``CheckpointChanged`` is raised, because a snapshot needs the
+    batch's plan.
+    """
     a_checkpoint(tmp_path / "live")
     with pytest.raises(CheckpointChanged, match="faster than they can be read"):
         find_anchor(_Outrun(tmp_path / "live", 5))

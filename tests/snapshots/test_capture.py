@@ -1,4 +1,6 @@
-"""Taking snapshots: what is in one, what a second one adds, and what happens while the owner goes on."""
+"""Tests capturing snapshots: their content, what a second one adds, and how a capture behaves while the checkpoint's
+owner keeps writing.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from tests.snapshots.series import KINDS, a_checkpoint, catalogue, files_below, 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_restored_snapshot_is_the_closed_set_bit_for_bit(tmp_path: Path, kind: str) -> None:
-    """A restored snapshot is the closed set bit for bit."""
+    """A restored snapshot equals the closed set of its batch byte for byte, for every kind of state."""
     a_checkpoint(tmp_path / "live", kind)
     series = catalogue(MemoryStore())
     taken = capture(at(tmp_path / "live"), series, origin=Origin(version="v0001", release="r0002"))
@@ -35,7 +37,7 @@ def test_a_restored_snapshot_is_the_closed_set_bit_for_bit(tmp_path: Path, kind:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_the_plan_of_the_open_batch_belongs_to_a_snapshot(tmp_path: Path) -> None:
-    """The plan of the open batch belongs to a snapshot."""
+    """A snapshot contains the plan of the batch that is open when it is captured."""
     live = a_checkpoint(tmp_path / "live")
     live.plan(8)
     series = catalogue(MemoryStore())
@@ -47,7 +49,7 @@ def test_the_plan_of_the_open_batch_belongs_to_a_snapshot(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_an_older_batch_is_taken_with_the_plan_of_the_one_after_it(tmp_path: Path) -> None:
-    """An older batch is taken with the plan of the one after it."""
+    """A snapshot of an older batch contains the plan of the following batch."""
     a_checkpoint(tmp_path / "live", "hdfs")
     series = catalogue(MemoryStore())
     taken = capture(at(tmp_path / "live"), series, batch=5)
@@ -57,7 +59,7 @@ def test_an_older_batch_is_taken_with_the_plan_of_the_one_after_it(tmp_path: Pat
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_nothing_is_taken_when_nothing_was_committed_since(tmp_path: Path) -> None:
-    """Nothing is taken when nothing was committed since."""
+    """If no batch was committed since the newest snapshot, a capture takes none and needs two requests."""
     a_checkpoint(tmp_path / "live")
     store = CountingStore(MemoryStore())
     first = capture(at(tmp_path / "live"), catalogue(store))
@@ -69,7 +71,7 @@ def test_nothing_is_taken_when_nothing_was_committed_since(tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_second_snapshot_stores_only_what_is_new_in_one_object(tmp_path: Path) -> None:
-    """A second snapshot stores only what is new in one object."""
+    """A second snapshot stores only new content, in one pack and one record, and can be restored."""
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
     first = capture(at(tmp_path / "live"), catalogue(store)).snapshot
@@ -87,7 +89,7 @@ def test_a_second_snapshot_stores_only_what_is_new_in_one_object(tmp_path: Path)
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_snapshot_of_another_checkpoint_version_stores_no_content_twice(tmp_path: Path) -> None:
-    """A snapshot of another checkpoint version stores no content twice."""
+    """A snapshot of a copied checkpoint version stores only the content that differs, and can be restored."""
     a_checkpoint(tmp_path / "v0001")
     store = MemoryStore()
     capture(at(tmp_path / "v0001"), catalogue(store))
@@ -101,7 +103,7 @@ def test_a_snapshot_of_another_checkpoint_version_stores_no_content_twice(tmp_pa
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_an_overwritten_file_of_the_same_name_and_size_is_read_again(tmp_path: Path) -> None:
-    """An overwritten file of the same name and size is read again."""
+    """A file that was overwritten with the same name and size is read anew by the next capture."""
     live = a_checkpoint(tmp_path / "live", "rocksdb")
     store = MemoryStore()
     capture(at(tmp_path / "live"), catalogue(store))
@@ -117,7 +119,7 @@ def test_an_overwritten_file_of_the_same_name_and_size_is_read_again(tmp_path: P
 
 
 class _BusyTree(LocalTree):
-    """Its owner commits a batch and cleans the oldest up each time a few files were read."""
+    """A checkpoint whose owner commits a batch and deletes the oldest ones each time a few files were read."""
 
     def __init__(self, root: Path, owner: Iterator[None], every: int) -> None:
         super().__init__(root)
@@ -144,7 +146,9 @@ def _owner(root: Path, first: int, last: int) -> Iterator[None]:
 
 
 def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Path) -> None:
-    """Files that are cleaned up meanwhile lead to a newer batch."""
+    """If Spark deletes files of a batch during a capture, the capture continues with a newer batch and its snapshot is
+    complete.
+    """
     owner = _owner(tmp_path / "live", 8, 40)
     next(owner)
     series = catalogue(MemoryStore())
@@ -157,7 +161,9 @@ def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Pat
 
 
 def test_a_clean_up_that_is_always_faster_ends_in_one_clear_line(tmp_path: Path) -> None:
-    """A capture whose files are deleted at every attempt raises CheckpointChanged with the batch and the file."""
+    """A capture whose files are deleted at every attempt raises ``CheckpointChanged`` with the batch and the file, and
+    lists no snapshot.
+    """
     a_checkpoint(tmp_path / "live", "hdfs", batches=8)
 
     class Emptied(LocalTree):
@@ -171,7 +177,9 @@ def test_a_clean_up_that_is_always_faster_ends_in_one_clear_line(tmp_path: Path)
 
 
 def test_what_one_look_has_read_is_not_read_again_by_the_next(tmp_path: Path) -> None:
-    """So that a capture gets ahead of a clean-up that is nearly as fast as itself."""
+    """A repeated attempt of a capture does not read again the files that an earlier attempt has read, so that it
+    overtakes a clean-up of nearly the same speed.
+    """
     owner = _owner(tmp_path / "live", 8, 40)
     next(owner)
 
@@ -189,7 +197,7 @@ def test_what_one_look_has_read_is_not_read_again_by_the_next(tmp_path: Path) ->
 
 
 def test_a_file_overwritten_while_it_is_read_is_never_part_of_a_snapshot(tmp_path: Path) -> None:
-    """A file overwritten while it is read is never part of a snapshot."""
+    """A file that is overwritten each time while it is read fails the capture, and no snapshot is recorded."""
     a_checkpoint(tmp_path / "live", "hdfs", batches=7)
 
     class Overwriting(LocalTree):
@@ -208,7 +216,9 @@ def test_a_file_overwritten_while_it_is_read_is_never_part_of_a_snapshot(tmp_pat
 
 
 def test_a_file_overwritten_after_it_was_read_is_read_again(tmp_path: Path) -> None:
-    """The files of one snapshot are of one moment: a capture ends with a look at all of them."""
+    """A file that is overwritten after it was read is read anew: the final check of a capture finds it, so that all
+    files are of one moment.
+    """
     a_checkpoint(tmp_path / "live", "hdfs", batches=7)
     delta = tmp_path / "live/state/0/1/7.delta"
     changed = bytes(reversed(delta.read_bytes()))
@@ -228,7 +238,9 @@ def test_a_file_overwritten_after_it_was_read_is_read_again(tmp_path: Path) -> N
 
 
 def test_what_looks_damaged_while_spark_commits_is_read_again(tmp_path: Path) -> None:
-    """A file that Spark replaces may be read half; damage counts only if the last committed batch stayed the same."""
+    """A file that seems damaged while Spark commits is read anew; damage counts only if the last committed batch stayed
+    the same.
+    """
     owner = _owner(tmp_path / "live", 8, 40)
     next(owner)
 
@@ -248,7 +260,7 @@ def test_what_looks_damaged_while_spark_commits_is_read_again(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
-    """Damage is told at once and nothing is listed."""
+    """A checkpoint without a required state file raises ``CheckpointDamaged`` at once, and nothing is stored."""
     a_checkpoint(tmp_path / "live", "hdfs", batches=7)
     (tmp_path / "live/state/0/1/7.delta").unlink()
     store = MemoryStore()
@@ -259,7 +271,9 @@ def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_what_is_no_checkpoint_or_has_no_batch_is_refused(tmp_path: Path) -> None:
-    """What is no checkpoint or has no batch is refused."""
+    """A directory that is no checkpoint, a checkpoint without a committed batch and a missing batch number are refused
+    with the reason.
+    """
     series = catalogue(MemoryStore())
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFound, match="is not a checkpoint"):
@@ -274,7 +288,7 @@ def test_what_is_no_checkpoint_or_has_no_batch_is_refused(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_store_that_fails_in_the_middle_leaves_no_snapshot_in_the_list(tmp_path: Path) -> None:
-    """A store that fails in the middle leaves no snapshot in the list."""
+    """If the store fails in the middle of a capture, no snapshot is listed."""
     a_checkpoint(tmp_path / "live")
     store = MemoryStore()
     failing = FaultStore(store, unavailable("create", key="/index/"))
@@ -285,7 +299,7 @@ def test_a_store_that_fails_in_the_middle_leaves_no_snapshot_in_the_list(tmp_pat
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_pack_that_is_gone_when_it_is_needed_again_is_noticed_before_the_record_is_published(tmp_path: Path) -> None:
-    """A pack that is gone when it is needed again is noticed before the record is published."""
+    """A capture that would reuse a deleted pack fails before it publishes its record."""
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
     first = capture(at(tmp_path / "live"), catalogue(store)).snapshot
@@ -299,7 +313,7 @@ def test_a_pack_that_is_gone_when_it_is_needed_again_is_noticed_before_the_recor
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_two_captures_at_once_get_a_number_each(tmp_path: Path) -> None:
-    """Two captures at once get a number each."""
+    """Two concurrent captures get different numbers, and both snapshots are listed."""
     a_checkpoint(tmp_path / "live")
     store = MemoryStore()
 
@@ -314,7 +328,7 @@ def test_two_captures_at_once_get_a_number_each(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large content is split and packed and comes back."""
+    """Large content is split into several packs, its progress is reported to the end, and it is restored completely."""
     monkeypatch.setattr("streamkeeper.snapshots.packs.PACK_BYTES", 500)
     monkeypatch.setattr("streamkeeper.snapshots.capture.CHUNK_BYTES", 120)
     a_checkpoint(tmp_path / "live")
@@ -329,7 +343,9 @@ def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkey
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_damaged_record_does_not_keep_the_next_snapshot_from_being_taken(tmp_path: Path) -> None:
-    """It is not built upon: everything is stored anew, under the next number."""
+    """After a damaged record the next capture stores everything anew under the next number, and its snapshot can be
+    restored.
+    """
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
     capture(at(tmp_path / "live"), catalogue(store))
@@ -344,7 +360,7 @@ def test_a_damaged_record_does_not_keep_the_next_snapshot_from_being_taken(tmp_p
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_pack_that_is_hardly_needed_any_more_is_not_kept_alive(tmp_path: Path) -> None:
-    """A pack that is hardly needed any more is not kept alive."""
+    """A capture does not reuse a large pack of which only a small part is still needed; it stores that part anew."""
     live = a_checkpoint(tmp_path / "live", "hdfs")
     store = MemoryStore()
     (tmp_path / "live/state/0/0/8.snapshot").write_bytes(os.urandom(3_000_000))
@@ -358,7 +374,9 @@ def test_a_pack_that_is_hardly_needed_any_more_is_not_kept_alive(tmp_path: Path)
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_snapshot_never_builds_on_more_than_a_few_small_packs(tmp_path: Path) -> None:
-    """A snapshot never builds on more than a few small packs."""
+    """A snapshot never uses more than ``SMALL_PACKS`` small packs of earlier snapshots, however many captures precede
+    it.
+    """
     live = a_checkpoint(tmp_path / "live", "changelog", batches=4)
     store = MemoryStore()
     for batch in range(4, 40):

@@ -1,4 +1,6 @@
-"""Death between any two calls of the store: no snapshot is lost, and the next prune collects all that is left."""
+"""Tests crashes between any two calls of the store: no snapshot is lost, and the next prune removes everything left
+over.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_st
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = int(os.environ.get("STREAMKEEPER_SEEDS", "6"))
-"""More of them for a campaign."""
+"""The number of random runs; a campaign sets more."""
 
 
 class Scene:
-    """A checkpoint with snapshots of its batches in a local store."""
+    """A checkpoint, and snapshots of its batches in a local store."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -39,11 +41,11 @@ class Scene:
             capture(LocalTree(root / "live"), self.series)
 
     def run(self, what: str, nth: int) -> subprocess.CompletedProcess[str]:
-        """Run a process that dies at its ``nth`` call to its end."""
+        """Run a process that crashes at its ``nth`` call of the store, and wait for it."""
         return self._run("crashing", what, str(nth), str(self.root / "back"))
 
     def kill(self, place: float) -> subprocess.CompletedProcess[str]:
-        """Run a process that is killed at this place, from 0 to below 1, of its writes."""
+        """Run a process that is killed at this place of its writes, from 0 to below 1, and wait for it."""
         return self._run("killing", str(place))
 
     def _run(self, program: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -52,12 +54,12 @@ class Scene:
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
     def check(self, at_least: set[int]) -> None:
-        """Every snapshot in the list is whole, and those that have to be there are."""
+        """Assert that the required snapshots are listed and that every listed one is intact."""
         assert at_least <= set(self.series.numbers())
         assert verify(self.series).damaged == ()
 
     def check_collected(self) -> None:
-        """Two prunes later the store holds what its snapshots need, and nothing else."""
+        """Assert that two further prunes leave in the store only what its snapshots need."""
         for later in (4, 6):
             prune(self.series, later)
         self.series.store.clear_unfinished("", older_than_s=0)
@@ -69,7 +71,7 @@ class Scene:
 
 
 def commit(live: Tree, batch: int) -> None:
-    """One more batch."""
+    """Commit one more batch."""
     live.plan(batch)
     live.commit(batch, snapshot=True)
     salt_state(live.root)
@@ -77,7 +79,7 @@ def commit(live: Tree, batch: int) -> None:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
-    """Four snapshots, and a batch that is in none."""
+    """A checkpoint with four snapshots, and one newer batch without a snapshot."""
     scene = Scene(tmp_path)
     commit(scene.live, 8)
     return scene
@@ -85,7 +87,9 @@ def scene(tmp_path: Path) -> Scene:
 
 @pytest.mark.parametrize("what", ["capture", "restore", "prune"])
 def test_death_before_any_call_of_the_store_loses_nothing_and_is_made_good(scene: Scene, what: str) -> None:
-    """A process ends before its first call, before its second, and so on, until one run comes through."""
+    """A capture, restore or prune that crashes before any of its store calls loses no snapshot and publishes no partial
+    checkpoint; a rerun completes, and the prunes remove all leftovers.
+    """
     for nth in range(1, 60):
         at_least = {max(scene.series.numbers())}
         ended = scene.run(what, nth)
@@ -104,7 +108,9 @@ def test_death_before_any_call_of_the_store_loses_nothing_and_is_made_good(scene
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_sigkill_in_the_middle_of_any_write_loses_nothing(scene: Scene, seed: int) -> None:
-    """A capture and the prune after it are killed before a random step of a random write, and every kill hits one."""
+    """A SIGKILL before a random step of a random write, during a capture and its prune, loses no snapshot, and later
+    prunes remove all leftovers.
+    """
     chance = random.Random(seed)
     for batch in range(9, 12):
         commit(scene.live, batch)
@@ -120,7 +126,9 @@ def test_sigkill_in_the_middle_of_any_write_loses_nothing(scene: Scene, seed: in
 
 
 def test_a_record_that_is_published_before_its_pack_is_caught(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: with the order turned round, death in between leaves a snapshot that is none."""
+    """Negative control: if a capture publishes the record before its pack, a crash in between leaves a listed snapshot
+    that is damaged, and the check finds it.
+    """
     from streamkeeper.snapshots.catalogue import Catalogue
 
     class Died(BaseException):

@@ -1,4 +1,4 @@
-"""Snapshots of a real checkpoint while Spark commits, compacts and cleans up as fast as it can."""
+"""Tests snapshots of a real checkpoint while Spark commits, compacts and cleans up as fast as it can."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ CAPTURES = 5
 
 
 def test_every_snapshot_of_a_live_checkpoint_resumes_at_its_own_commit(tmp_path: Path) -> None:
-    """Throttled reads beside a query that keeps two batches: no capture mixes two of them, whatever is removed.
+    """Slow captures beside a query that keeps two batches never mix two batches, whatever Spark deletes: every snapshot
+    resumes at its own commit.
 
-    Both with a state that is one file a batch and with one whose files a commit names.
+    This covers state with one file per batch and state whose files are named by a commit.
     """
     command = [sys.executable, "-m", "conformance.live", "--captures", str(CAPTURES), "--layouts", "hdfs,format-2"]
     places = ["--seed", "7", "--root", str(tmp_path / "live"), "--results", str(tmp_path / "results.jsonl")]

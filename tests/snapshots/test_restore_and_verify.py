@@ -1,4 +1,4 @@
-"""Restoring and verifying: no flipped byte goes unnoticed, and nothing half restored is ever seen."""
+"""Tests restoring and verifying snapshots: every flipped byte is found, and no partial checkpoint becomes visible."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.snapshots.series import SERIES, a_checkpoint, catalogue, files_below,
 
 @pytest.fixture
 def store(tmp_path: Path) -> MemoryStore:
-    """Two snapshots of one checkpoint, with every kind of record."""
+    """A store with two snapshots of one checkpoint and every kind of record."""
     store = MemoryStore()
     live = a_checkpoint(tmp_path / "live")
     capture(LocalTree(tmp_path / "live"), catalogue(store))
@@ -61,14 +61,14 @@ def store(tmp_path: Path) -> MemoryStore:
 
 
 def test_what_is_whole_verifies(store: MemoryStore) -> None:
-    """What is whole verifies."""
+    """Verifying an undamaged series finds no damage and reports its snapshots, packs and bytes."""
     found = verify(catalogue(store))
     assert (found.damaged, found.snapshots, found.packs) == ((), 2, 2)
     assert found.bytes == sum(pack.size for pack in catalogue(store).read(2).packs)
 
 
 def test_any_flipped_byte_of_any_object_is_found_and_named(store: MemoryStore) -> None:
-    """Any flipped byte of any object is found and named."""
+    """Verifying finds a flipped byte in any object of the series and names the object."""
     chance = random.Random(5)
     for key, value in sorted(store.values.items()):
         places = range(len(value)) if len(value) < 700 else sorted(chance.sample(range(len(value)), 300))
@@ -82,7 +82,9 @@ def test_any_flipped_byte_of_any_object_is_found_and_named(store: MemoryStore) -
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_no_restore_from_a_damaged_object_becomes_visible(store: MemoryStore, tmp_path: Path) -> None:
-    """What it leaves is no checkpoint, and a restore from whole objects goes on from it."""
+    """A restore from a damaged object publishes no checkpoint, and a later restore from intact objects continues with
+    the files that it left.
+    """
     series = catalogue(store)
     second = series.read(2)
     before = wanted(tmp_path / "live", 8)
@@ -112,7 +114,7 @@ def test_no_restore_from_a_damaged_object_becomes_visible(store: MemoryStore, tm
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_restore_of_the_only_snapshot_fails_for_every_flipped_byte_of_its_pack(tmp_path: Path) -> None:
-    """A restore of the only snapshot fails for every flipped byte of its pack."""
+    """A restore fails for every flipped byte in the only pack of its snapshot, and leaves no file."""
     a_checkpoint(tmp_path / "live", "stateless", batches=2)
     store = MemoryStore()
     series = catalogue(store)
@@ -128,7 +130,7 @@ def test_a_restore_of_the_only_snapshot_fails_for_every_flipped_byte_of_its_pack
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_missing_or_short_pack_is_damage(store: MemoryStore, tmp_path: Path) -> None:
-    """A missing or short pack is damage."""
+    """A missing or truncated pack is reported as damage with the snapshots that need it, and their restore fails."""
     series = catalogue(store)
     key = series.pack_key(series.read(1).packs[0].name)
     value = store.values.pop(key)
@@ -142,7 +144,9 @@ def test_a_missing_or_short_pack_is_damage(store: MemoryStore, tmp_path: Path) -
 
 
 def test_a_target_that_exists_is_left_alone(store: MemoryStore, tmp_path: Path) -> None:
-    """A file, a link, another checkpoint, this very one, and whatever holds anything that is not the snapshot's."""
+    """A restore refuses a target that is a file, a link, an existing checkpoint, the restored one itself or a folder
+    with foreign files, and changes nothing in it.
+    """
     (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "used").mkdir()
@@ -165,7 +169,7 @@ def test_a_target_that_exists_is_left_alone(store: MemoryStore, tmp_path: Path) 
 
 
 def test_a_disk_that_cannot_be_written_is_told_and_nothing_is_left(store: MemoryStore, tmp_path: Path) -> None:
-    """A disk that cannot be written is told and nothing is left."""
+    """A restore to a place that cannot be created fails with a ``PermanentError``."""
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(PermanentError, match="cannot be restored"):
         restore(catalogue(store), catalogue(store).read(1), LocalTree(tmp_path / "file" / "back"))
@@ -175,7 +179,9 @@ def test_a_disk_that_cannot_be_written_is_told_and_nothing_is_left(store: Memory
 def test_a_disk_that_fills_up_is_told_and_has_no_checkpoint(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line with the reason; once there is room, the same restore goes on from what is there."""
+    """A restore to a full disk fails with the reason and publishes no checkpoint; once there is room, a retry continues
+    with the files that it left.
+    """
     back, series = at(tmp_path / "back"), catalogue(store)
     create, room = back.create, iter(range(10))
 
@@ -196,7 +202,9 @@ def test_a_disk_that_fills_up_is_told_and_has_no_checkpoint(
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_no_checkpoint(store: MemoryStore, tmp_path: Path) -> None:
-    """What was written before stays, and is gone on from."""
+    """A store that fails during a restore leaves files but no published checkpoint, and a retry continues with these
+    files.
+    """
     series = catalogue(store)
     snapshot = series.read(2)
     failing = FaultStore(store, unavailable(key=snapshot.packs[1].name))
@@ -212,7 +220,9 @@ def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_no_checkpoint(stor
 def test_killed_before_any_file_there_is_no_checkpoint_and_the_next_attempt_is_whole(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The metadata is the last to be created, whatever the writers are about; nothing is written twice."""
+    """A restore that is killed before any of its files leaves no checkpoint, because the metadata is created last; the
+    next attempt completes it and writes no file twice.
+    """
     series = catalogue(store)
     whole = wanted(tmp_path / "live", 8)
     for nth in range(len(whole) + 1):
@@ -222,7 +232,7 @@ def test_killed_before_any_file_there_is_no_checkpoint_and_the_next_attempt_is_w
 def check_killed(
     series: Catalogue, target: Tree, whole: dict[str, bytes], nth: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A restore that dies after so many files, and the next one."""
+    """Assert that a restore which is killed after ``nth`` files publishes nothing, and that the next one completes it."""
     create, made = target.create, list[str]()
 
     class Killed(BaseException):
@@ -259,7 +269,9 @@ def check_killed(
 def test_a_restore_that_creates_the_metadata_first_is_found_out(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Negative control: killed after it, there would be a checkpoint with holes."""
+    """Negative control: if a restore creates the metadata first, a kill afterwards leaves a published checkpoint with
+    missing files, and the check finds it.
+    """
     series = catalogue(store)
 
     def first(target: Tree, paths: Iterable[str], content: Content, **rest: object) -> None:
@@ -273,7 +285,9 @@ def test_a_restore_that_creates_the_metadata_first_is_found_out(
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_two_restores_at_once_make_one_checkpoint(store: MemoryStore, tmp_path: Path) -> None:
-    """Neither takes anything away from the other; the slower one is told, or none is."""
+    """Concurrent restores to one place produce one complete checkpoint: at least one succeeds, and the others either
+    succeed or report that the target already exists.
+    """
     series, back = catalogue(store), at(tmp_path / "back")
 
     def one(_: int) -> str:
@@ -294,7 +308,9 @@ def test_two_restores_at_once_make_one_checkpoint(store: MemoryStore, tmp_path: 
 def test_a_checkpoint_of_which_somebody_takes_files_meanwhile_is_not_published(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A restore that was frozen for days wakes up to a prune of what it had written."""
+    """If a file that a restore has written is deleted before it finishes, as by a prune during a long freeze, nothing
+    is published; a retry completes the checkpoint.
+    """
     series, back = catalogue(store), at(tmp_path / "back")
     create = back.create
 
@@ -313,7 +329,7 @@ def test_a_checkpoint_of_which_somebody_takes_files_meanwhile_is_not_published(
 
 
 def test_a_lost_record_can_be_read_from_the_snapshots_last_pack(store: MemoryStore) -> None:
-    """A lost record can be read from the snapshot's last pack."""
+    """The record of a snapshot can be recovered from its last pack."""
     series = catalogue(store)
     second = series.read(2)
     key = series.pack_key(second.packs[-1].name)
@@ -325,7 +341,7 @@ def test_a_lost_record_can_be_read_from_the_snapshots_last_pack(store: MemorySto
 
 
 def test_a_snapshot_of_a_newer_format_is_told_as_such(store: MemoryStore) -> None:
-    """A snapshot of a newer format is told as such."""
+    """Reading a snapshot of a newer format raises ``FormatTooNew`` with the format's number."""
     series = catalogue(store)
     newer = msgspec.structs.replace(series.read(2), format=99)
     store.values[series.index_key(2)] = seal(newer, packed=True)
@@ -335,7 +351,9 @@ def test_a_snapshot_of_a_newer_format_is_told_as_such(store: MemoryStore) -> Non
 
 @pytest.mark.parametrize("path", ["../outside", "state/../../outside", "/outside", "a\0b", ".", "a//b", ""])
 def test_a_file_name_that_leads_out_of_the_target_is_refused(store: MemoryStore, tmp_path: Path, path: str) -> None:
-    """Nor is one taken that names no file."""
+    """A snapshot with a path that leads out of the target or that names no file is refused as damaged, and nothing is
+    created.
+    """
     snapshot = catalogue(store).read(1)
     first = msgspec.structs.replace(snapshot.files[0], path=path)
     evil = msgspec.structs.replace(snapshot, files=(first, *snapshot.files[1:]))
@@ -345,13 +363,13 @@ def test_a_file_name_that_leads_out_of_the_target_is_refused(store: MemoryStore,
 
 
 def test_an_unknown_snapshot_names_those_that_there_are(store: MemoryStore) -> None:
-    """An unknown snapshot names those that there are."""
+    """The error for an unknown snapshot lists the existing ones."""
     with pytest.raises(NotFound, match="s0001, s0002"):
         catalogue(store).read(9)
 
 
 def test_series_are_listed_and_their_names_checked(store: MemoryStore, tmp_path: Path) -> None:
-    """Series are listed and their names checked."""
+    """All series of a store are listed, and malformed names of series and snapshots are refused."""
     adopted = "adopted/f1d59810-eaab-48e1-8081-cfb9a2991009"
     capture(LocalTree(tmp_path / "live"), Catalogue(store, adopted))
     assert list(list_series(store)) == [adopted, SERIES]
@@ -367,7 +385,9 @@ LARGE = "state/0/0/3.snapshot"
 
 
 def little_of_a_large_pack(root: Path) -> tuple[MemoryStore, Snapshot]:
-    """A snapshot of the checkpoint ``live`` without its one large file, which shares the only pack."""
+    """Return a store with a snapshot of the checkpoint ``live``, and that snapshot without its one large file, which
+    shares the only pack.
+    """
     a_checkpoint(root / "live", "hdfs", batches=3)
     store = MemoryStore()
     (root / "live" / LARGE).write_bytes(random.Random(1).randbytes(2_000_000))
@@ -377,7 +397,7 @@ def little_of_a_large_pack(root: Path) -> tuple[MemoryStore, Snapshot]:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -> None:
-    """Parts of a pack are read where little of it is needed."""
+    """If a restore needs little of a large pack, it reads only those parts and not the whole pack."""
     store, snapshot = little_of_a_large_pack(tmp_path)
 
     class Counting(MemoryStore):
@@ -398,7 +418,10 @@ def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -
 
 
 def test_a_flipped_byte_in_a_part_of_a_pack_is_found(tmp_path: Path) -> None:
-    """The hash of the whole pack is not checked there: the chunk's own is. Negative control: the byte flipped back."""
+    """A flipped byte in a pack that is read in parts is found by the hash of its chunk, and nothing is published.
+
+    Negative control: with the byte restored, the restore succeeds.
+    """
     store, snapshot = little_of_a_large_pack(tmp_path)
     chunk = next(chunk for file in snapshot.files for chunk in file.chunks if chunk.stored == chunk.size)
     (key,) = (catalogue(store).pack_key(pack.name) for pack in snapshot.packs)
@@ -413,7 +436,9 @@ def test_a_flipped_byte_in_a_part_of_a_pack_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("kind_of_tree")
 def test_what_a_checkpoint_says_of_its_own_place_is_said_anew(tmp_path: Path) -> None:
-    """Operator metadata of format 2 names schema files by full paths: a copy must not depend on where it came from."""
+    """A restore rewrites the full paths of schema files in operator metadata of format 2 to the target, so that the
+    copy does not depend on its origin.
+    """
     a_checkpoint(tmp_path / "live", "format-2")
     metadata = tmp_path / "live/state/0/_metadata/v2/0"
     metadata.parent.mkdir(parents=True)

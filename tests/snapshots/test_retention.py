@@ -1,4 +1,4 @@
-"""Retention by example: what stays, what goes, and the reasons that are shown."""
+"""Tests retention by example: which snapshots are kept or dropped, and the reasons that are shown."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONLY_LAST = Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0)
 
 
 def at(number: int, hours_ago: float, *, verified: bool = False, pinned: str = "", held_by: tuple[str, ...] = ()):
-    """A snapshot taken so long before now."""
+    """Return a snapshot that was taken this many hours before now."""
     taken = NOW - timedelta(hours=hours_ago)
     return Candidate(number=number, taken_at=taken, verified=verified, pinned=pinned, held_by=held_by)
 
@@ -30,7 +30,7 @@ def kept(candidates: list[Candidate], policy: Policy = ONLY_LAST) -> list[int]:
 
 
 def test_a_kept_snapshot_shows_every_reason_that_keeps_it() -> None:
-    """Whoever unpins it sees what else still keeps it."""
+    """A kept snapshot lists every reason that keeps it, so that a person who unpins it sees what still keeps it."""
     one = at(12, 2.5, verified=True, pinned="before the migration", held_by=("deploy-7", "drill-1"))
     assert decide([one], Policy())[12].reasons == (
         "the newest",
@@ -47,7 +47,9 @@ def test_a_kept_snapshot_shows_every_reason_that_keeps_it() -> None:
 
 
 def test_a_dropped_snapshot_shows_why_nothing_keeps_it() -> None:
-    """One reason per rule: which snapshot stands in its place, or how far the rule reaches."""
+    """A dropped snapshot lists one reason per rule: which snapshot is kept in its place, or how far back the rule
+    reaches.
+    """
     policy = Policy(keep_last=1, hourly=2, daily=1, weekly=1, monthly=0)
     candidates = [at(8, 24 * 9, verified=True), at(9, 3, verified=True), at(11, 2.4), at(12, 2.1), at(13, 0)]
     decided = decide(candidates, policy)
@@ -73,19 +75,21 @@ def test_a_dropped_snapshot_shows_why_nothing_keeps_it() -> None:
 
 
 def test_hours_without_a_snapshot_are_not_counted() -> None:
-    """A job that stood still for months keeps its history through the first prune after it."""
+    """An hourly rule counts only hours with a snapshot, so that a job which was stopped for months keeps its history
+    through the next prune.
+    """
     policy = Policy(keep_last=1, hourly=3, daily=0, weekly=0, monthly=0)
     assert kept([at(1, 5000), at(2, 4999), at(3, 4000), at(4, 0)], policy) == [2, 3, 4]
 
 
 def test_the_newest_of_a_bucket_stands_for_it() -> None:
-    """One per day, the last of each."""
+    """A daily rule keeps the newest snapshot of each day."""
     policy = Policy(keep_last=1, hourly=0, daily=2, weekly=0, monthly=0)
     assert kept([at(1, 30), at(2, 26), at(3, 2), at(4, 1)], policy) == [2, 4]
 
 
 def test_weeks_are_iso_weeks() -> None:
-    """The first days of January may belong to the last year's last week."""
+    """Weekly rules use ISO weeks, in which the first days of January may belong to the last week of the old year."""
     policy = Policy(keep_last=1, hourly=0, daily=0, weekly=5, monthly=0)
     dates = [datetime(2026, 12, 31, tzinfo=UTC), datetime(2027, 1, 3, tzinfo=UTC), datetime(2027, 1, 4, tzinfo=UTC)]
     candidates = [Candidate(number=number, taken_at=when, verified=False) for number, when in enumerate(dates, 1)]
@@ -96,41 +100,45 @@ def test_weeks_are_iso_weeks() -> None:
 
 
 def test_buckets_are_of_utc_whatever_zone_a_time_came_in() -> None:
-    """00:30 in Berlin's winter is the day before."""
+    """Hours and days are counted in UTC whatever the zone of a time: 00:30 in Berlin's winter belongs to the day
+    before.
+    """
     taken = datetime(2026, 11, 21, 0, 30, tzinfo=timezone(timedelta(hours=1)))
     decided = decide_retention([Candidate(number=1, taken_at=taken, verified=False)], Policy())
     assert "daily 2026-11-20" in decided[0].reasons
 
 
 def test_the_newest_verified_stays_however_old_it_is() -> None:
-    """Snapshots that nobody has restored do not push out the last one that was."""
+    """The newest verified snapshot is kept at any age, even if newer unverified ones exist."""
     candidates = [at(1, 9000, verified=True), at(2, 8000, verified=True), at(3, 1), at(4, 0)]
     assert kept(candidates) == [2, 4]
     assert decide(candidates)[2].reasons == ("the newest verified",)
 
 
 def test_a_pin_and_a_hold_keep_without_any_rule() -> None:
-    """Both are there to outlast the policy."""
+    """Pinned and held snapshots are kept even if no rule of the policy keeps them."""
     candidates = [at(1, 9000, pinned="audit"), at(2, 8000, held_by=("deploy-7",)), at(3, 7000), at(4, 0)]
     assert kept(candidates) == [1, 2, 4]
 
 
 def test_a_clock_that_was_ahead_keeps_nothing_forever() -> None:
-    """A snapshot of the future goes like any other of its number."""
+    """A snapshot with a time in the future is dropped like any other with its number."""
     policy = Policy(keep_last=1, hourly=1, daily=1, weekly=1, monthly=1)
     assert kept([at(1, -90_000), at(2, 0.1)], policy) == [2]
 
 
 @pytest.mark.parametrize("days", [-2.0, 2.0, -3000.0, 3000.0])
 def test_a_clock_that_is_off_drops_none_of_the_newest_hours(days: float) -> None:
-    """One a day, then hourly ones; from the thirtieth on the clock of the backups is wrong: the newest 24 stay."""
+    """If the clock of the backups jumps by days or years, the newest 24 hourly snapshots are still kept."""
     daily = [at(number, (60 - number) * 24) for number in range(1, 31)]
     hourly = [at(number, 60 - number - days * 24 if number > 40 else 60 - number) for number in range(31, 61)]
     assert kept([*daily, *hourly], Policy())[-24:] == list(range(37, 61))
 
 
 def test_counting_ages_from_now_drops_the_newest_hours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: under a clock two days behind, all of these fell into one hour, and 22 of 24 went."""
+    """Negative control: if ages counted from a clock that is two days behind, all snapshots would fall into one hour
+    and only the newest 3 of 24 would be kept.
+    """
     hourly = [at(number, 24 - number) for number in range(1, 25)]
     assert kept(hourly, Policy()) == list(range(1, 25))
     behind, bucket = NOW - timedelta(days=2), retention._bucket
@@ -140,7 +148,9 @@ def test_counting_ages_from_now_drops_the_newest_hours(monkeypatch: pytest.Monke
 
 
 def test_numbers_and_not_times_tell_what_is_newest() -> None:
-    """A clock that was set back does not make the last snapshot an old one."""
+    """The newest snapshot is the one with the highest number, so that a clock which was set back does not make it an
+    old one.
+    """
     decided = decide([at(1, 0), at(2, 0), at(3, 500)], Policy(keep_last=2, hourly=1, daily=0, weekly=0, monthly=0))
     assert decided[3].reasons == ("the newest", "one of the last 2", "hourly 2026-10-31 16:00")
     assert decided[2].reasons == ("one of the last 2",)
@@ -148,24 +158,26 @@ def test_numbers_and_not_times_tell_what_is_newest() -> None:
 
 
 def test_nothing_to_decide_on_is_no_error() -> None:
-    """A series without snapshots."""
+    """A series without snapshots has no decisions and raises no error."""
     assert decide_retention([], Policy()) == ()
 
 
 @pytest.mark.parametrize("wrong", [{"keep_last": 0}, {"keep_last": -1}, {"hourly": -1}, {"monthly": -3}])
 def test_a_policy_that_cannot_be_meant_is_refused(wrong: dict[str, int]) -> None:
-    """The newest always stays, and no rule keeps fewer than none."""
+    """A policy that keeps less than one newest snapshot, or a negative number for a rule, is refused with the name of
+    the field.
+    """
     with pytest.raises(InvalidInput, match=next(iter(wrong))):
         Policy(**wrong)
 
 
 def test_two_of_one_number_are_refused() -> None:
-    """Which of them is newer could not be told."""
+    """Two snapshots with one number are refused, because their order is unknown."""
     with pytest.raises(InvalidInput, match="two snapshots s0002"):
         decide([at(2, 1), at(2, 2)])
 
 
 def test_times_without_a_zone_are_refused() -> None:
-    """They would fall into other buckets on another machine."""
+    """A time without a zone is refused, because it would belong to different hours on different machines."""
     with pytest.raises(InvalidInput, match="s0001"):
         Candidate(number=1, taken_at=NOW.replace(tzinfo=None), verified=False)

@@ -1,4 +1,4 @@
-"""Snapshots in a bucket, of a checkpoint that lies in a bucket: the whole life, against a real S3 server."""
+"""Tests snapshots in a bucket of checkpoints in a bucket, through their whole life, on a real S3 server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ pytestmark = pytest.mark.s3
 
 
 def test_a_life_of_snapshots_in_a_bucket(tmp_path: Path, s3_url: str) -> None:
-    """Captured from s3a, captured again, verified, restored to a directory, pruned: few requests, nothing left over."""
+    """A checkpoint on s3a is captured twice with few requests, verified, restored to a directory and pruned, and only
+    the packs of the last snapshot remain.
+    """
     live = a_checkpoint(tmp_path / "live")
     bucket = Bucket(f"{s3_url}/checkpoint")
     bucket.upload(tmp_path / "live")
@@ -62,7 +64,9 @@ def test_a_life_of_snapshots_in_a_bucket(tmp_path: Path, s3_url: str) -> None:
 
 
 def test_a_version_is_restored_into_a_bucket_cut_back_and_removed(tmp_path: Path, s3_url: str) -> None:
-    """As on a disk: what a dead restore left is gone on from, and no marker of a folder outlives the version."""
+    """A version is restored into a bucket with the files of a crashed restore, pruned to one batch and removed, and no
+    object or folder marker remains.
+    """
     a_checkpoint(tmp_path / "live", "format-2", batches=9)
     series = catalogue(open_store(f"{s3_url}/store"))
     snapshot = capture(LocalTree(tmp_path / "live"), series).snapshot
@@ -85,7 +89,9 @@ def test_a_version_is_restored_into_a_bucket_cut_back_and_removed(tmp_path: Path
 
 
 def test_a_snapshot_is_restored_into_a_bucket_by_its_command(tmp_path: Path, s3_url: str) -> None:
-    """Every file as in a directory; what is there already is not written over, and no folder of its name is made."""
+    """The command restores every file of a snapshot into a bucket, refuses an existing target, and creates no local
+    folder with the bucket's name.
+    """
     a_checkpoint(tmp_path / "live", "format-2", batches=9)
     at = ["--checkpoint", str(tmp_path / "live"), "--store", f"{s3_url}/store"]
     assert CliRunner().invoke(app, ["snapshot", "take", *at]).exit_code == 0
@@ -102,7 +108,9 @@ def test_a_snapshot_is_restored_into_a_bucket_by_its_command(tmp_path: Path, s3_
 
 
 def test_a_removal_in_a_bucket_that_was_cut_off_goes_on(tmp_path: Path, s3_url: str) -> None:
-    """Its metadata is gone first, and its mark is there until the last object is."""
+    """An interrupted removal in a bucket has deleted the metadata first and left its mark, so that the next run
+    continues until no object is left.
+    """
     a_checkpoint(tmp_path / "live", "hdfs", batches=3)
     bucket = Bucket(f"{s3_url}/v0002")
     bucket.upload(tmp_path / "live")
@@ -130,7 +138,9 @@ def test_a_removal_in_a_bucket_that_was_cut_off_goes_on(tmp_path: Path, s3_url: 
 
 
 def test_a_live_version_in_a_bucket_loses_what_its_owner_lost_sight_of(tmp_path: Path, s3_url: str) -> None:
-    """With the checksums of what goes, of which a listing from before still tells."""
+    """A prune of a live version in a bucket deletes temporary files and orphaned checksum files that its owner no
+    longer uses.
+    """
     Tree(tmp_path / "live", "hdfs", batches=3)
     bucket = Bucket(f"{s3_url}/v0001")
     bucket.upload(tmp_path / "live")
@@ -147,7 +157,9 @@ def test_a_live_version_in_a_bucket_loses_what_its_owner_lost_sight_of(tmp_path:
 
 
 def test_a_checkpoint_in_a_bucket_that_goes_on_meanwhile_is_looked_at_anew(tmp_path: Path, s3_url: str) -> None:
-    """A file that was cleaned up after it was listed leads to a newer batch, by a new listing."""
+    """If files of a listed batch are deleted from the bucket before they are read, a capture lists the checkpoint anew
+    and captures a newer batch.
+    """
     live = a_checkpoint(tmp_path / "live", "hdfs", batches=7)
     bucket = Bucket(f"{s3_url}/checkpoint")
     bucket.upload(tmp_path / "live")
@@ -167,7 +179,9 @@ def test_a_checkpoint_in_a_bucket_that_goes_on_meanwhile_is_looked_at_anew(tmp_p
 
 
 def test_a_flipped_byte_in_a_bucket_is_found_and_nothing_is_restored(tmp_path: Path, s3_url: str) -> None:
-    """What a store gives back is never trusted."""
+    """A flipped byte in a pack in a bucket is found when verifying, and a restore from it fails without a published
+    checkpoint.
+    """
     a_checkpoint(tmp_path / "live")
     store = open_store(f"{s3_url}/store")
     series = catalogue(store)
@@ -185,7 +199,7 @@ def test_a_flipped_byte_in_a_bucket_is_found_and_nothing_is_restored(tmp_path: P
 def test_a_server_that_is_gone_is_told_in_one_line(
     tmp_path: Path, s3_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bounded in time, with the way out."""
+    """A capture to an S3 server that does not answer raises ``StoreUnavailable`` with a hint at ``AWS_ENDPOINT_URL``."""
     a_checkpoint(tmp_path / "live")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(StoreUnavailable, match="AWS_ENDPOINT_URL"):

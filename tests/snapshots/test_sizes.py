@@ -1,4 +1,6 @@
-"""What a snapshot's objects claim is bounded before it is unpacked; the largest that a capture writes is read."""
+"""Tests the limits on the sizes that a snapshot's objects claim before they are unpacked; the largest ones that a
+capture writes are still read.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.snapshots.series import SERIES
 
 
 def sealed(frame: bytes) -> bytes:
-    """As a record is sealed, whatever it holds: who writes into the store can make the hash too."""
+    """Seal any frame as a record, as anyone who can write to the store could."""
     return hash_of(frame).encode() + b"\n" + frame
 
 
@@ -53,7 +55,9 @@ def snapshot(files: int, chunk: Chunk | None = None) -> Snapshot:
 
 @pytest.mark.parametrize("sized", [True, False])
 def test_a_small_record_does_not_become_a_gigabyte(sized: bool) -> None:
-    """It is refused by what its frame says, or by saying nothing; one line names it, and the way out."""
+    """A small record that would unpack to a gigabyte, or that states no size, is refused within 5 MiB of memory, and
+    the error names the record and a remedy.
+    """
     data = sealed(many_zeros(1024, sized=sized))
     assert len(data) < 100_000
     told = (
@@ -65,13 +69,15 @@ def test_a_small_record_does_not_become_a_gigabyte(sized: bool) -> None:
 
 
 def test_the_bound_on_memory_bites() -> None:
-    """The control: the same frame, unpacked as it asks to be."""
+    """Negative control: unpacking such a frame without a limit exceeds the memory that the tests allow."""
     with pytest.raises(AssertionError), little(5):
         zstandard.ZstdDecompressor().decompress(many_zeros(64))
 
 
 def test_a_frame_that_says_less_than_it_holds_is_damage() -> None:
-    """The size in a frame's head is edited down to what is allowed: zstd holds the frame to it."""
+    """A frame whose stated size was edited to an allowed one is refused as damaged, because zstd checks its content
+    against that size.
+    """
     frame = many_zeros(64)
     size = (64 * MIB).to_bytes(4, "little")
     assert frame.count(size) == 1
@@ -81,7 +87,9 @@ def test_a_frame_that_says_less_than_it_holds_is_damage() -> None:
 
 
 def test_a_pack_whose_index_or_chunk_is_a_bomb_is_damage() -> None:
-    """Of a chunk no more is unpacked than a chunk can have, whatever the record says of it."""
+    """A pack with an oversized index or chunk is refused as damaged; no more of a chunk is unpacked than a chunk may
+    have, whatever its record claims.
+    """
     index = sealed(many_zeros(1024))
     pack = index + len(index).to_bytes(8, "little") + b"SKPACK01"
     with little(5), pytest.raises(SnapshotDamaged, match="pack is not what was stored: its unpacked size is"):
@@ -106,7 +114,9 @@ def test_a_pack_whose_index_or_chunk_is_a_bomb_is_damage() -> None:
     ],
 )
 def test_a_record_whose_chunks_cannot_be_is_damage(claimed: dict[str, int]) -> None:
-    """Their sizes and places are believed by every reader: they are held against the pack's."""
+    """A record whose chunks have impossible sizes or positions in their pack is refused as damaged, because every
+    reader relies on them.
+    """
     store = MemoryStore()
     catalogue = Catalogue(store, SERIES)
     good = Chunk(hash="0" * 64, size=100, pack=0, at=0, stored=100)
@@ -117,27 +127,27 @@ def test_a_record_whose_chunks_cannot_be_is_damage(claimed: dict[str, int]) -> N
 
 
 def test_a_snapshot_of_a_hundred_thousand_files_is_read() -> None:
-    """More than any checkpoint of Spark's that was seen."""
+    """A snapshot of 100,000 files, more than any observed checkpoint of Spark, is read back."""
     large = snapshot(100_000)
     data = seal(large, packed=True)
     assert unseal(data, Snapshot, where="index/1", newest_format=FORMAT, packed=True) == large
 
 
 def test_what_packs_best_is_read() -> None:
-    """Files that are all the same share a chunk; only their names differ."""
+    """A record that compresses extremely well, of 50,000 equal files that differ only in their names, is read back."""
     alike = snapshot(50_000, Chunk(hash="0" * 64, size=100, pack=0, at=0, stored=100))
     data = seal(alike, packed=True)
     assert unseal(data, Snapshot, where="index/1", newest_format=FORMAT, packed=True) == alike
 
 
 def test_what_would_not_be_read_again_is_not_written() -> None:
-    """A backup that cannot be restored is told when it is taken."""
+    """A record that is too large to be read back is refused when the snapshot is taken."""
     with pytest.raises(InvalidInput, match="too many to read back"):
         seal({"text": "x" * (300 * MIB)}, packed=True)
 
 
 def test_the_largest_chunk_passes() -> None:
-    """Eight megabytes that pack to nothing, and eight that do not pack."""
+    """A chunk of the largest size that compresses to less than 1,000 bytes is read back."""
     builder = PackBuilder(SERIES, 0)
     data = b"\0" * CHUNK_BYTES
     builder.add(hash_of(data), data)
@@ -148,7 +158,7 @@ def test_the_largest_chunk_passes() -> None:
 
 
 def test_an_object_larger_than_any_of_ours_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record, or a pack, that has grown in the store is not read into memory."""
+    """A record or pack that is larger than the limit is refused as damaged and not read into memory."""
     store = MemoryStore()
     catalogue = Catalogue(store, SERIES)
     number = catalogue.publish(snapshot(3), 0).number

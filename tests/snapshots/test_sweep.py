@@ -1,4 +1,4 @@
-"""Pruning snapshots: what goes, what stays, and what a running capture can count on."""
+"""Tests pruning snapshots: what is removed, what is kept, and what a concurrent capture can rely on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATER = NOW + timedelta(seconds=GRACE_S + 60)
 
 
 def _grow(root: Path, store: MemoryStore, snapshots: int) -> None:
-    """A checkpoint of which every batch was snapshotted; its state is written anew each time."""
+    """Create a checkpoint with a snapshot of every batch, of which each has new state."""
     live = a_checkpoint(root, "hdfs", batches=1)
     for batch in itertools.count(1):
         capture(LocalTree(root), catalogue(store))
@@ -52,7 +52,7 @@ def _pack_keys(store: MemoryStore) -> list[str]:
 
 
 def test_snapshots_go_at_once_and_packs_after_their_grace_period(tmp_path: Path) -> None:
-    """Snapshots go at once and packs after their grace period."""
+    """A prune removes snapshots at once and their packs only after the grace period; the kept snapshot stays intact."""
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 5)
@@ -72,7 +72,9 @@ def test_snapshots_go_at_once_and_packs_after_their_grace_period(tmp_path: Path)
 
 
 def test_no_pack_goes_before_its_whole_grace_period(tmp_path: Path) -> None:
-    """It begins with the prune that drops the last snapshot of the pack, whatever an older mark says."""
+    """The grace period of a pack starts with the prune that drops its last snapshot, even if an older mark names the
+    pack.
+    """
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 5)
@@ -87,7 +89,7 @@ def test_no_pack_goes_before_its_whole_grace_period(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_tells_the_very_list_and_touches_nothing(tmp_path: Path) -> None:
-    """A dry run tells the very list and touches nothing."""
+    """A dry run prints exactly the list of the later prune and changes nothing."""
     store = MemoryStore()
     _grow(tmp_path / "live", store, 3)
     before = dict(store.values)
@@ -104,7 +106,9 @@ def test_a_dry_run_tells_the_very_list_and_touches_nothing(tmp_path: Path) -> No
 
 
 def test_pins_holds_and_the_newest_verified_one_stay(tmp_path: Path) -> None:
-    """Pins holds and the newest verified one stay."""
+    """A prune keeps pinned and held snapshots and the newest verified one, and removes them once they are unpinned or
+    released; an expired hold keeps nothing.
+    """
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 6)
@@ -124,7 +128,7 @@ def test_pins_holds_and_the_newest_verified_one_stay(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_record_stops_a_prune_before_anything_is_removed(tmp_path: Path) -> None:
-    """An unreadable record stops a prune before anything is removed."""
+    """A prune stops at an unreadable record before it removes anything."""
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 3)
@@ -136,7 +140,9 @@ def test_an_unreadable_record_stops_a_prune_before_anything_is_removed(tmp_path:
 
 
 def test_a_damaged_record_of_a_missing_snapshot_is_removed_and_stops_no_prune(tmp_path: Path) -> None:
-    """A pin, a hold or a drill result that can no longer keep anything is not read before it is removed."""
+    """A damaged pin, hold or drill result of a missing snapshot is removed without being read, and does not stop the
+    prune.
+    """
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 2)
@@ -150,7 +156,9 @@ def test_a_damaged_record_of_a_missing_snapshot_is_removed_and_stops_no_prune(tm
 
 
 def test_a_pin_that_comes_after_the_plan_goes_with_its_snapshot(tmp_path: Path) -> None:
-    """It would otherwise stay without its snapshot, so the next prune has nothing left to do."""
+    """A pin that is set after a prune was planned is removed with its snapshot, so that the next prune has nothing left
+    to do.
+    """
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 2)
@@ -163,7 +171,9 @@ def test_a_pin_that_comes_after_the_plan_goes_with_its_snapshot(tmp_path: Path) 
 
 
 def test_a_pack_that_is_referenced_again_gets_a_new_grace_period(tmp_path: Path) -> None:
-    """A pack that is referenced again gets a new grace period."""
+    """A pack that was marked as garbage and then used by a new snapshot gets a new grace period when that snapshot is
+    dropped.
+    """
     store = MemoryStore()
     series = catalogue(store)
     live = a_checkpoint(tmp_path / "live", "hdfs")
@@ -186,7 +196,7 @@ def test_a_pack_that_is_referenced_again_gets_a_new_grace_period(tmp_path: Path)
 
 
 def _capture_while_pruning(tmp_path: Path, *, grace_s: float) -> MemoryStore:
-    """A prune runs between a capture's packs and its record, and drops the snapshot that the capture builds on."""
+    """Run a prune between a capture's packs and its record that drops the snapshot which the capture builds on."""
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 2)
@@ -205,19 +215,19 @@ def _capture_while_pruning(tmp_path: Path, *, grace_s: float) -> MemoryStore:
 
 
 def test_a_capture_that_runs_during_a_prune_loses_nothing(tmp_path: Path) -> None:
-    """A capture that runs during a prune loses nothing."""
+    """A snapshot that is captured during a prune stays intact."""
     store = _capture_while_pruning(tmp_path, grace_s=GRACE_S)
     _prune(catalogue(store), now=LATER)
     assert verify(catalogue(store)).damaged == ()
 
 
 def test_without_a_grace_period_such_a_capture_is_damaged(tmp_path: Path) -> None:
-    """The negative control of the test above."""
+    """Negative control: without a grace period, a snapshot that is captured during a prune is damaged."""
     store = _capture_while_pruning(tmp_path, grace_s=0)
     assert verify(catalogue(store)).damaged
 
 
 def test_a_grace_period_shorter_than_a_capture_may_take_is_refused(tmp_path: Path) -> None:
-    """A grace period shorter than a capture may take is refused."""
+    """A grace period that is shorter than a capture may take is refused."""
     with pytest.raises(InvalidInput, match="too short"):
         plan_sweep(catalogue(MemoryStore()), NEWEST_ONLY, now=NOW, grace_s=60)

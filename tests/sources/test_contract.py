@@ -1,4 +1,6 @@
-"""Every kind of source against what handover, rebuild and restore ask of it, with real Spark, files and Kafka."""
+"""Tests every kind of source against the requirements of handover, rebuild and restore, with real Spark, files and
+Kafka.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 class Streamed:
-    """A source that Spark reads."""
+    """A source that Spark reads as a stream."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
     def read(self, session: SparkSession) -> DataFrame:
-        """A stream of the rows from the beginning, ``ROWS_A_BATCH`` a batch: ``row string``."""
+        """Return a stream of all rows from the beginning with ``ROWS_A_BATCH`` rows in each batch, as ``row string``."""
         raise NotImplementedError
 
     def tree(self, checkpoint: Path) -> Tree:
@@ -44,7 +46,7 @@ class Streamed:
         checkpoint.rename(checkpoint.with_name("gone"))
 
     def run(self, checkpoint: Path, *, fail_after: int | None = None) -> Batches:
-        """In a session of its own."""
+        """Run a query on the source in a new session, and return the rows of each batch."""
         session = self._spark.newSession()
         for key, value in CONF.items():
             session.conf.set(key, value)
@@ -66,7 +68,7 @@ class Streamed:
 
 
 class Files(Streamed):
-    """A text file a row, their times a second apart."""
+    """A directory with one text file for each row; the files' times are a second apart."""
 
     kind = "file"
 
@@ -101,7 +103,7 @@ class Files(Streamed):
 
 
 class Topic(Streamed):
-    """One partition, a record a row."""
+    """A topic with one partition and one record for each row."""
 
     kind = "kafka"
 
@@ -135,7 +137,7 @@ class Topic(Streamed):
 
 
 class TestFiles(ObservedSourceContract):
-    """A local directory."""
+    """A local directory keeps the source contract."""
 
     @pytest.fixture
     def place(self, spark: SparkSession, tmp_path: Path) -> ObservedPlace:
@@ -144,7 +146,7 @@ class TestFiles(ObservedSourceContract):
 
 @pytest.mark.kafka
 class TestKafka(ObservedSourceContract):
-    """A broker on this machine."""
+    """A topic on a local broker keeps the source contract."""
 
     @pytest.fixture
     def place(self, spark: SparkSession, kafka: KafkaBroker) -> ObservedPlace:
@@ -152,5 +154,5 @@ class TestKafka(ObservedSourceContract):
 
 
 def test_no_kind_of_source_with_a_promise_is_forgotten_here() -> None:
-    """The promise of a kind is the one of a suite above."""
+    """Every kind of source that promises replay is covered by a suite of this module."""
     assert {kind.name for kind in known_sources.REPLAYED} == {Files.kind, Topic.kind}

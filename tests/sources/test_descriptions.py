@@ -1,4 +1,6 @@
-"""A source from its format and options: what may move, what matters, what is never written down."""
+"""Tests the description of a source from its format and options: which parts may change, which matter and which are
+never recorded.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from streamkeeper.sources.known_sources import describe_source
 
 
 def test_kafka_keeps_topics_and_brokers_apart_from_what_matters() -> None:
-    """Topics and addresses are the location, limits are limits, secrets are nowhere."""
+    """The description of a Kafka source has topics and brokers as its location and rate limits apart from its options,
+    and contains no secret.
+    """
     options = {
         "subscribe": "orders",
         "kafka.bootstrap.servers": "a:9092,b:9092",
@@ -28,24 +32,24 @@ def test_kafka_keeps_topics_and_brokers_apart_from_what_matters() -> None:
 
 @pytest.mark.parametrize(("told", "passes_over"), [({}, False), ({"failOnDataLoss": "FALSE"}, True)])
 def test_what_kafka_passes_over_is_read_from_its_option(told: dict[str, str], passes_over: bool) -> None:
-    """Spark fails over records that are gone unless it is told not to."""
+    """A Kafka source skips deleted records only if ``failOnDataLoss`` is false; by default Spark fails over them."""
     assert kafka_reading({"subscribe": "orders", **told}).passes_over is passes_over
 
 
 @pytest.mark.parametrize("path", ["/data/in", "/data/in/", "file:/data/in", "file:///data/in/"])
 def test_one_directory_has_one_location(path: str) -> None:
-    """However the path is written."""
+    """All spellings of a local directory result in one location."""
     found = describe_source("csv", {"path": path, "header": "true"}, "k string", None)
     assert (found.kind, found.location, found.options) == ("file", "/data/in", {"format": "csv", "header": "true"})
 
 
 def test_another_scheme_is_another_location() -> None:
-    """The same path elsewhere is not the same directory."""
+    """The same path under a different scheme is a different location."""
     assert describe_source("csv", {"path": "s3a://data/in/"}, "", None).location == "s3a://data/in"
 
 
 def test_option_names_are_compared_without_case() -> None:
-    """As Spark does."""
+    """Format and option names are compared regardless of case, as in Spark."""
     one = describe_source("csv", {"path": "/in", "maxFilesPerTrigger": "1", "Header": "true"}, "", None)
     assert one == describe_source("CSV", {"PATH": "/in", "maxfilespertrigger": "1", "header": "true"}, "", None)
 
@@ -59,13 +63,13 @@ def test_option_names_are_compared_without_case() -> None:
     ],
 )
 def test_which_topics_a_source_reads(options: dict[str, str], read: set[str], not_read: set[str]) -> None:
-    """By whichever of the three options it was told."""
+    """The topics that a Kafka source reads follow from ``subscribe``, ``subscribePattern`` or ``assign``."""
     found = kafka_reading(options)
     assert all(found.reads(each) for each in read)
     assert not any(found.reads(each) for each in not_read)
 
 
 def test_kafkas_clients_get_what_begins_with_kafka() -> None:
-    """Names of clients' options keep their case; Spark's own options are not theirs."""
+    """Kafka's clients get exactly the options that begin with ``kafka.``, with the case of their names unchanged."""
     given = {"kafka.bootstrap.servers": "a:9092", "kafka.sasl.mechanism": "PLAIN", "startingOffsets": "earliest"}
     assert kafka_reading(given).clients == {"bootstrap.servers": "a:9092", "sasl.mechanism": "PLAIN"}

@@ -1,4 +1,4 @@
-"""Every kind of source against what its declaration promises, without Spark."""
+"""Tests, without Spark, every kind of source against the promises of its declaration."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.contracts.source_contract import Example, SourceKindContract
 
 
 class TestFiles(SourceKindContract):
-    """CSV files of a local directory."""
+    """CSV files of a local directory keep the contract."""
 
     example = Example(
         kind="file",
@@ -24,7 +24,7 @@ class TestFiles(SourceKindContract):
 
 
 class TestKafka(SourceKindContract):
-    """Topics that a pattern names."""
+    """Kafka topics that a pattern names keep the contract."""
 
     example = Example(
         kind="kafka",
@@ -41,5 +41,5 @@ class TestKafka(SourceKindContract):
 
 
 def test_no_kind_of_source_with_a_promise_is_forgotten_here() -> None:
-    """Each has a suite above."""
+    """Every kind of source that promises replay has a suite in this module."""
     assert {kind.name for kind in REPLAYED} == {suite.example.kind for suite in (TestFiles, TestKafka)}

@@ -1,4 +1,4 @@
-"""Only sources that can be read again are taken."""
+"""Tests that only sources that can be replayed are accepted."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from streamkeeper.sources.known_sources import promise_of
 
 @pytest.mark.parametrize("kind", ["file", "csv", "parquet", "kafka"])
 def test_sources_with_a_promise(kind: str) -> None:
-    """Files and topics give the same rows for the same offsets, until they are removed."""
+    """Files and Kafka topics promise the same rows for the same offsets, as long as the rows are not deleted."""
     assert promise_of(kind).replays
 
 
 @pytest.mark.parametrize("kind", ["rate", "socket", "memory", "something-else"])
 def test_sources_without_a_promise_are_refused(kind: str) -> None:
-    """The refusal says why."""
+    """A source that cannot be replayed is refused by name with the reason."""
     with pytest.raises(Unsupported, match=f"source '{kind}' is not supported: "):
         promise_of(kind)

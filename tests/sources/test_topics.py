@@ -17,17 +17,19 @@ from streamkeeper.sources.kafka import reads, subscribed_topics
     ],
 )
 def test_a_topic_is_read_where_its_name_or_its_partitions_are_named(named, topic, partitions, read):
-    """Spark matches a pattern against the whole of a topic's name."""
+    """A topic is read if a list or an assignment names it with its partitions, or if a pattern matches its whole name,
+    as in Spark.
+    """
     assert reads(named, topic, partitions) is read
 
 
 @pytest.mark.parametrize("named", ['assign {"a": [0]}', "subscribepattern (", "assign {", "elsewhere a", ""])
 def test_what_cannot_be_told_is_not_read(named):
-    """All partitions that a topic may get are in no assignment, and a broken name reads nothing."""
+    """An assignment does not cover all partitions that a topic may get, and a malformed description reads nothing."""
     assert not reads(named, "a")
 
 
 def test_only_a_list_of_topics_names_all_of_them():
-    """What a pattern or an assignment reads depends on the brokers."""
+    """The subscribed topics are known only for a list; those of a pattern depend on the brokers."""
     assert subscribed_topics("subscribe a, b") == {"a", "b"}
     assert subscribed_topics("subscribepattern a|b") is None

@@ -1,4 +1,4 @@
-"""The counting store: the contract, and the count."""
+"""Tests that the counting store keeps the store contract and counts requests correctly."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def store() -> CountingStore:
 
 
 class TestCountingStore(StoreContract):
-    """Counting changes nothing else."""
+    """A store that counts its requests keeps the store contract."""
 
 
 def test_every_call_counts_one() -> None:
-    """Reads, writes and deletes cost one request each, also those that fail."""
+    """Each create, replace, read, range read and delete counts as one request."""
     store = CountingStore(MemoryStore())
     store.create("a", b"")
     store.replace("a", b"")
@@ -30,7 +30,7 @@ def test_every_call_counts_one() -> None:
 
 
 def test_list_counts_its_pages() -> None:
-    """A listing costs one request per thousand keys, and one when there is nothing."""
+    """A listing counts one request for each thousand keys, and one if there are none."""
     inner = MemoryStore()
     store = CountingStore(inner)
     for there, pages in [(0, 1), (1, 1), (1000, 1), (1001, 2), (2500, 3)]:

@@ -1,4 +1,4 @@
-"""The local store: the contract, and what only a directory can do wrong."""
+"""Tests that the local store keeps the store contract and handles failures that only a directory has."""
 
 from __future__ import annotations
 
@@ -22,11 +22,13 @@ def store(tmp_path: Path) -> LocalStore:
 
 
 class TestLocalStore(StoreContract):
-    """A directory keeps the contract."""
+    """A directory keeps the store contract."""
 
 
 def test_list_is_in_byte_order_everywhere(tmp_path: Path) -> None:
-    """A directory sorts as Amazon's S3 does, also where one folder's name continues another's."""
+    """A directory lists keys in byte order, as Amazon's S3 does, even if one folder's name is the beginning of a
+    different one.
+    """
     store = LocalStore(tmp_path)
     keys = ["j/a-b/x", "j/a.b", "j/a/x", "j/a/y/z", "j/a0"]
     for key in reversed(keys):
@@ -37,7 +39,7 @@ def test_list_is_in_byte_order_everywhere(tmp_path: Path) -> None:
 
 
 def test_unfinished_files_are_never_listed(tmp_path: Path) -> None:
-    """What a killed writer left behind is no key."""
+    """A file that a killed writer left unfinished is not listed as a key."""
     store = LocalStore(tmp_path)
     store.create("a/b", b"")
     (tmp_path / "a" / ".0123").write_bytes(b"half")
@@ -45,7 +47,7 @@ def test_unfinished_files_are_never_listed(tmp_path: Path) -> None:
 
 
 def test_nothing_unlisted_stays_after_ordinary_writes(tmp_path: Path) -> None:
-    """Won, lost and replaced writes leave one file per key and nothing else."""
+    """Successful, failed and replacing writes leave exactly one file for each key."""
     store = LocalStore(tmp_path)
     store.create("a/b", b"1")
     with pytest.raises(KeyExists):
@@ -58,7 +60,7 @@ def test_nothing_unlisted_stays_after_ordinary_writes(tmp_path: Path) -> None:
 def test_a_value_is_on_the_disk_before_it_has_its_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """All of the content first, then the name, then the folder; and every folder made for it."""
+    """A write syncs new folders and the whole content to disk before the file gets its name, and the folder afterwards."""
     store = LocalStore(tmp_path)
     acts: list[str] = []
     sync, name = os.fsync, {"create": os.link, "replace": os.rename}[call]
@@ -80,7 +82,9 @@ def test_a_value_is_on_the_disk_before_it_has_its_key(
 
 
 def test_vanished_directory_is_unavailable_not_empty(tmp_path: Path) -> None:
-    """When the store's directory is moved away every call says so, and nothing makes a new, empty one."""
+    """If the store's directory was moved away, every call raises ``StoreUnavailable`` with its path in one line, and
+    none creates a new directory.
+    """
     root = tmp_path / "store"
     store = LocalStore(root)
     store.create("a/b", b"1")
@@ -102,14 +106,16 @@ def test_vanished_directory_is_unavailable_not_empty(tmp_path: Path) -> None:
 
 
 def test_root_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    """A root below a file is one line that names the path."""
+    """A store whose directory cannot be created, because a file is in the way, is refused with that path."""
     (tmp_path / "file").write_text("")
     with pytest.raises((InvalidInput, StoreUnavailable), match="file"):
         LocalStore(tmp_path / "file" / "store")
 
 
 def test_key_below_a_key_is_refused(tmp_path: Path) -> None:
-    """A directory cannot hold a key and a folder of one name: the writer is told, nothing is changed."""
+    """A key below an existing key, or above one, is refused and changes nothing, because a directory cannot contain a
+    file and a folder of one name.
+    """
     store = LocalStore(tmp_path)
     store.create("a/b", b"1")
     with pytest.raises(InvalidInput):
@@ -120,7 +126,9 @@ def test_key_below_a_key_is_refused(tmp_path: Path) -> None:
 
 
 def test_write_that_does_not_fit_is_unavailable_and_leaves_nothing(tmp_path: Path) -> None:
-    """A write that the system cuts short (here by a file size limit) is told, and neither key nor folder is there."""
+    """A write that the system cuts short, here by a limit on file sizes, raises ``StoreUnavailable`` and leaves neither
+    a key nor a folder.
+    """
     script = (
         "import resource, signal, sys; from streamkeeper.stores.local import LocalStore\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -139,7 +147,9 @@ def test_write_that_does_not_fit_is_unavailable_and_leaves_nothing(tmp_path: Pat
 
 
 def test_contract_suite_sees_a_store_that_overwrites(tmp_path: Path) -> None:
-    """Negative control: with create as a plain overwrite, the suite's race and its second create both fail."""
+    """Negative control: if create overwrites existing keys, the contract's tests of a second create and of concurrent
+    creates fail.
+    """
 
     class Overwriting(LocalStore):
         def create(self, key: str, value: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The store that the property tests stand on keeps the contract too."""
+"""Tests that the in-memory store, which the property tests use, keeps the store contract."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ def store() -> MemoryStore:
 
 
 class TestMemoryStore(StoreContract):
-    """The fake is no weaker and no stronger than the real ones."""
+    """The in-memory store is neither weaker nor stronger than the real ones."""

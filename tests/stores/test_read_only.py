@@ -1,4 +1,4 @@
-"""A store that reads another installation's data and writes nothing."""
+"""Tests a store that reads the data of a different installation and writes nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WRITES: dict[str, Callable[[Store], object]] = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_every_write_is_refused_with_the_reason(write: Callable[[Store], object]) -> None:
-    """The refusal gives reason and hint, and the values stay as they were."""
+    """Every write to a read-only store is refused with its reason and hint, and the values stay unchanged."""
     inner = MemoryStore()
     inner.create("a/1", b"old")
     store = ReadOnlyStore(inner, reason="it belongs to b2", hint="copy it")
@@ -32,7 +32,7 @@ def test_every_write_is_refused_with_the_reason(write: Callable[[Store], object]
 
 
 def test_reads_are_those_of_the_inner_store() -> None:
-    """Values, ranges, keys and folders are read as they are."""
+    """A read-only store returns the values, ranges, keys and folders of the inner store unchanged."""
     inner = MemoryStore()
     inner.create("a/1", b"old")
     store = ReadOnlyStore(inner, reason="", hint="")

@@ -1,4 +1,4 @@
-"""The S3 store against a real server: the contract, lost answers, and what a server can refuse."""
+"""Tests the S3 store on a real server: the store contract, lost answers and refused requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def lossy_store(s3_url: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_create_whose_answer_was_lost_is_known_as_won(lossy_store: S3Store, proxy: FaultProxy) -> None:
-    """The client's second try finds its first try's value, and the writer is told that it won."""
+    """A create whose answer was lost succeeds, because the retry finds the value of the first attempt."""
     proxy.lose = 1
     lossy_store.create("a/b", b"mine")
     assert proxy.made["lost"] == 1
@@ -52,7 +52,9 @@ def test_create_whose_answer_was_lost_is_known_as_won(lossy_store: S3Store, prox
 def test_create_that_lost_is_told_even_after_a_retry(
     lossy_store: S3Store, store: S3Store, proxy: FaultProxy, s3_url: str
 ) -> None:
-    """A lost answer does not turn a loser into a winner: other bytes under the key are another's."""
+    """A create that loses against an existing key raises ``KeyExists`` even if its first answer was lost, because the
+    key has different bytes.
+    """
     store.create("a/b", b"theirs")
     proxy.lose = 1
     with pytest.raises(KeyExists):
@@ -64,7 +66,7 @@ def test_create_that_lost_is_told_even_after_a_retry(
 def test_journal_appends_once_although_answers_are_lost(
     lossy_store: S3Store, store: S3Store, proxy: FaultProxy
 ) -> None:
-    """Ten appends, the answer of each lost once, are ten entries."""
+    """Ten journal appends, each with one lost answer, result in exactly ten entries."""
     journal = Journal(lossy_store, "sales", writer="test")
     for step in range(10):
         proxy.lose = 1
@@ -75,7 +77,7 @@ def test_journal_appends_once_although_answers_are_lost(
 
 
 def test_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
-    """No server at the endpoint: StoreUnavailable names the store, the operation and the way out, in one line."""
+    """Without a server at the endpoint, ``StoreUnavailable`` names the store, the operation and a remedy in one line."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
@@ -90,7 +92,7 @@ def test_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_bucket_that_is_not_there_is_no_missing_key(s3_url: str) -> None:
-    """A wrong bucket is an unavailable store, never one that looks empty."""
+    """A missing bucket raises ``StoreUnavailable``, and never looks like an empty store."""
     store = S3Store("s3://no-such-bucket/prefix")
     for call in (lambda: store.read("a"), lambda: list(store.list(""))):
         with pytest.raises(StoreUnavailable, match="NoSuchBucket"):
@@ -98,7 +100,7 @@ def test_bucket_that_is_not_there_is_no_missing_key(s3_url: str) -> None:
 
 
 def test_wrong_secret_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
-    """Refused credentials name themselves and the variable to look at; the secret is not shown."""
+    """Refused credentials raise ``StoreUnavailable`` with the server's reason, and the secret is not shown."""
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
     with pytest.raises(StoreUnavailable, match="SignatureDoesNotMatch") as caught:
         S3Store(s3_url).read("a")
@@ -106,7 +108,9 @@ def test_wrong_secret_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> N
 
 
 def test_a_clock_that_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
-    """The server refuses a request from another hour; the line says whose clock to set, for both its readers."""
+    """A machine whose clock is an hour off gets an error of the store and of the checkpoint tree that asks to set its
+    clock.
+    """
     monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: datetime.now(UTC) - timedelta(hours=1))
     for read in (S3Store(s3_url).read, S3Tree(s3_url.replace("s3:", "s3a:")).read):
         with pytest.raises(StoreUnavailable, match="RequestTimeTooSkewed.*set this machine's clock"):
@@ -114,7 +118,7 @@ def test_a_clock_that_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: 
 
 
 def test_no_credentials_are_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
-    """Without credentials the line says which variables to set."""
+    """Without credentials, the error names the environment variables to set."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -125,6 +129,6 @@ def test_no_credentials_are_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -
 
 @pytest.mark.parametrize("url", ["s3://", "s3:///prefix", "http://bucket/x", "s3://bucket/a//b", "s3://bucket/../x"])
 def test_url_without_a_bucket_is_refused(url: str) -> None:
-    """A URL that names no bucket, or a prefix that is no key, is told before anything is asked."""
+    """A URL without a bucket or with an invalid prefix is refused before any request is sent."""
     with pytest.raises(InvalidInput):
         S3Store(url)

@@ -1,4 +1,4 @@
-"""Opening a store by its URL."""
+"""Tests opening a store by its URL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streamkeeper.stores.store_urls import open_store
 
 
 def test_directory_opens_by_path_and_by_url(tmp_path: Path) -> None:
-    """A plain path and its file:// URL, with characters that a URL escapes, are one store."""
+    """A plain path and its ``file://`` URL, with characters that a URL escapes, open one store."""
     folder = tmp_path / "with space and ü"
     store = open_store(str(folder))
     store.create("a", b"1")
@@ -26,7 +26,7 @@ def test_directory_opens_by_path_and_by_url(tmp_path: Path) -> None:
 
 
 def test_a_bucket_opens_by_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store of an s3:// URL is an S3Store with this URL; no request is sent."""
+    """An ``s3://`` URL opens an S3Store with this URL, and no request is sent."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     store = open_store("s3://bucket/prefix/")
     assert isinstance(store, S3Store)
@@ -35,7 +35,7 @@ def test_a_bucket_opens_by_its_url(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("url", ["hdfs://host/x", "gs://bucket/x", "abfss://c@a/x", "http://host", "s3a://bucket/x"])
 def test_other_schemes_are_refused_with_the_way_out(url: str) -> None:
-    """A scheme without a store is Unsupported: the line names the URL and what to write instead."""
+    """A URL with an unsupported scheme is refused with the URL and an example of a supported one."""
     with pytest.raises(Unsupported) as caught:
         open_store(url)
     assert url in str(caught.value)
@@ -44,13 +44,13 @@ def test_other_schemes_are_refused_with_the_way_out(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["", "file://host/path", "file://"])
 def test_urls_that_name_nothing_here_are_refused(url: str) -> None:
-    """An empty URL and another machine's file are InvalidInput."""
+    """An empty URL and a ``file://`` URL of a different machine or without a path are refused."""
     with pytest.raises(InvalidInput):
         open_store(url)
 
 
 def test_opening_a_directory_does_not_load_boto3(tmp_path: Path) -> None:
-    """boto3 is slow to load: only an S3 store loads it."""
+    """Opening a directory does not import boto3, which is slow to load."""
     script = (
         "import sys; from streamkeeper.stores.store_urls import open_store; open_store(sys.argv[1]);"
         "assert not {'boto3', 'botocore'} & set(sys.modules)"

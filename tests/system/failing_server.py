@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers as it is told: with a status, or wrongly, or not at all."""
+"""A real HTTP server on loopback that returns a given status, a malformed answer or none at all."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 WAITS = b"waits"
-"""No answer, while the connection stays open."""
+"""Send no answer and keep the connection open."""
 CLOSES = b"closes"
-"""The connection is closed without an answer."""
+"""Close the connection without an answer."""
 NO_HTTP = b"\x15\x03\x01\x00\x02\x02\r\n\r\n"
-"""Bytes that are no answer, as from a port of another protocol."""
+"""Bytes that are not an HTTP answer, as from a port with a different protocol."""
 CUT_OFF = b'HTTP/1.1 200 OK\r\nContent-Length: 400\r\n\r\n{"app": '
-"""The connection is closed within the answer's content."""
+"""Close the connection within the content of the answer."""
 CHUNK_CUT_OFF = b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{"app": \r\n'
 WAITS_WITHIN = b"waits within"
-"""As CUT_OFF, but the connection stays open."""
+"""As ``CUT_OFF``, but keep the connection open."""
 
 
 def status(code: int, body: bytes = b"") -> bytes:
-    """An answer with this status and content."""
+    """Return an answer with this status and content."""
     return b"HTTP/1.1 %d Told\r\nContent-Length: %d\r\n\r\n%s" % (code, len(body), body)
 
 
 class FailingServer:
-    """``answers``: to one request after the other; the last one is repeated. ``requests``: how many came."""
+    """``answers``: the answers to successive requests, of which the last is repeated. ``requests``: the number of
+    requests received.
+    """
 
     def __init__(self, answers: tuple[bytes, ...]) -> None:
         self.requests = 0
@@ -62,7 +64,7 @@ class FailingServer:
 
 @contextmanager
 def failing_server(*answers: bytes) -> Iterator[FailingServer]:
-    """A running server."""
+    """Run a server with these answers within a block."""
     server = FailingServer(answers)
     thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
@@ -74,7 +76,7 @@ def failing_server(*answers: bytes) -> Iterator[FailingServer]:
 
 
 def refusing_url() -> str:
-    """An address at which nobody listens."""
+    """Return a URL with a port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{probe.getsockname()[1]}"

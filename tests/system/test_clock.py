@@ -1,4 +1,4 @@
-"""The one seam of time: real by default, replaced for a block."""
+"""Tests the single access to time, which is the real clock by default and can be replaced within a block."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stopped:
 
 
 def test_without_another_clock_the_time_is_the_machines() -> None:
-    """All four functions follow the machine's clock."""
+    """Without a replacement, all four functions use the machine's clock."""
     assert abs(clock.unix() - time.time()) < 5
     assert abs(clock.monotonic() - time.monotonic()) < 5
     assert abs(clock.now() - datetime.now(UTC)) < timedelta(seconds=5)
@@ -40,7 +40,9 @@ def test_without_another_clock_the_time_is_the_machines() -> None:
 
 
 def test_another_clock_holds_for_its_block_also_after_an_error() -> None:
-    """Blocks nest, and each restores the clock before it."""
+    """A replaced clock is used within its block only: blocks nest, and each restores the earlier clock, even after an
+    error.
+    """
     with clock.use(Stopped(10.0)):
         clock.sleep(5.0)
         with clock.use(Stopped(99.0)):

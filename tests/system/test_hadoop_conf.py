@@ -1,4 +1,4 @@
-"""Where Hadoop's servers answer HTTP, by files as a cluster's administrator gives them out."""
+"""Tests finding the HTTP addresses of Hadoop's servers in configuration files as cluster administrators provide them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RPC, HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
 
 @pytest.fixture
 def given(tmp_path: Path) -> Given:
-    """The environment of a configuration with these properties."""
+    """A function that writes these properties to configuration files and returns the environment that points to them."""
 
     def write(conf: dict[str, str]) -> dict[str, str]:
         for name, prefixes in FILES.items():
@@ -49,12 +49,14 @@ def given(tmp_path: Path) -> Given:
 def test_a_namenode_is_asked_where_its_own_configuration_says(
     given: Given, authority: str, conf: dict[str, str], url: str
 ) -> None:
-    """By its RPC address, never where another cluster's NameNode answers; else on its own host."""
+    """A NameNode's HTTP address is the one configured for its RPC address, never that of a different cluster; otherwise
+    it is on the NameNode's own host.
+    """
     assert webhdfs_url(authority, given(conf)) == url
 
 
 def test_without_a_configuration_hadoops_own_port_is_asked() -> None:
-    """As Spark finds such a cluster too."""
+    """Without configuration files, the NameNode's HTTP address uses Hadoop's default port."""
     assert webhdfs_url("nn:8020", {}) == "http://nn:9870"
 
 
@@ -70,13 +72,15 @@ def test_without_a_configuration_hadoops_own_port_is_asked() -> None:
 def test_a_cluster_of_which_nothing_is_promised_is_refused_by_name(
     given: Given, conf: dict[str, str], told: str
 ) -> None:
-    """With what to write instead."""
+    """A nameservice, Kerberos and HTTPS-only clusters are refused with the reason."""
     with pytest.raises(Unsupported, match=told):
         webhdfs_url("ns1", given(conf))
 
 
 def test_a_configuration_that_cannot_be_read_is_told(given: Given, tmp_path: Path) -> None:
-    """A directory that is not there, a file that is no XML, an address of variables."""
+    """A missing configuration directory, a file that is not XML and an address with variables are refused with the
+    reason.
+    """
     with pytest.raises(InvalidInput, match="is not a directory"):
         webhdfs_url("nn", {"HADOOP_CONF_DIR": str(tmp_path / "none")})
     environ = given({"fs.defaultFS": "hdfs://nn", HTTP: "${nn.host}:50070"})
@@ -88,7 +92,9 @@ def test_a_configuration_that_cannot_be_read_is_told(given: Given, tmp_path: Pat
 
 
 def test_it_is_asked_as_spark_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Hadoop's variable, else as the operating system's user, whom no other variable names."""
+    """The Hadoop user is ``HADOOP_USER_NAME``, or else the user of the operating system; ``USER`` and ``LOGNAME`` are
+    ignored.
+    """
     monkeypatch.setenv("USER", "ada")
     monkeypatch.setenv("LOGNAME", "ada")
     mine = pwd.getpwuid(os.geteuid()).pw_name
@@ -111,7 +117,7 @@ MANAGER = "yarn.resourcemanager.webapp.address"
     ],
 )
 def test_the_resource_manager_is_found_as_hadoops_clients_find_it(given: Given, conf: dict[str, str], url: str) -> None:
-    """By its HTTP address, or by its host and Hadoop's port."""
+    """The ResourceManager's URL is its configured HTTP address, or else its host with Hadoop's default port."""
     assert manager_url(given(conf)) == url
 
 
@@ -126,6 +132,8 @@ def test_the_resource_manager_is_found_as_hadoops_clients_find_it(given: Given, 
     ],
 )
 def test_a_yarn_of_which_nothing_is_promised_is_refused_by_name(given: Given, conf: dict[str, str], told: str) -> None:
-    """In one line."""
+    """A YARN configuration without a ResourceManager, with several, with Kerberos or with HTTPS only is refused with
+    the reason.
+    """
     with pytest.raises(InvalidInput, match=told):
         manager_url(given(conf))

@@ -1,4 +1,4 @@
-"""Which Java is taken, and what is said of one on which Spark does not run."""
+"""Tests which Java is used, and the error for one on which Spark does not run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from streamkeeper.system.java import check_java, find_java
 
 
 def a_java(folder: Path, says: str, *, mode: int = 0o755) -> dict[str, str]:
-    """An environment whose Java says this of itself."""
+    """Create a Java program that prints this version text, and return an environment that points to it."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{says}\nEND\n")
@@ -28,19 +28,23 @@ def a_java(folder: Path, says: str, *, mode: int = 0o755) -> dict[str, str]:
     ],
 )
 def test_a_java_that_spark_runs_on_passes(tmp_path: Path, says: str) -> None:
-    """So does one whose version cannot be told: Spark has the last word."""
+    """A Java of version 17 or newer is accepted, and so is one whose version cannot be determined, because Spark then
+    decides.
+    """
     check_java(a_java(tmp_path, says))
 
 
 @pytest.mark.parametrize("says", ['java version "1.8.0_392"', 'NOTE: Picked up\nopenjdk version "11.0.2" 2019-01-15'])
 def test_an_older_java_is_named(tmp_path: Path, says: str) -> None:
-    """With its version and the way out."""
+    """An older Java is refused with its version and a hint to install Java 17."""
     with pytest.raises(PermanentError, match=r"wrong version: .*version .*install Java 17"):
         check_java(a_java(tmp_path, says))
 
 
 def test_a_missing_java_is_told_with_where_it_was_looked_for(tmp_path: Path) -> None:
-    """JAVA_HOME goes before the PATH, as in Spark's own scripts; a program that may not be run is none."""
+    """The error for a missing Java names the searched place; ``JAVA_HOME`` takes precedence over the ``PATH``, as in
+    Spark's scripts, and a program that is not executable does not count.
+    """
     there = a_java(tmp_path / "there", "")
     with pytest.raises(PermanentError, match=f"no java under JAVA_HOME={tmp_path}/nowhere"):
         find_java({"JAVA_HOME": f"{tmp_path}/nowhere", "PATH": f"{there['JAVA_HOME']}/bin"})
@@ -52,7 +56,7 @@ def test_a_missing_java_is_told_with_where_it_was_looked_for(tmp_path: Path) -> 
 
 
 def test_a_java_of_another_machine_does_not_run(tmp_path: Path) -> None:
-    """What is there and cannot be executed is no version that passes."""
+    """A Java program that cannot be executed, for example one for a different processor, is refused."""
     environ = a_java(tmp_path, "")
     (tmp_path / "bin" / "java").write_bytes(b"\x7fELF of another processor")
     with pytest.raises(PermanentError, match="Java does not run: "):

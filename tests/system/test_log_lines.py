@@ -1,4 +1,4 @@
-"""Lines of our own in an instance's log."""
+"""Tests Streamkeeper's own lines in an instance's log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from streamkeeper.system.log_lines import own_logger, sentence_of
 
 
 def test_a_line_says_whose_it_is_and_stays_one_line() -> None:
-    """When, how grave, who, which job, instance and query, then the sentence."""
+    """A log line contains time, level, logger, job, instance and query and then the sentence, in one line even if the
+    sentence has several.
+    """
     out = io.StringIO()
     log = own_logger("streamkeeper", logging.StreamHandler(out), job="sales", instance="r7-1")
     log.warning("%s", "it waits\nfor its source: 100 %", extra={"query": "totals"})
@@ -25,13 +27,13 @@ def test_a_line_says_whose_it_is_and_stays_one_line() -> None:
 
 
 def test_lines_of_others_stay_as_they_are() -> None:
-    """Spark's and the job's own, whatever they begin with."""
+    """Lines of Spark and of the job are returned unchanged, whatever they begin with."""
     for line in ("26/11/23 19:26:46 ERROR Executor: gone: really", "streamkeeper: mine", "", "a: b"):
         assert sentence_of(line) == line
 
 
 def test_a_job_that_configures_logging_does_not_silence_them() -> None:
-    """``dictConfig`` disables every logger that it does not know."""
+    """Streamkeeper's logger still writes after a job calls ``dictConfig``, which disables all existing loggers."""
     out, known = io.StringIO(), logging.getLogger("streamkeeper.tests.known")
     log = own_logger("streamkeeper", logging.StreamHandler(out))
     logging.config.dictConfig({"version": 1})

@@ -1,4 +1,4 @@
-"""The kernel's count of processes that it killed for their memory, in both versions of control groups."""
+"""Tests reading the kernel's count of processes that it killed for their memory, in both versions of control groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from streamkeeper.system.memory_kills import RecentKills, memory_kills
     ],
 )
 def test_the_count_is_read_where_the_group_is_mounted(tmp_path: Path, groups: str, file: str, content: str) -> None:
-    """By its own path on a machine, at the mount's root in a container; None where the kernel keeps none."""
+    """The count is read at the control group's own path on a machine or at the mount's root in a container; it is None
+    if the kernel keeps no count.
+    """
     (tmp_path / "groups").write_text(groups)
     assert memory_kills(tmp_path, tmp_path / "groups") is None
     (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
@@ -28,7 +30,7 @@ def test_the_count_is_read_where_the_group_is_mounted(tmp_path: Path, groups: st
 
 
 class Kernel:
-    """Its count of kills, and the time."""
+    """A stand-in for the kernel's count of kills and for the time."""
 
     def __init__(self) -> None:
         self.kills: int | None = 2
@@ -39,7 +41,10 @@ class Kernel:
 
 
 def test_a_sigkill_is_the_kernels_only_where_its_count_has_grown() -> None:
-    """Negative controls: another end, a count that stays the same, and no count."""
+    """A SIGKILL is attributed to the kernel if its count of kills has grown.
+
+    Negative controls: other exit codes, an unchanged count and a missing count are not.
+    """
     kernel = Kernel()
     recent = kernel.recent()
     assert not recent.explain(-9)
@@ -56,7 +61,10 @@ def test_a_sigkill_is_the_kernels_only_where_its_count_has_grown() -> None:
 
 
 def test_an_old_kill_in_a_shared_control_group_blames_nobody() -> None:
-    """Another process was killed long before; negative control: a kill just now counts, also right after a look."""
+    """A kill that was counted long before in a shared control group does not explain a SIGKILL now.
+
+    Negative control: a recent kill does, even right after the count was read.
+    """
     kernel = Kernel()
     recent = kernel.recent()
     kernel.kills = 3

@@ -1,4 +1,4 @@
-"""Metrics: what is told of jobs, in the text that Prometheus reads, and the endpoint that serves it."""
+"""Tests the metrics of jobs in Prometheus' text format, and the endpoint that returns them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def query(name: str = "totals", signals: QuerySignals = SIGNALS) -> QueryStatus:
 
 
 def samples(text: str) -> dict[str, float]:
-    """``name{label="value"}`` -> value, read by Prometheus' own parser of its text."""
+    """Return the value of each ``name{label="value"}``, read by Prometheus' own parser of its text format."""
     found = {}
     for family in text_string_to_metric_families(text):
         for each in family.samples:
@@ -73,7 +73,9 @@ def samples(text: str) -> dict[str, float]:
 
 
 def test_every_signal_has_its_metric() -> None:
-    """Names, units and values, under the labels job, query and version alone."""
+    """Every signal of a driver is rendered as a metric with its name, unit and value; query metrics have only the
+    labels job, query and version.
+    """
     told = samples(render_metrics(of_driver("sales", status(query()))))
     of_query = '{job="sales",query="totals",version="v0002"}'
     values = {
@@ -108,7 +110,9 @@ def test_every_signal_has_its_metric() -> None:
 
 
 def test_what_is_not_known_is_absent_and_not_zero() -> None:
-    """A driver of before there were signals has no lag of 0, and a job without a driver no restarts."""
+    """Unknown values have no metric instead of 0: a driver of an older version has no lag, and a job without a driver
+    has no restarts.
+    """
     old = samples(render_metrics(of_driver("sales", status(query(signals=QuerySignals())))))
     of_query = [name for name in old if "query=" in name]
     assert {name.partition("{")[0] for name in of_query} == {
@@ -124,7 +128,9 @@ def test_what_is_not_known_is_absent_and_not_zero() -> None:
 
 
 def test_a_fleet_has_its_symptoms_snapshots_and_watch() -> None:
-    """One series for each symptom; ages of the newest snapshot and of the newest verified one."""
+    """A fleet has one series for each symptom, the ages of the newest and of the newest verified snapshot, and the time
+    of the last watch pass.
+    """
     jobs = (
         JobSample(job="sales", serving=True, status=status(query()), backups={"totals": BackupLook(age_s=60.0)}),
         JobSample(job="orders", serving=False, backups={"copy": BackupLook(age_s=10.0, verified_age_s=90.0)}),
@@ -148,7 +154,7 @@ def test_a_fleet_has_its_symptoms_snapshots_and_watch() -> None:
 
 
 def test_no_metric_holds_what_a_job_was_given() -> None:
-    """Errors, offsets, descriptions of sources and causes may hold a secret; none of them is told."""
+    """No metric contains a job's errors, offsets, source descriptions or causes, because these may contain a secret."""
     fleet = of_driver("sales", status(query()))
     found = Symptom(rule="sink-down", severity=Urgency.PAGE, job="sales", cause=SECRET, action=SECRET, heading=SECRET)
     text = render_metrics(Fleet(jobs=fleet.jobs, symptoms=(found,)))
@@ -158,7 +164,7 @@ def test_no_metric_holds_what_a_job_was_given() -> None:
 
 
 def test_labels_are_few() -> None:
-    """Nothing that grows with every batch or every run of a driver: no batch, no instance, no epoch."""
+    """Metrics have no label that grows with every batch or driver run, such as a batch, an instance or an epoch."""
     text = render_metrics(of_driver("sales", status(query(), query("copies"))))
     labels = {
         name for family in text_string_to_metric_families(text) for each in family.samples for name in each.labels
@@ -167,7 +173,7 @@ def test_labels_are_few() -> None:
 
 
 def test_yesterdays_status_can_be_told() -> None:
-    """A fleet is of mixed releases: drivers that were deployed before tell what they have."""
+    """The stored status of a driver of an older release is rendered with the metrics that it has."""
     stored = (ROOT / "tests/model/yesterday/control/status.json").read_bytes()
     old = from_json(stored, DriverStatus, where="status")
     assert 'streamkeeper_input_rows_total{job="sales",query="totals",version="v0001"}' in samples(
@@ -185,7 +191,7 @@ def test_yesterdays_status_can_be_told() -> None:
     ],
 )
 def test_an_address_is_the_loopback_unless_it_says_otherwise(text: str, listen: Listen) -> None:
-    """Nobody is asked for a password there."""
+    """An address for metrics without a host means the loopback address, because the endpoint has no password."""
     assert read_listen(text, where="--listen") == listen
 
 
@@ -193,13 +199,15 @@ def test_an_address_is_the_loopback_unless_it_says_otherwise(text: str, listen: 
     "text", ["", "metrics", "127.0.0.1", "127.0.0.1:0", "9470-9464", "1:99999", "tcp://10.0.0.1:9464/"]
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
-    """With one line that names the option."""
+    """An invalid address for metrics is refused in one line that names the option."""
     with pytest.raises(InvalidInput, match="--listen: .* is not an address and port"):
         read_listen(text, where="--listen")
 
 
 def test_the_endpoint_says_what_is_so_now_on_the_first_free_port() -> None:
-    """A second driver on a machine takes the next port; when all are taken that is one clear line."""
+    """The endpoint returns current values on the first free port of its range; if all ports are taken, it fails with a
+    clear error.
+    """
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

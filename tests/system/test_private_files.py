@@ -1,4 +1,6 @@
-"""Whatever the umask: what Streamkeeper makes is its owner's, what was there and what jobs write stays as it is."""
+"""Tests that, under every umask, files of Streamkeeper are accessible to their owner only, while existing files and
+those of jobs keep their modes.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def mode(path: Path) -> int:
 
 
 def test_folders_are_made_private_with_those_above(tmp_path: Path) -> None:
-    """One that was there keeps its mode; a file in the way is an error."""
+    """New folders are private together with the new ones above them, an existing one keeps its mode, and a file in the
+    way is an error.
+    """
     there = tmp_path / "there"
     there.mkdir()
     there.chmod(0o755)
@@ -52,7 +56,7 @@ def test_folders_are_made_private_with_those_above(tmp_path: Path) -> None:
 
 
 def test_a_file_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
-    """Only who makes a file gives it a mode."""
+    """An existing file keeps its mode when it is opened for writing."""
     path = tmp_path / "shared"
     path.write_bytes(b"")
     path.chmod(0o664)
@@ -62,7 +66,7 @@ def test_a_file_that_was_there_keeps_its_mode(tmp_path: Path) -> None:
 
 
 def test_a_tree_of_another_program_is_taken_from_others(tmp_path: Path) -> None:
-    """All of it, and itself."""
+    """Making a folder of a different program private removes the access of others from it and from everything below it."""
     make_folders(tmp_path / "made" / "below")
     (tmp_path / "made" / "below" / "part.parquet").write_bytes(b"x")
     (tmp_path / "made" / "below").chmod(0o755)
@@ -73,7 +77,7 @@ def test_a_tree_of_another_program_is_taken_from_others(tmp_path: Path) -> None:
 
 
 def test_store_log_bundle_snapshot_and_restored_checkpoint_are_private(tmp_path: Path) -> None:
-    """All that is made without a driver, over one home."""
+    """Stores, logs, bundles, snapshots, restored checkpoints and clones are created without access for others."""
     home = tmp_path / "home"
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "sales.py").write_text("import helpers.tax\n")
@@ -96,7 +100,9 @@ def test_store_log_bundle_snapshot_and_restored_checkpoint_are_private(tmp_path:
 
 
 def test_a_running_instance_leaves_nothing_open(tmp_path: Path) -> None:
-    """Launch, claim, status and log of a real process tree; its driver has the launcher's umask for what it writes."""
+    """A real instance creates all its files without access for others, while its driver keeps the launcher's umask for
+    what the job writes.
+    """
     before = os.umask(0)
     os.umask(before)
     place = Place(tmp_path)

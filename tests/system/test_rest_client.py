@@ -1,4 +1,6 @@
-"""What becomes of requests that fail, with a real server on loopback: the client, and the modules above it."""
+"""Tests how failed HTTP requests are reported, by the client and by the modules that use it, with a real server on
+loopback.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Unavailable(TemporaryError):
-    """The error of a client for a server that cannot serve a request now."""
+    """The error of a client for a server that cannot process a request now."""
 
 
 def client(url: str) -> RestClient:
@@ -56,7 +58,7 @@ def client(url: str) -> RestClient:
 
 
 def test_an_answer_is_returned_with_its_content() -> None:
-    """The control: a status below 400, decoded into its type."""
+    """A successful answer is returned after one request and decoded into its type."""
     with failing_server(status(200, b'{"a": 1}')) as server:
         one = client(server.url)
         assert one.decoded(one.send("GET", server.url), dict[str, int]) == {"a": 1}
@@ -77,7 +79,9 @@ def test_an_answer_is_returned_with_its_content() -> None:
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_server_that_gives_no_answer_is_unavailable(method: str, answer: bytes, why: str) -> None:
-    """In time, and in a line with what was being done, the server, the reason and the remedy."""
+    """A server without a complete HTTP answer is unavailable within the timeouts, in a line with the action, the
+    server, the reason and the remedy.
+    """
     began = time.monotonic()
     with failing_server(answer) as server, pytest.raises(Unavailable) as failed:
         client(server.url).send(method, server.url, doing="cannot read /a: ")
@@ -86,7 +90,7 @@ def test_a_server_that_gives_no_answer_is_unavailable(method: str, answer: bytes
 
 
 def test_a_server_that_refuses_connections_is_unavailable() -> None:
-    """With the words of the operating system."""
+    """A server that refuses connections is unavailable, with the operating system's reason."""
     url = refusing_url()
     with pytest.raises(Unavailable, match=f"^One at {url} does not answer .Connection refused. .{UNANSWERED}.$"):
         client(url).send("GET", url)
@@ -106,7 +110,9 @@ def test_a_server_that_refuses_connections_is_unavailable() -> None:
     ],
 )
 def test_a_refusal_is_an_error_by_its_status(code: int, error: type[StreamkeeperError], hint: str) -> None:
-    """With the first line of the server's reason, and the remedy for such a status."""
+    """A refusal raises the error of its status, with the first line of the server's reason and the remedy for that
+    status, and is not retried.
+    """
     with failing_server(status(code, b"\n no room \nat all")) as server, pytest.raises(error) as failed:
         client(server.url).send("GET", server.url)
     assert type(failed.value) is error
@@ -117,20 +123,20 @@ def test_a_refusal_is_an_error_by_its_status(code: int, error: type[Streamkeeper
 
 
 def test_a_refusal_without_a_reason_is_told_by_its_status() -> None:
-    """An empty answer says nothing else."""
+    """A refusal without content is reported by its HTTP status."""
     with failing_server(status(500)) as server, pytest.raises(Unavailable, match="refuses: HTTP 500 Told"):
         client(server.url).send("GET", server.url)
 
 
 def test_a_refusal_that_is_cut_off_is_no_refusal() -> None:
-    """What the server wanted to say is unknown."""
+    """A refusal whose content is cut off counts as an unavailable server, because its reason is unknown."""
     cut = status(403, b"a reason").replace(b"Length: 8", b"Length: 80")
     with failing_server(cut) as server, pytest.raises(Unavailable, match="the answer was cut off"):
         client(server.url).send("GET", server.url)
 
 
 def test_a_module_may_know_a_refusal_better() -> None:
-    """Its own error is raised for it, and the general one for any other."""
+    """A module can raise its own error for a status, and other statuses raise the general one."""
 
     def conflict(refusal: Refusal) -> Exception | None:
         return AlreadyThere(refusal.reason) if refusal.status == 409 else None
@@ -144,7 +150,7 @@ def test_a_module_may_know_a_refusal_better() -> None:
 
 @pytest.mark.parametrize("failures", [1, 2])
 def test_a_get_whose_connection_is_closed_is_tried_again(failures: int) -> None:
-    """A server that has restarted in between answers it."""
+    """A GET whose connection is closed is retried and succeeds once the server answers."""
     with failing_server(*[CLOSES] * failures, status(200, b"ok")) as server:
         assert client(server.url).send("GET", server.url).content == b"ok"
     assert server.requests == failures + 1
@@ -156,14 +162,16 @@ def test_a_get_whose_connection_is_closed_is_tried_again(failures: int) -> None:
     ids=["get-closed", "post-closed", "get-waits", "get-cut-off"],
 )
 def test_what_may_have_been_carried_out_or_takes_long_is_tried_once(method: str, answer: bytes, requests: int) -> None:
-    """A POST may have been, a server that hangs would hang three times; the first row is the control."""
+    """A POST, which may have taken effect, and a GET that timed out or was cut off are sent once; a GET whose
+    connection was closed is sent three times.
+    """
     with failing_server(answer) as server, pytest.raises(Unavailable):
         client(server.url).send(method, server.url)
     assert server.requests == requests
 
 
 def test_an_answer_of_another_form_cannot_be_read() -> None:
-    """A proxy's page is not the server's answer: nothing is concluded from it."""
+    """An answer of an unexpected form, such as a proxy's HTML page, counts as an unavailable server."""
     with failing_server(status(200, b"<html>")) as server:
         one = client(server.url)
         answer = one.send("GET", server.url)
@@ -172,7 +180,7 @@ def test_an_answer_of_another_form_cannot_be_read() -> None:
 
 
 def test_the_errors_of_a_body_are_its_own() -> None:
-    """A file that cannot be read while it is sent does not make the server unavailable."""
+    """An error while the request's body is read is raised unchanged and does not make the server unavailable."""
 
     def parts() -> Iterator[bytes]:
         yield b"a"
@@ -183,7 +191,7 @@ def test_the_errors_of_a_body_are_its_own() -> None:
 
 
 def test_neither_a_proxy_nor_a_password_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are not meant for a cluster. Negative control: without them the same request succeeds."""
+    """Requests ignore a proxy in the environment, which is not meant for a cluster, and reach the server directly."""
     monkeypatch.setenv("http_proxy", refusing_url())
     monkeypatch.setenv("no_proxy", "")
     with failing_server(status(200, b"ok")) as server:
@@ -221,7 +229,9 @@ NAMES = {
 def test_every_module_names_the_server_that_does_not_answer(
     tmp_path: Path, module: Callable[[Path, str], Callable[[], Any]], answer: bytes | None
 ) -> None:
-    """With its remedy; a checkpoint's server is a store."""
+    """Every module names the server that does not answer, with a remedy; for a checkpoint's server the error is
+    ``StoreUnavailable``.
+    """
     with failing_server(answer or b"") as server:
         url = server.url if answer is not None else refusing_url()
         name = NAMES[module].format(url=url, address=url.removeprefix("http://"))
@@ -245,7 +255,9 @@ def test_every_module_names_the_server_that_does_not_answer(
 def test_every_module_gives_a_status_its_error(
     tmp_path: Path, code: int, kubernetes: type[Exception], yarn: type[Exception], hdfs: type[Exception]
 ) -> None:
-    """The same one but for what its servers mean by it: a taken name, and everything that a NameNode refuses."""
+    """Every module raises the same error for a status, except for a taken name in Kubernetes and for all refusals of a
+    NameNode.
+    """
     expected = {of_kubernetes: kubernetes, of_yarn: yarn, of_a_node: yarn, of_hdfs: hdfs}
     for module, error in expected.items():
         with failing_server(status(code, b'{"message": "not now"}')) as server, pytest.raises(error) as failed:
@@ -254,7 +266,7 @@ def test_every_module_gives_a_status_its_error(
 
 
 def test_a_quota_leaves_room_later(tmp_path: Path) -> None:
-    """Unlike any other refusal with the same status."""
+    """An exceeded Kubernetes quota is a temporary error, unlike other refusals with status 403."""
     body = json.dumps({"message": "pods is forbidden: exceeded quota: small"}).encode()
     with failing_server(status(403, body)) as server, pytest.raises(TemporaryError, match="the namespace has no room"):
         of_kubernetes(tmp_path, server.url)()
@@ -271,7 +283,7 @@ def test_a_quota_leaves_room_later(tmp_path: Path) -> None:
     ],
 )
 def test_a_namenode_refuses_by_the_name_of_an_exception(exception: str, error: type[Exception]) -> None:
-    """Whatever the status is."""
+    """A refusal by a NameNode raises the error that belongs to the name of its exception, whatever the HTTP status."""
     body = msgspec.json.encode({"RemoteException": {"exception": exception, "message": "not now\nat all"}})
     with failing_server(status(403, body)) as server, pytest.raises(error) as failed:
         of_hdfs(Path(), server.url)()
@@ -282,7 +294,7 @@ def test_a_namenode_refuses_by_the_name_of_an_exception(exception: str, error: t
 
 
 def test_a_certificate_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    """Also a token's file, which is read anew for each request."""
+    """A certificate file that was deleted after the client was created is named in the error of the next request."""
     variables = kubeconfig(tmp_path, "https://127.0.0.1:1")
     config = json.loads((tmp_path / "config").read_text())
     (tmp_path / "authority").write_text("-----BEGIN")

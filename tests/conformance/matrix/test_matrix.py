@@ -1,4 +1,6 @@
-"""The check itself, on real checkpoints of real changes: every verdict against what Spark was measured to do."""
+"""Tests of the check itself on real checkpoints of real changes: every verdict is compared with the measured behavior
+of Spark.
+"""
 
 from __future__ import annotations
 
@@ -70,12 +72,12 @@ CHOSEN = (
     ("real_text_braces", "rocksdb"),
     ("real_static_column", "rocksdb"),
 )
-"""Of every group and outcome: the plainest changes there are."""
+"""The simplest changes of every group and outcome."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What the check said, and whether it left the checkpoints alone."""
+    """The score of the check's answers, and the contents of the checkpoints before and after it."""
 
     score: Score
     wanted: list[Pair]
@@ -105,7 +107,7 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
 def test_every_verdict_agrees_with_what_spark_does(checked: Checked, capsys: pytest.CaptureFixture[str]) -> None:
-    """No unsafe change is let through, none is stopped for nothing, none stays unanswered; the matrix is printed."""
+    """The check answers every chosen case, accepts no unsafe change and raises no false alarm; the matrix is printed."""
     with capsys.disabled():
         print_score(Console(width=160), checked.score)
     assert [(each.grade.value, each.id, each.answer) for each in checked.score.misses] == []
@@ -114,7 +116,7 @@ def test_every_verdict_agrees_with_what_spark_does(checked: Checked, capsys: pyt
 
 @pytest.mark.spark
 def test_a_verdict_that_stops_names_its_reason(checked: Checked) -> None:
-    """A finding stricter than a note."""
+    """Every verdict other than RESUME, and no RESUME, has a finding stricter than a note."""
     for each in checked.score.graded:
         strict = [rule for rule in each.answer.rules if not rule.endswith("(note)")]
         assert bool(strict) is (each.answer.verdict != "RESUME"), each
@@ -122,7 +124,9 @@ def test_a_verdict_that_stops_names_its_reason(checked: Checked) -> None:
 
 @pytest.mark.spark
 def test_the_same_answers_softened_would_fail(checked: Checked) -> None:
-    """The negative control: each answer in turn as a RESUME; the score fails just where Spark does not go on."""
+    """Negative control: with any one answer replaced by RESUME, the score fails exactly if the measured outcome of that
+    case is not safe.
+    """
     for pair, graded in zip(checked.wanted, checked.score.graded, strict=True):
         soft = msgspec.structs.replace(graded.answer, verdict="RESUME")
         truth = checked.truths[pair[0].id, pair[1]]
@@ -131,17 +135,19 @@ def test_the_same_answers_softened_would_fail(checked: Checked) -> None:
 
 @pytest.mark.spark
 def test_a_check_leaves_every_checkpoint_as_it_was(checked: Checked) -> None:
-    """Not a byte more, not a byte less."""
+    """The check leaves every file of every checkpoint unchanged."""
     assert checked.after == checked.before
 
 
 def test_every_case_has_been_measured_as_it_is_now() -> None:
-    """``python -m conformance.matrix --measure`` measures those that have changed."""
+    """Every case has a measurement of its present definition; ``python -m conformance.matrix --measure`` measures
+    changed cases.
+    """
     assert sorted({(case.id, provider) for case, provider in pairs()} - still_true(pairs(), read_truths(TRUTH))) == []
 
 
 def test_the_chosen_cases_are_of_every_group_and_outcome() -> None:
-    """So that no kind of verdict goes untested."""
+    """The chosen cases cover every group and every outcome except queries that never terminate."""
     truths = read_truths(TRUTH)
     assert set(CHOSEN) <= truths.keys()
     assert {CASES[name].group for name, _ in CHOSEN} == {case.group for case in CASES.values()}

@@ -1,4 +1,4 @@
-"""The scorer must fail where a check is wrong: each kind of mistake, handed to it."""
+"""Tests of the scorer: it must fail for each kind of mistake that a check can make."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def graded(outcome: Outcome, verdict: str, case: Case = CASE) -> Grade:
 
 @pytest.mark.parametrize("outcome", [each for each in Outcome if not each.safe])
 def test_resume_of_what_does_not_go_on_is_unsafe(outcome: Outcome) -> None:
-    """And the whole score fails, whatever else was right."""
+    """RESUME for a change with an unsafe outcome is graded as unsafe, and one such answer fails the whole score."""
     assert graded(outcome, "RESUME") is Grade.UNSAFE
     assert graded(outcome, "RESUME", OPAQUE) is Grade.UNSAFE
     right = (CASE, truth(Outcome.CORRECT), Answer(verdict="RESUME"))
@@ -56,13 +56,13 @@ def test_resume_of_what_does_not_go_on_is_unsafe(outcome: Outcome) -> None:
 
 @pytest.mark.parametrize("outcome", [each for each in Outcome if not each.safe])
 def test_a_switch_or_a_refusal_of_what_does_not_go_on_is_right(outcome: Outcome) -> None:
-    """Either of the two."""
+    """SWITCH and REFUSE are both right for a change with an unsafe outcome."""
     assert graded(outcome, "SWITCH") is graded(outcome, "REFUSE") is Grade.RIGHT
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CORRECT, Outcome.IGNORED])
 def test_stopping_what_goes_on_is_a_false_alarm(outcome: Outcome) -> None:
-    """Also by a snapshot that nobody needed."""
+    """For a change with a safe outcome RESUME is right, and BACKUP, SWITCH and REFUSE are false alarms."""
     assert [graded(outcome, verdict) for verdict in ("RESUME", "BACKUP", "SWITCH", "REFUSE")] == [
         Grade.RIGHT,
         Grade.FALSE_ALARM,
@@ -72,19 +72,23 @@ def test_stopping_what_goes_on_is_a_false_alarm(outcome: Outcome) -> None:
 
 
 def test_a_backup_answers_opaque_changes_only() -> None:
-    """Python code in or below state may mean anything; everything else can be read in the plan."""
+    """BACKUP is right for opaque changes, such as Python code in the state, and unproven for a change that the plan
+    shows.
+    """
     assert graded(Outcome.WRONG, "BACKUP", OPAQUE) is graded(Outcome.CORRECT, "BACKUP", OPAQUE) is Grade.RIGHT
     assert graded(Outcome.WRONG, "BACKUP") is Grade.UNPROVEN
 
 
 def test_no_answer_is_no_right_answer() -> None:
-    """Unless Streamkeeper does not take the candidate at all."""
+    """An error counts as unanswered, unless the case expects that the candidate is declined."""
     assert graded(Outcome.WRONG, "ERROR") is graded(Outcome.CORRECT, "ERROR") is Grade.UNANSWERED
     assert graded(Outcome.REFUSED, "ERROR", DECLINED) is Grade.RIGHT
 
 
 def test_the_matrix_counts_every_answer() -> None:
-    """Class of the outcome by verdict; backups apart; the unsafe first among the misses."""
+    """The score counts answers by outcome and verdict, counts backups separately, and lists unsafe answers first among
+    the misses.
+    """
     found = score(
         [
             (CASE, truth(Outcome.CORRECT), Answer(verdict="SWITCH", rules=("upstream-changed (breaking)",))),
@@ -98,7 +102,7 @@ def test_the_matrix_counts_every_answer() -> None:
 
 
 def test_an_answer_is_read_with_its_rules_strictest_first() -> None:
-    """As the command writes it."""
+    """An answer is read from the command's JSON, with its rules sorted by severity and its seconds summed."""
     note = {"rule": "trigger-changed", "severity": "note", "where": "", "evidence": "", "hint": "", "reference": ""}
     breaking = {**note, "rule": "grouping-keys-changed", "severity": "breaking"}
     query = {"verdict": "SWITCH", "findings": [note, breaking]}
@@ -110,12 +114,14 @@ def test_an_answer_is_read_with_its_rules_strictest_first() -> None:
 
 @pytest.mark.parametrize("line", [{"error": "no such job"}, {"verdict": "MAYBE"}, {}])
 def test_what_is_no_verdict_is_an_error(line: dict[str, object]) -> None:
-    """Never a silent pass."""
+    """An answer with an error, an unknown verdict or no verdict is read as an error."""
     assert read_answer(line).verdict == "ERROR"
 
 
 def test_a_check_that_says_resume_to_everything_fails_the_bench(tmp_path: Path) -> None:
-    """The negative control of the whole bench, with the check swapped."""
+    """Negative control: a check that answers RESUME to everything fails the bench, with the unsafe case among the
+    misses.
+    """
     requests = tmp_path / "requests.jsonl"
     requests.write_text("{}\n{}\n")
 
@@ -154,12 +160,16 @@ def from_scratch(tail: Run, *head: tuple[str, ...]) -> UnitRun:
     ],
 )
 def test_outcomes_follow_from_the_rows(got: Run, wanted: Run, outcome: Outcome) -> None:
-    """C was given out before the change; coming again it is a duplicate."""
+    """The outcome follows from the rows of the resumed run and of a run from scratch; a row that was already written
+    before the change is a duplicate.
+    """
     assert judge(CASE, before=rows(C), got=got, scratch=from_scratch(wanted)).outcome is outcome
 
 
 def test_append_gives_each_row_out_once() -> None:
-    """Later or earlier than from scratch is right in total; what another mode had given out is given out twice."""
+    """In append mode rows may be written earlier or later than from scratch, but a row that was already written before
+    the change is a duplicate.
+    """
     append = replace(CASE, old=JOB.but(mode="append"), new=JOB.but(mode="append"))
     early = from_scratch(rows(A), C)
     assert judge(append, before=rows(), got=rows(A, C), scratch=early).outcome is Outcome.CORRECT
@@ -172,7 +182,7 @@ def test_append_gives_each_row_out_once() -> None:
 
 
 def test_a_pinned_setting_is_ignored_only_when_the_rows_are_right() -> None:
-    """The checkpoint's own value won."""
+    """A setting that the checkpoint pins is judged as ignored if the rows are right, and as wrong if they are not."""
     assert (
         judge(CASE, before=rows(C), got=rows(A), scratch=from_scratch(rows(A)), pinned=("x=2",)).outcome
         is Outcome.IGNORED
@@ -184,13 +194,13 @@ def test_a_pinned_setting_is_ignored_only_when_the_rows_are_right() -> None:
 
 
 def test_an_output_that_cannot_be_read_is_wrong() -> None:
-    """Whatever was given out to it."""
+    """An output that cannot be read is judged as wrong, even if the batches wrote the right rows."""
     got = rows(A, batch=1, kind="file", unread="FileNotFoundException")
     assert judge(CASE, before=rows(C), got=got, scratch=from_scratch(rows(A))).outcome is Outcome.WRONG
 
 
 def test_an_output_must_hold_the_old_rows_and_the_new_ones() -> None:
-    """A batch that comes again counts once."""
+    """A file output must contain the old and the new rows; a batch that is replayed counts once."""
     held = [{"k": "c", "s": "7"}, {"k": "a", "s": "9"}]
     got = rows(A, batch=1, kind="file", held=held)
     before = rows(C, kind="file")
@@ -202,7 +212,9 @@ def test_an_output_must_hold_the_old_rows_and_the_new_ones() -> None:
 
 
 def test_a_table_holds_no_row_under_a_key_that_has_none_from_scratch() -> None:
-    """Rows that the old key has left stay there; in complete mode the last batch replaces all."""
+    """In cases about sinks, a table with a row whose key a run from scratch does not produce is wrong, also in complete
+    mode; in other cases it is correct.
+    """
     old, due = {"k": "c", "s": "7"}, {"k": "a", "s": "9"}
 
     def in_table(*held: dict[str, str]) -> Run:
@@ -222,7 +234,9 @@ def test_a_table_holds_no_row_under_a_key_that_has_none_from_scratch() -> None:
 
 
 def test_where_a_case_knows_better_a_refusal_still_counts() -> None:
-    """Its word stands in for rows only; what they said is kept beside it."""
+    """A case's declared outcome replaces the one measured from rows, which is kept beside it; a refusal by Spark still
+    counts.
+    """
     case = replace(CASE, truth=(Outcome.CORRECT, "history is not computed again"))
     found = judge(case, before=rows(C), got=rows(A), scratch=from_scratch(rows(B)))
     assert (found.outcome, found.measured) == (Outcome.CORRECT, Outcome.WRONG)
@@ -231,7 +245,9 @@ def test_where_a_case_knows_better_a_refusal_still_counts() -> None:
 
 
 def test_the_cases_are_many_and_of_every_kind() -> None:
-    """Every recorded change that can run here, and far more that follow from how state works."""
+    """There are at least 160 pairs, including every recorded one and at least 40 more cases, and a spread of 60 covers
+    every group.
+    """
     found = list(pairs())
     recorded = read_recorded()
     assert len(found) >= 160
@@ -242,14 +258,14 @@ def test_the_cases_are_many_and_of_every_kind() -> None:
 
 
 def test_every_job_file_compiles() -> None:
-    """The templates make Python."""
+    """The job file of every case compiles."""
     for case in CASES.values():
         for job in (case.old, case.new):
             compile(job.render(), case.id, "exec")
 
 
 def test_a_case_is_measured_again_when_anything_in_it_changes() -> None:
-    """Its key says so; a renamed case keeps it."""
+    """A case's key changes with its job, damage, settings, params, provider or declared outcome, and not with its name."""
     key = CASE.key("hdfs")
     assert replace(CASE, id="other").key("hdfs") == key
     changed = [
@@ -263,34 +279,36 @@ def test_a_case_is_measured_again_when_anything_in_it_changes() -> None:
 
 
 def test_a_twin_is_a_case() -> None:
-    """The same kind of change, with rows that show it."""
+    """The twin that a case names is a case that has no twin itself."""
     assert {case.twin for case in CASES.values()} - {""} <= CASES.keys()
     assert not any(CASES[case.twin].twin for case in CASES.values() if case.twin)
 
 
 def test_two_runs_of_a_job_that_writes_its_clock_can_be_compared() -> None:
-    """The moment of a run is one word; every other moment stays as it is."""
+    """The present time and date are normalized to ``today`` in compared rows; any other time stays unchanged."""
     now = datetime.now(UTC)
     assert cell_text([now, now.date()]) == "[today,today]"
     assert cell_text((datetime(2026, 1, 1, 10, tzinfo=UTC), None)) == "(2026-01-01 10:00:00+00:00,NULL)"
 
 
 def test_an_edit_that_changes_nothing_is_no_case() -> None:
-    """A pair would be a control without saying so."""
+    """An edit of a job that finds nothing to replace raises an error, so that no pair is a control by mistake."""
     assert edited(TOTALS, ("processed_at", "written_at")) != TOTALS
     with pytest.raises(ValueError, match="written_at"):
         edited(TOTALS, ("written_at", "processed_at"))
 
 
 def test_only_controls_leave_a_job_as_it_is() -> None:
-    """Every other pair of a group of changes differs in its job, its confs, its params or what is broken."""
+    """In the realistic group every case whose change is not a control has a different job before and after."""
     for case in CASES.values():
         if case.group == "realistic" and "control" not in case.change:
             assert case.old != case.new, case.id
 
 
 def test_static_tables_lie_beside_the_input_and_stay(tmp_path: Path) -> None:
-    """They are not among the files that come and go with the change."""
+    """Static tables are written outside the input's directory, and are kept when the input files of the change are
+    removed.
+    """
     data = Data((File(("one",)),), (File(("two",)),), form="text", tables=(("a.csv", "k\n"), ("b.parquet", '{"k": 1}')))
     data.place(tmp_path, after=True)
     assert (tmp_path / "a/a1.text").read_text() == "two\n"

@@ -1,4 +1,4 @@
-"""Every sale, once, under its id: no state."""
+"""A job without state that writes every sale once under its id."""
 
 from streamkeeper import Param, Query, TableSink, streaming_job
 
@@ -14,7 +14,7 @@ SALES = "event_id string, customer string, amount long"
     },
 )
 def sales_rows(spark, params):
-    """The sales as they came."""
+    """Write every sale unchanged to a table."""
     sales = spark.readStream.schema(SALES).csv(params["input"])
     sink = TableSink(params["warehouse"], table="sales_rows", key=["event_id"])
     yield Query("rows", sales, sink=sink, trigger=params["trigger"])

@@ -1,4 +1,4 @@
-"""Every sale, stamped with a word that only the executors' environment knows."""
+"""A job that stamps every sale with a word that is available only in the executors' environment."""
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -10,7 +10,7 @@ SALES = "event_id string, customer string, amount long"
 
 
 def word(_amount):
-    """Of a module that the driver has not."""
+    """Return the word from a module that the driver does not have."""
     from only_on_executors import WORD
 
     return WORD
@@ -18,7 +18,7 @@ def word(_amount):
 
 @F.udtf
 class Stamp:
-    """A table function that tells its columns: the driver's Python asks it."""
+    """A table function that declares its columns when the driver's Python analyses it."""
 
     @staticmethod
     def analyze():
@@ -37,7 +37,7 @@ class Stamp:
     },
 )
 def stamped_rows(spark, params):
-    """The sales as they came, each with the word."""
+    """Write every sale to a table, with the word added."""
     sales = spark.readStream.schema(SALES).csv(params["input"])
     stamped = sales.withColumn("word", F.udf(word, Stamp().schema["word"].dataType)("amount"))
     sink = TableSink(params["warehouse"], table="stamped_rows", key=["event_id"])

@@ -1,4 +1,4 @@
-"""One installation, one Airflow and one first deploy for all files of this folder."""
+"""Provides one installation, one Airflow and one first deploy for all files of this folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from tests.integration.installation import (
 
 @pytest.fixture(scope="package")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InstalledAirflow]:
-    """Its drivers and its Airflow are stopped after the last file. The job has a Python function below its state."""
+    """An installation whose job has a Python function below its state; its drivers and Airflow are stopped after the
+    last file.
+    """
     made = InstalledAirflow(tmp_path_factory.mktemp("installation"))
     edit(made, CODE)
     yield made
@@ -34,7 +36,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed
 
 @pytest.fixture(scope="package")
 def api(installation: InstalledAirflow) -> AirflowApi:
-    """Airflow, started, with its every DAG and the connection the job's parameters name."""
+    """The API of the started Airflow, with all its DAGs and the connection that the job's parameters name."""
     api = installation.start().api
     api.add_connection(CONNECTION, "generic", password=installation.secret)
     assert wait_until(lambda: all(api.has_dag(each.stem) for each in (ROOT / "dags").glob("*.py")), timeout_s=60)
@@ -43,13 +45,13 @@ def api(installation: InstalledAirflow) -> AirflowApi:
 
 @pytest.fixture(scope="package")
 def first(installation: InstalledAirflow, api: AirflowApi) -> Run:
-    """The deploy of release 1, with a probation; it succeeded."""
+    """The successful deploy of release 1, with a probation."""
     return deploy_first(installation, api, probation_batches=1)
 
 
 @pytest.fixture(scope="module")
 def served(installation: InstalledAirflow, first: Run) -> InstalledAirflow:
-    """The job runs and has committed everything sold."""
+    """The installation with the job running and every sale committed."""
     if installation.life() is not Life.ALIVE:
         begun = Run(first.api, {"job": SALES_TOTALS, "reason": "for the next file"}, dag="streaming_start")
         assert begun.wait() == "success", begun.log("start")
@@ -61,8 +63,8 @@ def served(installation: InstalledAirflow, first: Run) -> InstalledAirflow:
 def interrupted(installation: InstalledAirflow, first: Run) -> Interrupted:
     """The deploy of a release that names its approvers.
 
-    All of Airflow is killed while it waits for its standby, and the process of its handover's task once Airflow runs
-    again. Meanwhile somebody triggers another deploy.
+    All of Airflow is killed while the deploy waits for its standby, and the process of its handover task is killed once
+    Airflow runs again. In between, a second deploy is triggered.
     """
     edit(installation, APPROVERS)
     installation.sell()

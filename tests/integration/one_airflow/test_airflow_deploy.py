@@ -1,4 +1,4 @@
-"""Deploys through a real Airflow, with real drivers: what the DAG does when things go right, and when they go wrong."""
+"""Tests deploys through a real Airflow with real drivers, both successful and failed ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(
     installation: InstalledAirflow, api: AirflowApi
 ) -> None:
-    """Its verdict is with the run; neither the store nor the home knows the job, once the run is over."""
+    """A dry run of a job that was never deployed attaches its verdict to the run and leaves no trace in the journal,
+    the home or the checkpoints.
+    """
     scratch = installation.places.home / "scratch"
     before = {*scratch.glob("*")}
     form = deploy_conf(installation.places, EVENT_COPY, files_per_trigger=100, reason="integration test", dry_run=True)
@@ -42,7 +44,9 @@ def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(
 
 
 def test_a_first_release_is_deployed_and_serves(installation: InstalledAirflow, first: Run) -> None:
-    """From the form to rows in the table; the report of the assessment is with the run."""
+    """A first release is deployed from the form to rows in the table, and the assessment's report is attached to the
+    run.
+    """
     assert wait_until(installation.caught_up, timeout_s=30)
     assert installation.state.serving_release == "r0001"
     assert first.states()["fall_back"] == "skipped"
@@ -52,7 +56,7 @@ def test_a_first_release_is_deployed_and_serves(installation: InstalledAirflow, 
 def test_the_candidate_starts_while_airflow_schedules_who_waits_for_it(
     installation: InstalledAirflow, first: Run
 ) -> None:
-    """It is on record before the task that waits for its standby begins."""
+    """The candidate driver is recorded in the journal before the task that waits for its standby starts."""
     entries = installation.system.installation.journal(SALES_TOTALS, "test").entries()
     planned = next(entry.at for entry in entries if isinstance(entry.record, InstancePlanned))
     waits = first.api.tasks(DAG, first.run_id)["standby"]["start_date"]
@@ -60,7 +64,9 @@ def test_the_candidate_starts_while_airflow_schedules_who_waits_for_it(
 
 
 def test_airflow_shows_what_became_of_a_deploy(installation: InstalledAirflow, first: Run) -> None:
-    """Its note says what it is about, buttons lead to report and outcome, and the asset's event carries it all."""
+    """Airflow shows a deploy's job and reason in the run's note, links to its page, report and outcome, and emits an
+    asset event with the result.
+    """
     api, run_id = first.api, first.run_id
     assert api.note(DAG, run_id) == f"{SALES_TOTALS}: integration test"
     links = api.links(DAG, run_id, "takeover.promote")
@@ -82,14 +88,16 @@ def test_airflow_shows_what_became_of_a_deploy(installation: InstalledAirflow, f
 
 
 def test_a_connections_secret_stays_a_reference(installation: InstalledAirflow, first: Run) -> None:
-    """The job writes to the database that the connection names, and no record, status or log holds its URL."""
+    """The job writes to the database that the connection names, and no record, status or log contains the connection's
+    URL.
+    """
     assert wait_until(installation.caught_up, timeout_s=30)
     leaks = [file for file, data in installation.everything() if installation.secret.encode() in data]
     assert leaks == []
 
 
 def test_nothing_listens_beyond_the_loopback(installation: InstalledAirflow, first: Run) -> None:
-    """Airflow's every process, and the driver's: no log server, no port of Spark's."""
+    """No process of Airflow or of the driver listens on an address other than the loopback."""
     serving = installation.state.serving_instance
     tree = [psutil.Process(each.pid) for each in find_tree(mark(SALES_TOTALS, serving))]
     assert len(tree) >= 3
@@ -113,7 +121,9 @@ def is_loopback(address: str) -> bool:
 
 @pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("evil.example", 400), ("10.0.0.7:80", 400)])
 def test_a_foreign_host_header_is_refused(api: AirflowApi, host: str, status: int) -> None:
-    """Whoever opens it on the loopback is an admin: a page of the web that calls it by another name is nobody."""
+    """A request with a foreign Host header gets a 400, because every client on the loopback is an admin and a web page
+    could reach Airflow under a different name.
+    """
     asked = http.client.HTTPConnection("127.0.0.1", int(api.url.rpartition(":")[2]), timeout=30)
     with closing(asked):
         asked.request("GET", "/api/v2/monitor/health", headers={"Host": host})
@@ -121,7 +131,9 @@ def test_a_foreign_host_header_is_refused(api: AirflowApi, host: str, status: in
 
 
 def test_nobody_else_may_read_a_file_of_it(installation: InstalledAirflow, first: Run) -> None:
-    """Airflow's home and ours, over a deploy; inside of its private folder Spark's checkpoints have their own modes."""
+    """After a deploy, no file in Airflow's home or the installation's home is accessible to other users, except for
+    checkpoints and scratch files inside the private folder.
+    """
     assert first.state == "success"
     assert open_to_others(installation.places.airflow) == []
     assert open_to_others(installation.places.home, except_below=("checkpoints", "scratch/*")) == []
@@ -131,7 +143,7 @@ def test_nobody_else_may_read_a_file_of_it(installation: InstalledAirflow, first
     "wrong", [{"reason": "no"}, {"strategy": "hope"}, {"release": "../r1"}, {"conf": {"spark.x": 1}}], ids=str
 )
 def test_a_bad_param_is_a_400(installation: InstalledAirflow, api: AirflowApi, wrong: dict[str, Any]) -> None:
-    """It never becomes a run; the answer names the field."""
+    """A deploy form with an invalid param is refused with a 400 that names the field, and no run is created."""
     with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
         api.trigger(DAG, {**installation.form(), **wrong})
 
@@ -139,7 +151,9 @@ def test_a_bad_param_is_a_400(installation: InstalledAirflow, api: AirflowApi, w
 def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(
     installation: InstalledAirflow, first: Run
 ) -> None:
-    """Airflow takes any key: a misspelt ``dry_run`` would deploy for real. Nothing is recorded of such a run."""
+    """A run with misspelt fields, such as ``dryrun``, fails with a suggestion for each and records nothing, because
+    Airflow itself accepts any key and would deploy for real.
+    """
     before = installation.state.number
     run = Run(first.api, {**installation.form(), "dryrun": True, "parms": {}})
     assert run.wait() == "failed"
@@ -149,7 +163,9 @@ def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(
 
 
 def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: InstalledAirflow, first: Run) -> None:
-    """One clear line names the file and what is missing; the serving driver is the same as before, and alive."""
+    """A job that fails to import is reported in one line that names the file and the missing module, and the running
+    driver stays alive and in charge.
+    """
     before = installation.state
     file = installation.places.jobs / f"{SALES_TOTALS}.py"
     good = file.read_text()

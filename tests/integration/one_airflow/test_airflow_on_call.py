@@ -1,4 +1,4 @@
-"""A job in the hands of whoever is on call, through a real Airflow: stopped, started, watched and brought back."""
+"""Tests the on-call operations of a job through a real Airflow: stop, start, watch and recovery."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ STOP, START, WATCH, RECOVER = "streaming_stop", "streaming_start", "streaming_wa
 
 
 def run(api: AirflowApi, dag: str, job: str = SALES_TOTALS) -> Run:
-    """A run of one of the two, over."""
+    """Run the stop or the start DAG and wait until it has finished."""
     made = Run(api, {"job": job, "reason": "the warehouse moves"}, dag=dag)
     made.wait()
     return made
 
 
 def kill(installation: InstalledAirflow) -> str:
-    """SIGKILL to every process of the driver that serves; returns which one it was."""
+    """Kill every process of the running driver with SIGKILL and return the driver's instance."""
     instance = installation.state.serving_instance
     installation.system.installation.runner.kill(SALES_TOTALS, instance)
     assert wait_until(lambda: installation.life(instance) is Life.DEAD, timeout_s=30)
@@ -40,7 +40,7 @@ def kill(installation: InstalledAirflow) -> str:
 
 @pytest.fixture(scope="module")
 def stopped(served: InstalledAirflow, api: AirflowApi, browser: Browser) -> Run:
-    """The run of a stop by its button: the dialog says what became of it, and then the page has the other button."""
+    """The run of a stop by the page's button, after its dialog has shown the result and the page offers Start."""
     with walking(browser, served) as walker:
         walker.go(page_path(SALES_TOTALS))
         walker.open("Stop")
@@ -56,7 +56,9 @@ def stopped(served: InstalledAirflow, api: AirflowApi, browser: Browser) -> Run:
 
 
 def test_a_stop_is_told_in_its_dialog(served: InstalledAirflow, stopped: Run) -> None:
-    """It has no operation: its dialog says what became of it, and once that is read, the page has the other button."""
+    """A stop by the page's button is triggered from the page and recorded with the reason that was entered in the
+    dialog.
+    """
     assert stopped.run_id.startswith("page__")
     recorded = served.state.stopped
     assert recorded is not None
@@ -64,7 +66,9 @@ def test_a_stop_is_told_in_its_dialog(served: InstalledAirflow, stopped: Run) ->
 
 
 def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, stopped: Run, api: AirflowApi) -> None:
-    """Nothing runs in between, and what came meanwhile is read once; again, each has nothing to do."""
+    """A job stopped from Airflow runs no driver until it is started, then reads the sales of the pause exactly once; a
+    repeated stop or start is skipped.
+    """
     assert (stopped.state, stopped.states()) == ("success", {"stop": "success"}), stopped.log("stop")
     assert served.life() is Life.DEAD
     state = served.state
@@ -90,7 +94,7 @@ def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, sto
 
 @pytest.mark.parametrize("dag", [STOP, START])
 def test_an_unknown_job_is_one_clear_line(served: InstalledAirflow, api: AirflowApi, dag: str) -> None:
-    """It fails at once, without another try."""
+    """Stopping or starting an unknown job fails on the first try with one clear line."""
     failed = run(api, dag, "nope")
     task = dag.removeprefix("streaming_")
     assert failed.state == "failed"
@@ -100,13 +104,15 @@ def test_an_unknown_job_is_one_clear_line(served: InstalledAirflow, api: Airflow
 
 @pytest.mark.parametrize("wrong", [{"job": "../up"}, {"reason": "no"}, {"drain_s": 0}], ids=str)
 def test_a_bad_param_is_a_400(served: InstalledAirflow, api: AirflowApi, wrong: dict[str, Any]) -> None:
-    """It never becomes a run; the answer names the field."""
+    """A stop with an invalid param is refused with a 400 that names the field, and no run is created."""
     with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
         api.trigger(STOP, {"job": SALES_TOTALS, "reason": "the warehouse moves", **wrong})
 
 
 def test_what_was_killed_serves_again_by_the_watch(served: InstalledAirflow, api: AirflowApi) -> None:
-    """Its run says whom it started and why; what came meanwhile is read once."""
+    """The watch restarts a killed driver and reports the cause and the release; sales that arrived during the outage
+    are read once.
+    """
     before = kill(served)
     served.sell()
     watched = Run(api, {}, dag=WATCH)
@@ -125,7 +131,7 @@ def test_what_was_killed_serves_again_by_the_watch(served: InstalledAirflow, api
 
 @pytest.fixture(scope="module")
 def broken(served: InstalledAirflow, api: AirflowApi) -> AirflowApi:
-    """A snapshot, a batch after it, and then no driver and no checkpoint."""
+    """The API after a snapshot and one more batch, with the driver killed and the checkpoint deleted."""
     assert wait_until(served.at_rest, timeout_s=60)
     site = served.system.installation
     back_up(site.snapshots, query_target(site, SALES_TOTALS, "totals"))
@@ -137,7 +143,7 @@ def broken(served: InstalledAirflow, api: AirflowApi) -> AirflowApi:
 
 
 def test_the_default_looks_and_touches_nothing(installation: InstalledAirflow, broken: AirflowApi) -> None:
-    """The run succeeds with the cause, the evidence and the prices as its report."""
+    """A recovery without an action reports the cause and the possible actions, and records nothing."""
     before = installation.state.number
     run = Run(broken, {"job": SALES_TOTALS}, dag=RECOVER)
     assert run.wait() == "success", run.told()
@@ -150,7 +156,9 @@ def test_the_default_looks_and_touches_nothing(installation: InstalledAirflow, b
 def test_a_restart_of_a_lost_checkpoint_is_refused_with_the_reason(
     installation: InstalledAirflow, broken: AirflowApi
 ) -> None:
-    """Before anybody is asked, and before anything is opened."""
+    """A restart of a job whose checkpoint is lost is refused with the reason before approval is requested or an
+    operation is opened.
+    """
     run = Run(broken, {"job": SALES_TOTALS, "action": "restart"}, dag=RECOVER)
     assert run.wait() == "failed"
     assert "restart of sales_totals is not possible" in run.told()[0]
@@ -158,7 +166,9 @@ def test_a_restart_of_a_lost_checkpoint_is_refused_with_the_reason(
 
 
 def test_a_restore_waits_for_a_person_and_brings_it_back(installation: InstalledAirflow, broken: AirflowApi) -> None:
-    """Whose name is in the record; after it the table equals what was sold, and the next look finds nothing wrong."""
+    """A restore waits for approval, records who accepted it and repairs the job: afterwards the table equals the sales,
+    and the next diagnosis finds nothing wrong.
+    """
     before = installation.state.current
     run = Run(broken, {"job": SALES_TOTALS, "action": "restore"}, dag=RECOVER)
     assert wait_until(lambda: run.states()["accept"] in ("deferred", "awaiting_input"), timeout_s=300, poll_s=1), (

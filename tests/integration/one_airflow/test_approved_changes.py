@@ -1,4 +1,6 @@
-"""An opaque change through a real Airflow: who may answer, what the answer does, and the way back afterwards."""
+"""Tests of an opaque change in a real Airflow: who may answer the approval, what the answer causes, and the rollback
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ OTHER_SUMS = (("    return amount\n", "    return int(amount) + 1\n"),)
 
 
 def asks(run: Run, task: str = ASKS) -> bool:
-    """Whether the run comes to wait for a person; the task that asks holds no worker meanwhile."""
+    """Return whether the run comes to wait for a person's answer; the waiting task holds no worker."""
     return wait_until(lambda: run.states()[task] in ("deferred", "awaiting_input"), timeout_s=600, poll_s=1)
 
 
@@ -38,7 +40,9 @@ def operation_of(installation: InstalledAirflow, run: Run) -> OperationState:
 def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
     served: InstalledAirflow, api: AirflowApi
 ) -> None:
-    """The rows that differ are in the question; declined by REST, the shadow and its output are gone."""
+    """The review of a dual run lists the rows that differ; after it is declined over REST the deploy fails, and the
+    serving driver and its output are unchanged.
+    """
     before, totals = served.state, read_totals(served.places.warehouse)
     with edited(served, OTHER_SUMS):
         run = Run(api, served.form(strategy="rebuild"))
@@ -61,10 +65,11 @@ def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
 
 
 def test_an_approved_change_takes_over_and_there_is_a_way_back(served: InstalledAirflow, api: AirflowApi) -> None:
-    """Approved by REST, as the page does it: who and why stand in the journal, and the release goes on.
+    """After an approval over REST, as the page sends it, the journal records who approved and why, and the new release
+    takes over.
 
-    The rollback says before it acts what it would write again; then the state is that of the old code, and nothing is
-    lost or doubled.
+    A dry run of the rollback states which input would be read and written again without changing the serving release;
+    the rollback itself restores the old release's state, and no sale is lost or doubled.
     """
     before = served.state.serving_release
     with edited(served, OTHER_CODE):
@@ -109,10 +114,11 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(served: Installed
 def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard_and_one_from_elsewhere_is(
     served: InstalledAirflow, interrupted: Interrupted
 ) -> None:
-    """This Airflow knows one user, whom it lets answer everything: the question stays for whom the job's file names.
+    """Airflow's only user may answer everything in Airflow, but an approval by this user does not count because the job
+    file names ``cli:ada`` as the approver; the question stays open.
 
-    Declined by them from the command line while Airflow asks: the run fails with that sentence, and nothing was
-    touched. A task that fails updates no asset; the run has updated its own all the same, with verdict and outcome.
+    When ``cli:ada`` declines from the command line, the run fails with that reason and the serving driver is untouched.
+    The failed run still emits one asset event with its verdict and outcome.
     """
     before, api = served.state, interrupted.run.api
     assert before.releases[before.serving_release].content.approvers == ("cli:ada",)
@@ -126,7 +132,9 @@ def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard_and_one_from_else
     assert [each.ended for each in standby] == [True], "the standby does not rest"
 
     def not_heard() -> bool:
-        """Answered until it was taken, as ``Run.answer`` does it: one in the very moment of the question is lost."""
+        """Answer until Airflow accepts it, as ``Run.answer`` does, because an answer sent just as the question is
+        created is lost; return whether the task's log says that it does not count.
+        """
         with suppress(Conflict):
             api.answer(DAG, run.run_id, ASKS, "Approve", reason="in a hurry")
         with suppress(InvalidInput):

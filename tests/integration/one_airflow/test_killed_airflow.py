@@ -1,4 +1,6 @@
-"""One deploy that everything happens to: all of Airflow dies, then the process of a task, and others come between."""
+"""Tests of one deploy during which all of Airflow is killed, then the process of a task, and other requests for the job
+arrive.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 def test_a_deploy_outlives_a_killed_airflow(served: InstalledAirflow, interrupted: Interrupted) -> None:
-    """SIGKILL to everything of Airflow while the deploy waits for its standby; started again, it carries the run on.
+    """A deploy completes although every Airflow process gets SIGKILL while the deploy waits for its standby: the
+    restarted Airflow continues the run.
 
-    The drivers are nobody's children, and what was decided is in the journal: nothing is lost or doubled.
+    The drivers are not Airflow's child processes and the decisions are in the journal, so no sale is lost or doubled.
     """
     run, _, _ = interrupted
     assert run.state == "success", run.told()
@@ -30,9 +33,11 @@ def test_a_deploy_outlives_a_killed_airflow(served: InstalledAirflow, interrupte
 def test_a_killed_task_continues_and_a_second_trigger_is_refused(
     served: InstalledAirflow, interrupted: Interrupted
 ) -> None:
-    """The handover's process is killed between the old driver's end and the new one's go: its retry carries it on.
+    """The handover task is killed after the old driver has stopped and before the new one is started; its retry
+    completes the handover.
 
-    Meanwhile another deploy of the job is refused, in one line that names the open operation and both ways out.
+    A second deploy of the job during that time is refused in one line that names the open operation and both options,
+    ``on_open=continue`` and ``on_open=abort``.
     """
     run, _, another = interrupted
     assert another.state == "failed"
@@ -49,7 +54,9 @@ def test_a_killed_task_continues_and_a_second_trigger_is_refused(
 def test_a_run_id_that_is_used_again_is_refused_as_another_request(
     served: InstalledAirflow, interrupted: Interrupted
 ) -> None:
-    """The run was deleted in Airflow, the journal has its operation: its old outcome is no answer."""
+    """A run deleted in Airflow and triggered under the same run id with a different request is refused, because the
+    journal still has the first operation; that operation's outcome is unchanged.
+    """
     run, form, _ = interrupted
     run.api.delete_run(DAG, run.run_id)
     assert run.api.trigger(DAG, {**form, "strategy": "rebuild"}, run_id=run.run_id) == run.run_id

@@ -1,4 +1,4 @@
-"""The page in a browser, in Airflow's own frame: its place there, and whether anybody can use it."""
+"""Tests of the page in a browser inside Airflow's own frame: its navigation, theme and accessibility."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 
 def test_the_page_stands_in_airflows_own_frame(first: Run, browser: Browser) -> None:
-    """A task's button leads to its operation there; the page has Airflow's theme, and each its place in the other."""
+    """A task's link opens its operation's page inside Airflow; the page follows Airflow's theme, links to the run
+    outside the frame, and keeps its own address across a reload.
+    """
     api, address = first.api, first.api.links(DAG, first.run_id, "takeover.promote")["Page"]
     with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
         context.set_default_timeout(WAIT_MS)
@@ -48,10 +50,11 @@ def test_the_page_stands_in_airflows_own_frame(first: Run, browser: Browser) -> 
 
 
 def test_nobody_is_kept_out_by_how_a_page_is_made(browser: Browser, served: InstalledAirflow) -> None:
-    """No serious violation that axe-core knows, light and dark; nothing runs out of it sideways, wide and narrow.
+    """The pages and their dialogs have no serious violation that axe-core detects in the light and dark themes, and
+    none can be scrolled sideways at 1280 or 400 pixels.
 
-    The dialogs too; a rollback has one once there are two releases.
-    Negative control: a picture without a word for it, and a line that is too wide, are found.
+    The rollback dialog is included once there are two releases. Negative control: an image without alternative text
+    that is 3000 pixels wide is found by both checks.
     """
     run_pass(WatchPass(installation=served.system.installation, acts=False))  # the fleet is shown from what it has seen
     newest = max(served.state.operations.values(), key=lambda each: each.started).operation
@@ -82,7 +85,7 @@ def test_nobody_is_kept_out_by_how_a_page_is_made(browser: Browser, served: Inst
 
 
 def widest(page: Page) -> list[int]:
-    """The widths at which the page can be scrolled sideways."""
+    """Return the widths at which the page can be scrolled sideways."""
     found = []
     for width in (1280, 400):
         page.set_viewport_size({"width": width, "height": 900})

@@ -1,4 +1,4 @@
-"""Backups, drills and prunes through a real Airflow, of a job that serves meanwhile."""
+"""Tests of the backup, drill and prune DAGs in a real Airflow while the job is running."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ ONLY_THE_LAST = "last=1,hourly=0,daily=0,weekly=0,monthly=0"
 
 
 class Snapshots:
-    """The snapshots of the one job that serves, and what makes another."""
+    """The snapshots of the running job, with helpers that create more of them."""
 
     def __init__(self, installation: InstalledAirflow, api: AirflowApi) -> None:
         self.installation, self.api = installation, api
         self.catalogue = Catalogue(installation.system.installation.snapshots, SERIES)
 
     def run(self, dag: str, **form: Any) -> Run:
-        """A run of one of the DAGs, over."""
+        """Run one of the DAGs and return the run once it has finished."""
         run = Run(self.api, form, dag=dag)
         run.wait()
         return run
 
     def sell(self) -> None:
-        """One more batch, committed."""
+        """Add one more batch of sales and wait until it is committed."""
         self.installation.sell()
         assert wait_until(self.installation.at_rest, timeout_s=60)
 
     def take(self) -> Snapshot:
-        """One more snapshot of one more batch, without Airflow."""
+        """Commit one more batch and take a snapshot of it without Airflow."""
         self.sell()
         site = self.installation.system.installation
         return back_up(site.snapshots, query_target(site, SALES_TOTALS, "totals")).snapshot
@@ -53,14 +53,16 @@ class Snapshots:
 
 @pytest.fixture(scope="module")
 def snapshots(served: InstalledAirflow, api: AirflowApi) -> Snapshots:
-    """The job serving, with a batch that is in no snapshot."""
+    """The running job with a committed batch that no snapshot contains."""
     made = Snapshots(served, api)
     made.sell()
     return made
 
 
 def test_a_backup_takes_what_was_committed_and_then_has_nothing_to_do(snapshots: Snapshots) -> None:
-    """The first run makes a snapshot of the serving job; the second one's task is skipped, and says since when."""
+    """The first backup run takes a snapshot of the running job; the second run skips its task and logs that no batch
+    was committed since that snapshot.
+    """
     first = snapshots.run(BACKUP, job=SALES_TOTALS)
     assert (first.state, first.states()) == ("success", dict.fromkeys(("find", "backup", "objective"), "success"))
     newest = snapshots.catalogue.newest()
@@ -74,7 +76,9 @@ def test_a_backup_takes_what_was_committed_and_then_has_nothing_to_do(snapshots:
 
 
 def test_a_lost_checkpoint_fails_alone_and_makes_the_run_red(snapshots: Snapshots) -> None:
-    """Another job's directory is gone: its task says so, this job's snapshot is taken all the same, the run fails."""
+    """When another job's checkpoint directory is missing, that job's backup task fails without a retry and names the
+    directory, this job's snapshot is still taken, and the run fails.
+    """
     record = CheckpointVersionCreated(
         query="totals", version="v0001", release="r0001", origin="fresh", state_format="rocksdb"
     )
@@ -95,7 +99,9 @@ def test_a_lost_checkpoint_fails_alone_and_makes_the_run_red(snapshots: Snapshot
 
 
 def test_a_prune_shows_its_list_and_then_carries_it_out(snapshots: Snapshots) -> None:
-    """With dry_run nothing goes and the second task is skipped; without, what the list named is gone."""
+    """A prune with ``dry_run`` lists what it would drop, deletes nothing and skips the second task; without ``dry_run``
+    it deletes the listed snapshot and keeps the newest one.
+    """
     older, newest = snapshots.take(), snapshots.take()
     before = snapshots.catalogue.numbers()
     shown = snapshots.run(PRUNE, job=SALES_TOTALS, keep=ONLY_THE_LAST, dry_run=True)
@@ -113,9 +119,10 @@ def test_a_prune_shows_its_list_and_then_carries_it_out(snapshots: Snapshots) ->
 
 
 def test_more_queries_than_airflow_maps_are_backed_up_and_drilled(snapshots: Snapshots) -> None:
-    """1,500 queries more, which wait for their first batch: both runs stay within Airflow's limit and reach the job.
+    """With 1,500 more queries that have no batch yet, the backup and drill runs stay within Airflow's limit of mapped
+    tasks and still reach the running job.
 
-    A driver of the drill resumes the newest snapshot while the job serves; from then on that one is verified.
+    The drill resumes a driver on the newest snapshot while the job runs, and marks that snapshot as verified.
     """
     site = snapshots.installation.system.installation
     with ThreadPoolExecutor(8) as pool:
@@ -146,6 +153,6 @@ def test_more_queries_than_airflow_maps_are_backed_up_and_drilled(snapshots: Sna
     "wrong", [{"keep": "yearly=3"}, {"dry_run": "yes"}, {"job": "../up"}, {"grace_s": -1}], ids=str
 )
 def test_a_bad_param_is_a_400(snapshots: Snapshots, wrong: dict[str, Any]) -> None:
-    """It never becomes a run; the answer names the field."""
+    """A trigger with an invalid param is answered with HTTP 400 that names the field, and no run is created."""
     with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
         snapshots.api.trigger(PRUNE, wrong)

@@ -1,4 +1,4 @@
-"""What findings are about, as the choice of a way asks it."""
+"""Tests what each finding is about, as the choice of a transition uses it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COME_WITH_THEIR_EFFECT = {"input-of-open-batch-gone", "open-batch-of-named-sour
 
 
 def test_every_rule_with_a_concern_of_its_own_is_one() -> None:
-    """A rule that gets another name would else be about the query alone, without a word."""
+    """Every rule in the concern table exists; a renamed rule would otherwise silently concern only the query."""
     assert set(concern._OF_RULE) <= {*BREAKING, *FATAL, *OPAQUE, *NOTES} | _COME_WITH_THEIR_EFFECT
 
 
@@ -39,6 +39,6 @@ def test_every_rule_with_a_concern_of_its_own_is_one() -> None:
     ],
 )
 def test_what_a_finding_is_about(rule: str, where: str, expected: Concern) -> None:
-    """By its rule, else by the family of its rule, else by where it was found."""
+    """A finding's concern follows from its rule, else from the family of its rule, else from where it was found."""
     found = Finding(rule=rule, severity=Severity.BREAKING, where=where, evidence="a -> b")
     assert concern_of(found) is expected

@@ -1,4 +1,4 @@
-"""Names of columns in a schema's lines: each name there is comes back as it was."""
+"""Tests that column names in a schema's lines are read back exactly as they were written."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ TYPES = ("bigint", "decimal(10,2) not null", "struct<order id:bigint,b:string>",
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.sampled_from(TYPES))))
 def test_every_name_comes_back_as_it_was(columns: list[tuple[str, str]]) -> None:
-    """Spaces, line breaks, backticks and backslashes among them; no two schemas share a text."""
+    """Any column names and types, including spaces, line breaks, backticks and backslashes, survive the round trip
+    through the schema text.
+    """
     assert list(columns_of(schema_text(columns))) == columns
 
 
 def test_only_a_name_that_could_be_misread_is_in_backticks() -> None:
-    """Names without spaces are written as ever, so that stored manifests stay what they are."""
+    """Only names that could be misread are quoted in backticks, so that stored manifests stay valid."""
     columns = [("k", "string"), ("count(1)", "bigint"), ("order-id", "int"), ("order id", "int"), ("`", "int")]
     assert schema_text(columns).splitlines() == [
         "k string",
@@ -45,5 +47,5 @@ def test_only_a_name_that_could_be_misread_is_in_backticks() -> None:
     ],
 )
 def test_a_line_of_an_earlier_version_is_read_by_its_type(line: str, name: str, kind: str) -> None:
-    """No type starts in the middle of another one, so that the first that fits is the whole of it."""
+    """An unquoted line of an earlier version is split at the first position where a complete type begins."""
     assert list(columns_of(line)) == [(name, kind)]

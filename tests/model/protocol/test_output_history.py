@@ -1,4 +1,4 @@
-"""Which batches an output must hold, from the journal and the checkpoint's last commit alone."""
+"""Tests which batches an output must contain, derived from the journal and the checkpoint's last commit alone."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def files(**last: int) -> OutputRecord:
 def test_a_committed_batch_must_be_in_the_output(
     history: OutputHistory, committed: int | None, found: OutputRecord, loss: str
 ) -> None:
-    """The newest own batch of a version, else the batch it inherited; an output may be ahead by an open batch."""
+    """The output must contain the newest batch that its version committed, else the batch that the version inherited;
+    it may be ahead by an open batch.
+    """
     assert find_output_loss(history, committed, found) == loss
 
 
@@ -91,14 +93,16 @@ def version(name: str, **more: Any) -> CheckpointVersion:
 def test_what_a_version_inherits_comes_from_the_journal(
     versions: tuple[CheckpointVersion, ...], expected: tuple[int, str, int]
 ) -> None:
-    """Its own batches begin after it; for those before, the version that wrote them must be in the output."""
+    """The journal determines the batch after which a version's own batches begin, and the version that wrote the
+    earlier batches.
+    """
     state = JobState(job="sales", versions={"totals": versions})
     history = state.output_history("totals", "v0002" if len(versions) > 1 else versions[0].version)
     assert (history.inherited, history.parent, history.parent_batch) == expected
 
 
 def test_only_the_epoch_of_this_version_counts() -> None:
-    """What was committed when another version's epoch was claimed says nothing of this one."""
+    """The epoch that a different version claimed is not used as evidence for this version."""
     epoch = EpochState(query="totals", output="t", epoch=3, instance="i", generation=1, version="v0001", committed=4)
     state = JobState(job="sales", versions={"totals": (version("v0001"), version("v0002"))}, epochs={"totals": epoch})
     assert state.output_history("totals", "v0001").epoch_committed == 4
@@ -106,7 +110,7 @@ def test_only_the_epoch_of_this_version_counts() -> None:
 
 
 def claims_of(*claims: tuple[int, str, int | None], state: JobState | None = None) -> JobState:
-    """A job whose query was claimed under these epochs, for these versions, at these committed batches."""
+    """Return a job whose query was claimed with these epochs, versions and committed batches."""
     state = state or JobState(job="sales", versions={"totals": (version("v0001"), version("v0002"))})
     for epoch, name, committed in claims:
         claim = EpochClaimed(
@@ -120,7 +124,9 @@ BEFORE_THE_SWITCH = record(3, v0001=40)
 
 
 def test_an_idle_restart_keeps_the_proof_of_the_first_claim() -> None:
-    """v0002 wrote 50 batches under epoch 5, restarted without input, and the copy of the database is from epoch 3."""
+    """An idle restart keeps the evidence of the first claim: an older copy of the database from epoch 3 is detected
+    although v0002 was claimed once more without new input.
+    """
     restarted = claims_of((3, "v0001", None), (5, "v0002", 0), (6, "v0002", 50))
     history = restarted.output_history("totals", "v0002")
     assert (history.epoch, history.epoch_committed, history.first_epoch, history.first_committed) == (6, 50, 5, 0)
@@ -130,15 +136,15 @@ def test_an_idle_restart_keeps_the_proof_of_the_first_claim() -> None:
 
 
 def test_claims_without_a_batch_prove_no_fence() -> None:
-    """Two drivers died between claim and fence: the output still holds what the version before wrote. Here it is not
-    known whether v0002 was claimed before.
+    """Claims between which no batch was committed do not prove that the output was fenced, so an output that still has
+    the previous version's batches is not reported as a loss.
     """
     claimed = claims_of((3, "v0001", None), (5, "v0002", 10), (6, "v0002", 10))
     assert find_output_loss(claimed.output_history("totals", "v0002"), 10, BEFORE_THE_SWITCH) == ""
 
 
 def rebuilt(*claims: tuple[int, str, int | None]) -> OutputHistory:
-    """The history of v0002, which a deploy filled beside v0001 before its first claim."""
+    """Return the history of v0002, which a deploy filled beside v0001 before its first claim."""
     made = msgspec.structs.replace(version("v0002"), operation="op2")
     state = JobState(job="sales", versions={"totals": (version("v0001"), made)})
     return claims_of(*claims, state=state).output_history("totals", "v0002")
@@ -146,8 +152,8 @@ def rebuilt(*claims: tuple[int, str, int | None]) -> OutputHistory:
 
 @pytest.mark.parametrize("claims", [(), ((5, "v0002", 10),), ((5, "v0002", 10), (6, "v0002", 10))])
 def test_what_a_rebuilt_version_wrote_beside_the_output_must_be_there(claims: tuple[Any, ...]) -> None:
-    """An older copy of the database has the table of v0001 and no shadow: v0002 would continue in that table, and the
-    rows of its own batches would be missing.
+    """An older copy of the database without the rebuilt version's batches is reported as a loss, because v0002 would
+    otherwise continue in v0001's table without them.
     """
     history = rebuilt((3, "v0001", None), *claims)
     lost = "it holds no batch of v0002, and batch 10 of v0002 was committed"
@@ -157,7 +163,9 @@ def test_what_a_rebuilt_version_wrote_beside_the_output_must_be_there(claims: tu
 
 
 def test_a_version_that_was_current_before_may_be_missing_from_the_output() -> None:
-    """A rollback to v0002 and back: v0001 has written over its record, and died before the fence of the return."""
+    """After a rollback to v0001 and a return to v0002 that died before its fence, v0002's record may be missing from
+    the output without being a loss.
+    """
     back = rebuilt((3, "v0001", None), (5, "v0002", 10), (6, "v0001", 40), (7, "v0002", 50))
     assert (back.first_epoch, back.beside) == (7, False)
     assert find_output_loss(back, 50, record(6, v0001=40)) == ""
@@ -166,8 +174,8 @@ def test_a_version_that_was_current_before_may_be_missing_from_the_output() -> N
 
 
 def test_what_a_restored_version_continues_must_be_there() -> None:
-    """An old release goes on in a copy of v0002, whose batches an older copy of the output lacks. They were once not
-    noticed, because only claims of the copy itself were compared.
+    """An output that lacks the batches of v0002 is reported as a loss when v0003 continues a copy of v0002, because
+    v0002's claims are compared as well as those of the copy.
     """
     copied = msgspec.structs.replace(version("v0003"), parent="v0002", parent_batch=21)
     known = {"totals": (version("v0001"), version("v0002"), copied)}
@@ -181,14 +189,14 @@ def test_what_a_restored_version_continues_must_be_there() -> None:
 
 
 def test_another_version_ends_the_series_of_claims() -> None:
-    """Back in v0001 for a while: what v0002 wrote before that was under an epoch that the output has left."""
+    """When a different version was claimed in between, only the claims after it count as the version's first claim."""
     back = claims_of((5, "v0002", 0), (6, "v0001", 40), (7, "v0002", 50))
     history = back.output_history("totals", "v0002")
     assert (history.first_epoch, history.first_committed) == (7, 50)
 
 
 def test_a_fold_without_the_first_claim_stays_without_it() -> None:
-    """What an older version has folded names the newest claim alone: that one counts, as it did."""
+    """A folded state of an older program, without the first claim, is judged by its newest claim only."""
     epoch = EpochState(query="totals", output="t", epoch=5, instance="i", generation=1, version="v0002", committed=0)
     state = JobState(job="sales", versions={"totals": (version("v0002"),)}, epochs={"totals": epoch})
     assert find_output_loss(state.output_history("totals", "v0002"), 50, BEFORE_THE_SWITCH) != ""
@@ -199,7 +207,9 @@ def test_a_fold_without_the_first_claim_stays_without_it() -> None:
 
 
 def test_a_cutover_into_a_new_output_goes_on_after_a_crash_before_its_fence() -> None:
-    """The rebuilt version holds all its batches; the new output has no record until the fence is raised."""
+    """After a crash between the cutover into a new output and its fence, the missing record is no loss if the rebuilt
+    version's batches are present; missing batches, or a batch committed after the claim, are a loss.
+    """
     unseen = OutputRecord(gone="it has no row", last={"v0002": 10})
     for claims in ([(5, "v0002", 10)], [(5, "v0002", 10), (6, "v0002", 10)]):
         history = claims_of(*claims).output_history("totals", "v0002")
@@ -211,8 +221,8 @@ def test_a_cutover_into_a_new_output_goes_on_after_a_crash_before_its_fence() ->
 
 
 def test_a_version_keeps_its_claims_after_another_version_has_claimed() -> None:
-    """A handoff looks for losses of the version that it leaves after its own claim. An older copy of the output, from
-    before the first batch of that version, was once taken for the output, and its missing rows were never noticed.
+    """A version that a handoff has left is judged by its own claims, even after the new version's claim, so that an
+    older copy of the output is detected.
     """
     state = claims_of((1, "v0001", None), (2, "v0002", 6), (3, "v0003", 13))
     history = state.output_history("totals", "v0002")

@@ -1,4 +1,4 @@
-"""What a journal adds up to: each kind of record, and those that come twice, late or out of nowhere."""
+"""Tests how journal records fold into a job's state, including records that are repeated, late or unexpected."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def created(version: str) -> CheckpointVersionCreated:
 
 
 def test_operation_is_open_until_it_has_an_outcome() -> None:
-    """From its start to its end an operation is the open one, and its steps add up."""
+    """An operation is open until its outcome is recorded, and its begun and completed steps accumulate."""
     state = folded(
         STARTED, StepBegun(operation="op", step="go"), StepDone(operation="op", step="go", result={"a": "b"})
     )
@@ -79,7 +79,7 @@ def test_operation_is_open_until_it_has_an_outcome() -> None:
 
 
 def test_finished_operation_does_not_change() -> None:
-    """What comes after an operation's end, from a task that was slow to notice, changes nothing of it."""
+    """Late records of a finished operation change nothing."""
     late: list[Record] = [
         StepDone(operation="op", step="go"),
         AbortRequested(operation="op", requested_by="x", reason="y"),
@@ -90,7 +90,7 @@ def test_finished_operation_does_not_change() -> None:
 
 
 def test_first_step_result_stands() -> None:
-    """A step that two tasks finish has the first one's result."""
+    """If two tasks complete the same step, the first result is kept."""
     state = folded(
         STARTED, StepDone(operation="op", step="go", result={"by": "1"}), StepDone(operation="op", step="go", result={})
     )
@@ -98,7 +98,7 @@ def test_first_step_result_stands() -> None:
 
 
 def test_first_reason_to_fall_back_stands() -> None:
-    """The reason that decided is the one that is told."""
+    """The first recorded reason for a fall-back is kept."""
     state = folded(
         STARTED, FallBackDecided(operation="op", reason="first"), FallBackDecided(operation="op", reason="second")
     )
@@ -106,13 +106,13 @@ def test_first_reason_to_fall_back_stands() -> None:
 
 
 def test_abort_without_a_reason_is_an_abort() -> None:
-    """An empty reason still aborts."""
+    """An abort with an empty reason is still an abort."""
     state = folded(STARTED, AbortRequested(operation="op", requested_by="x", reason=""))
     assert state.operations["op"].abort
 
 
 def test_last_assessment_counts() -> None:
-    """A standby that was started again is assessed again."""
+    """The last assessment of an operation counts, as after a standby's restart."""
 
     def assessed(verdict: Verdict) -> Assessed:
         return Assessed(operation="op", verdict=verdict, reverse=Verdict.RESUME, sentence=verdict.name, report="")
@@ -123,7 +123,7 @@ def test_last_assessment_counts() -> None:
 
 
 def test_owner_is_who_was_appointed_and_is_not_proven_dead() -> None:
-    """An appointed instance owns until its end is proven; one that was only planned never does."""
+    """An appointed instance owns the checkpoint until its end is proven; a planned one does not."""
     assert folded(planned("a"), planned("b")).owners == []
     state = folded(planned("a"), planned("b"), appointed("a"))
     assert [each.instance for each in state.owners] == ["a"]
@@ -134,12 +134,14 @@ def test_owner_is_who_was_appointed_and_is_not_proven_dead() -> None:
 
 @pytest.mark.parametrize("before", [(), (planned("a"), ended("a"))])
 def test_unknown_or_dead_instance_is_not_appointed(before: tuple[Record, ...]) -> None:
-    """Nobody can be made owner who was never planned, or who is proven dead."""
+    """An appointment of an instance that was never planned, or is proven dead, is ignored."""
     assert folded(*before, appointed("a")).appointed == ""
 
 
 def test_who_was_relieved_is_the_owner_before_the_one_that_serves() -> None:
-    """Not whoever stood by only; nobody before the first."""
+    """The relieved instance is the previous serving one, not an instance that only stood by; before the second
+    promotion it is empty.
+    """
     first = (planned("a"), appointed("a"), ReleasePromoted(operation="op", release="r0001", instance="a"))
     assert folded(*first).relieved_instance == ""
     second = (planned("unused"), planned("b"), ended("a"), appointed("b"))
@@ -149,21 +151,21 @@ def test_who_was_relieved_is_the_owner_before_the_one_that_serves() -> None:
 
 
 def test_instances_come_oldest_first() -> None:
-    """An operation's instances are in the order in which they were planned, whatever their names."""
+    """An operation's instances are listed in the order in which they were planned, whatever their names."""
     names = ["op-candidate-9", "op-candidate-10", "a"]
     state = folded(*(planned(name) for name in names), planned("f", Role.FALLBACK))
     assert [each.instance for each in state.instances_of("op", Role.CANDIDATE)] == names
 
 
 def test_epoch_never_goes_back() -> None:
-    """A claim that is not newer than the one that stands changes nothing."""
+    """A claim with an epoch that is not newer than the current one is ignored."""
     for late in (1, 2):
         assert folded(claimed(2, "new"), claimed(late, "old")).epochs["totals"].instance == "new"
     assert folded(claimed(2, "new"), claimed(3, "newest")).epochs["totals"].instance == "newest"
 
 
 def test_current_version_is_the_highest() -> None:
-    """By number, not by text and not by order of creation."""
+    """The current version is the one with the highest number, regardless of text order and order of creation."""
     state = folded(created("v10000"), created("v0002"), created("v9999"))
     current = state.current_version("totals")
     assert current is not None
@@ -172,7 +174,7 @@ def test_current_version_is_the_highest() -> None:
 
 
 def test_start_offsets_are_written_once() -> None:
-    """Where a version began is known from its first batch, and no later word changes it."""
+    """The start offsets of a version are those that were recorded first; later records do not change them."""
     first = StartOffsetsKnown(query="totals", version="v0001", offsets=("0",))
     later = StartOffsetsKnown(query="totals", version="v0001", offsets=("9",))
     state = folded(created("v0001"), created("v0002"), first, later)
@@ -180,7 +182,7 @@ def test_start_offsets_are_written_once() -> None:
 
 
 def test_promotion_says_what_serves() -> None:
-    """The last promotion counts."""
+    """The last promotion determines the serving release and instance."""
     state = folded(
         ReleasePromoted(operation="op", release="r0001", instance="a"),
         ReleasePromoted(operation="op", release="r0002", instance="b"),
@@ -189,7 +191,9 @@ def test_promotion_says_what_serves() -> None:
 
 
 def test_what_served_before_is_what_served_last() -> None:
-    """After a rollback from r0002 to r0001 and a deploy of r0003, r0001 is the one before, not r0002."""
+    """Releases are ordered by their last promotion: after a rollback from r0002 to r0001 and a deploy of r0003, the
+    previous release is r0001.
+    """
     served: list[Record] = [
         created("v0001"),
         planned("a"),
@@ -204,7 +208,7 @@ def test_what_served_before_is_what_served_last() -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(before=st.lists(RECORDS, max_size=8), record=RECORDS)
 def test_record_that_comes_twice_changes_nothing_but_the_number(before: list[Record], record: Record) -> None:
-    """A task that was killed after its record and writes it again does no harm."""
+    """A repeated record, as after a killed task, changes only the state's number."""
     once, twice = folded(*before, record), folded(*before, record, record)
     assert replace(twice, number=once.number) == once
 
@@ -212,7 +216,7 @@ def test_record_that_comes_twice_changes_nothing_but_the_number(before: list[Rec
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(records=st.lists(RECORDS, max_size=12))
 def test_folding_leaves_earlier_states_as_they_were(records: list[Record]) -> None:
-    """States share what did not change; none of them is ever changed in place."""
+    """Folding a record never changes an earlier state in place."""
     states, copies = [JobState(job="sales")], [repr(JobState(job="sales"))]
     for number, record in enumerate(records, start=1):
         states.append(fold(states[-1], Entry(number=number, at="", by="", record=record)))

@@ -1,4 +1,4 @@
-"""What a step is called."""
+"""Tests the recorded tags and the displayed names of steps."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ RECORDED = (
     *("bundle", "standby", "assess", "backup", "approve", "ready", "shadow", "catch-up", "compare", "review"),
     *("drain", "prove-dead", "reach", "restore", "go", "first-commit", "boundary", "probation", "stable", "fall-back"),
 )
-"""As journals have had them from the first."""
+"""The tags that journals have contained since the first version."""
 
 
 def test_the_tags_of_steps_never_change() -> None:
-    """A step is renamed for people; what is on record stays what older and newer versions read."""
+    """The recorded tags of the steps never change, so that older and newer versions can read each other's journals."""
     assert tuple(step.tag for step in Step) == RECORDED
 
 
 def test_a_recorded_step_is_told_by_its_name_of_now() -> None:
-    """Whoever reads a history finds the names of plans and tasks; a newer version's step is told as it is."""
+    """A recorded tag is shown with the step's current label; an unknown tag of a newer version is shown unchanged."""
     assert [label_of(tag) for tag in RECORDED] == [step.label for step in Step]
     assert label_of("stable") == "promote"
     assert label_of("a-step-to-come") == "a-step-to-come"

@@ -1,4 +1,4 @@
-"""What steps leave for each other, against the text that stands for it in journals."""
+"""Tests the results that steps leave for later steps, and their text in journals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ LEFT: list[tuple[Step, StepResult, dict[str, str], str, Any]] = [
 def test_what_a_step_leaves_stands_on_record_as_ever_and_is_read_typed(
     step: Step, left: StepResult, stored: dict[str, str], name: str, read: Any
 ) -> None:
-    """The text is that of the first version's journals; the operation gives the value back."""
+    """A step's result is recorded in the same text form as in the first version's journals, and the operation returns
+    it as a typed value.
+    """
     record = step_done("op", step, left)
     assert (record.step, record.result, record.compared) == (step.tag, stored, {})
     operation = OperationState(
@@ -49,13 +51,13 @@ def test_what_a_step_leaves_stands_on_record_as_ever_and_is_read_typed(
 
 
 def test_a_comparison_is_recorded_as_a_sentence_and_whole() -> None:
-    """People read the sentence in a history; decisions take the comparison."""
+    """A comparison is recorded both as a readable sentence and as the complete value."""
     found = {"q": OutputComparison(old_rows=3, new_rows=3)}
     record = step_done("op", Step.COMPARE, OutputsCompared(found))
     assert (record.result, record.compared) == ({"q": "3 rows and 3: the same"}, found)
 
 
 def test_a_step_that_leaves_nothing_says_no_more_than_that_it_is_done() -> None:
-    """Most steps: what they did is in records of their own."""
+    """A step without a result records only its completion."""
     record = step_done("op", Step.GO)
     assert (record.step, record.result, record.compared) == ("go", {}, {})

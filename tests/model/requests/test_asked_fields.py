@@ -1,4 +1,4 @@
-"""What a request's type says of its fields is what both doors show, and what is checked."""
+"""Tests that a request's type declares the fields and limits that the forms and commands show and that are checked."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def test_a_field_with_an_ask_is_asked_for() -> None:
-    """In the order of the declaration, with its bare type, its default and its limits."""
+    """Fields with an ``Ask`` are listed in the order of declaration with their type, default, limits and verb-specific
+    help.
+    """
     name, tags, last = asked_fields(Asked).values()
     assert (name.name, name.kind, name.default) == ("name", str, msgspec.NODEFAULT)
     assert (tags.name, tags.kind, tags.default) == ("tags", dict[str, str], {})
@@ -38,7 +40,7 @@ def test_a_field_with_an_ask_is_asked_for() -> None:
 
 
 def test_who_asks_and_what_is_filled_in_is_nobodys_to_fill_in() -> None:
-    """A form that offered one of these would let a person say who has asked, or what was announced."""
+    """The fields for the requester, the kind and the inherited values are not offered in any form."""
     inherited = {"inherit_params", "inherit_conf", "inherited_from", "not_inherited"}
     kind = {"stored_rollback", "stored_start", "stored_recovery"}
     others = {"requested_by", *kind, *inherited}
@@ -46,7 +48,9 @@ def test_who_asks_and_what_is_filled_in_is_nobodys_to_fill_in() -> None:
 
 
 def test_every_field_that_is_asked_for_has_words() -> None:
-    """A title does not say what a value means; each choice has its word; other words are for verbs that have it."""
+    """Every offered field has a help text, every choice has a display text, and verb-specific help is only given for
+    verbs that offer the field.
+    """
     fields = asked_fields(DeployRequest)
     assert [field.name for field in fields.values() if not field.ask.help] == []
     for field in fields.values():
@@ -61,7 +65,7 @@ def test_every_field_that_is_asked_for_has_words() -> None:
     ids=lambda field: field.name,
 )
 def test_declared_bounds_are_those_that_are_checked(field: AskedField) -> None:
-    """What a form's schema refuses, the request refuses as well, for whoever comes past the form."""
+    """The bounds in a form's schema are the same that the request check enforces."""
     least = field.schema.get("minimum", field.schema.get("exclusiveMinimum"))
     for good in (least + 0.5, field.schema["maximum"]):
         check_request(replace(DeployRequest(job="orders"), **{field.name: good}))
@@ -76,7 +80,7 @@ def test_declared_bounds_are_those_that_are_checked(field: AskedField) -> None:
 
 
 def test_bounds_are_not_held_against_what_is_on_record() -> None:
-    """A journal that an earlier version wrote is read, whatever may be asked for today."""
+    """A recorded request with values outside today's bounds is still readable."""
     assert msgspec.convert({"job": "orders", "drain_s": 0.0, "most_missing": 2.0}, DeployRequest).drain_s == 0
 
 
@@ -90,7 +94,7 @@ def test_bounds_are_not_held_against_what_is_on_record() -> None:
     ids=lambda each: type(each).__name__,
 )
 def test_a_kind_is_stored_as_ever(kind: RequestKind, stored: dict[str, Any]) -> None:
-    """Under the keys of earlier versions, all of them and no other: they read it, and it is read from them."""
+    """A request's kind is stored under exactly the keys of earlier versions and read from them."""
     keys = {"rollback", "start", "recover"}
     encoded = json.loads(to_json(DeployRequest(job="orders").of_kind(kind)))
     assert {key: value for key, value in encoded.items() if key in keys} == stored
@@ -99,7 +103,7 @@ def test_a_kind_is_stored_as_ever(kind: RequestKind, stored: dict[str, Any]) -> 
 
 
 def test_a_recovery_is_stored_as_ever() -> None:
-    """As the announcement itself; and one kind replaces another."""
+    """A recovery is stored under the ``recover`` key, and setting one kind replaces a previous one."""
     recovery = Recovery(action=RecoveryAction.RESTART, cause="driver-failed")
     request = DeployRequest(job="orders").of_kind(Rollback()).of_kind(recovery)
     encoded = json.loads(to_json(request))

@@ -1,4 +1,4 @@
-"""What a request may hold, and what is refused before anything of it is kept."""
+"""Tests the limits of a request's values, which are checked before anything is recorded."""
 
 from __future__ import annotations
 
@@ -35,19 +35,23 @@ USUAL = DeployRequest(job="orders", params={"share": 0.5, "name": "größe"}, co
     ids=str,
 )
 def test_what_cannot_be_kept_as_it_was_given_is_refused(fields: dict[str, Any], told: str) -> None:
-    """Numbers that are none, texts that no file can hold, and too much of them, by the field's name."""
+    """A request with a value that cannot be stored, such as NaN, a number beyond 64 bits, text that is not Unicode or
+    too much text, is refused with the field's name.
+    """
     with pytest.raises(InvalidInput, match=told):
         check_request(replace(USUAL, **fields))
 
 
 def test_a_usual_request_is_taken() -> None:
-    """The refusals above are for their own fields."""
+    """A valid request passes the same check, so the refusals are due to the changed fields."""
     check_request(USUAL)
 
 
 @pytest.mark.parametrize("reason", ["because", "why not", "x" * 1000, "größe", ""], ids=len)
 def test_a_reason_between_its_bounds_is_taken(reason: str) -> None:
-    """In characters, not bytes; and so is none, where none has to be given."""
+    """A reason of 5 to 1,000 characters, counted in characters and not in bytes, is accepted, and so is an empty one if
+    none is required.
+    """
     check_length("reason", reason)
 
 
@@ -57,17 +61,21 @@ def test_a_reason_between_its_bounds_is_taken(reason: str) -> None:
     ids=["none", "short", "long", "a megabyte"],
 )
 def test_a_reason_beyond_its_bounds_is_refused(reason: str, told: str) -> None:
-    """In one line with how long it is and how long it may be, and without repeating it."""
+    """A required reason that is too short or too long is refused in one line with its length and the limits, without
+    repeating it.
+    """
     with pytest.raises(InvalidInput, match=rf"^reason has {told} characters \(write 5 to 1,000 characters\)$"):
         check_length("reason", reason, required=True)
 
 
 def test_what_is_said_without_a_person_may_be_longer() -> None:
-    """A driver's error in the reason of its restart must not keep it from being restarted."""
+    """A request without a person may have a longer reason, so that a driver's long error does not prevent its restart."""
     check_request(replace(USUAL, reason="x" * 5000))
 
 
 def test_text_that_is_not_unicode_is_refused_by_whatever_stores_it() -> None:
-    """A reason typed in another encoding is one clear line for every command that keeps it."""
+    """Text that is not Unicode, such as a reason typed in a different encoding, is refused when it is encoded for
+    storage.
+    """
     with pytest.raises(InvalidInput, match="is not Unicode"):
         to_json({"reason": "caf\udce9"})

@@ -1,4 +1,4 @@
-"""Which Spark confs a release may set."""
+"""Tests which Spark confs a release may set."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ PROVIDER = "spark.sql.streaming.stateStore.providerClass"
     ],
 )
 def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, value: str, reason: str) -> None:
-    """Where executors run, how a checkpoint's files are written, and the format of the state in them."""
+    """A conf about where executors run, how checkpoint files are written or the state format is refused by name, even
+    if the installation lists it.
+    """
     with pytest.raises(InvalidInput, match=reason) as refused:
         check_release_conf({key: value}, ["spark.*", key])
     assert key in refused.value.message
@@ -49,7 +51,9 @@ def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, val
 
 
 def test_a_stored_release_is_not_refused_for_what_earlier_versions_took() -> None:
-    """It can be started, recovered and rolled back to; negative control: a new release with the same confs."""
+    """A stored release with confs that only earlier versions accepted can still be started, recovered and rolled back
+    to. Negative control: a new release with the same confs is refused.
+    """
     conf = {"spark.ui.enabled": "true", "spark.sql.execution.pyspark.python": "/usr/bin/python3"}
     check_release_conf(without_later_refusals(conf), allowed=conf)
     with pytest.raises(InvalidInput):
@@ -76,13 +80,15 @@ def test_a_stored_release_is_not_refused_for_what_earlier_versions_took() -> Non
     ],
 )
 def test_what_a_release_may_set_passes(key: str, value: str) -> None:
-    """Executors are threads of the driver with local[N]; the rest changes neither place nor format."""
+    """A release may set a local master and confs that change neither the place of execution nor the state format."""
     check_release_conf({key: value})
 
 
 @pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
 def test_no_conf_comes_in_as_a_property_of_java(key: str) -> None:
-    """Spark takes ``-Dspark.…`` for a conf, also where an installation allows options of Java."""
+    """Java options that set Spark confs with ``-Dspark.…`` are refused, even where the installation allows Java
+    options.
+    """
     check_release_conf({key: "-Xmx2g -Duser.timezone=UTC"}, [key])
     with pytest.raises(InvalidInput, match="sets Spark confs with -D options"):
         check_release_conf({key: "-Xmx2g -Dspark.hadoop.fs.file.impl=com.example.X"}, [key])
@@ -134,7 +140,9 @@ def test_no_conf_comes_in_as_a_property_of_java(key: str) -> None:
     ],
 )
 def test_whoever_may_deploy_does_not_choose_code_by_a_conf(key: str, value: str) -> None:
-    """What names code, paths or commands passes only where the installation says so, and the sentence names the way."""
+    """A conf that names code, paths or commands is refused unless the installation lists it in ``STREAMKEEPER_CONFS``,
+    which the message names.
+    """
     with pytest.raises(InvalidInput, match="a deploy may not set conf .* in this installation") as refused:
         check_release_conf({key: value}, ["spark.hadoop.fs.file.*"])
     assert key in refused.value.message
@@ -144,7 +152,7 @@ def test_whoever_may_deploy_does_not_choose_code_by_a_conf(key: str, value: str)
 
 
 def test_what_decides_about_checkpoints_no_installation_allows() -> None:
-    """The list adds to what may be chosen, and takes nothing away from what may not."""
+    """An installation's list cannot allow a conf that decides the state format."""
     with pytest.raises(InvalidInput, match="state format"):
         check_release_conf({PROVIDER: "org.apache.Other"}, [PROVIDER, "spark.*"])
 
@@ -154,7 +162,9 @@ def test_what_decides_about_checkpoints_no_installation_allows() -> None:
     ["spark.sql.streaming.stateStore.encodingFormat", "spark.sql.streaming.join.stateFormatVersion", "fs.file.impl"],
 )
 def test_what_a_jobs_code_sets_is_seen_whatever_it_is(key: str) -> None:
-    """Set, changed or unset since the job was given the session."""
+    """A conf that the job's code sets, changes or unsets in its session is detected if it is the installation's to
+    decide; other confs are allowed.
+    """
     kept = {"spark.app.name": "x", **FIXED}
     allowed = {"spark.sql.ansi.enabled": "true", "fs.s3a.access.key": "of a table that it reads"}
     check_unchanged(installation_confs(kept), installation_confs({**kept, **allowed}))
@@ -168,7 +178,9 @@ def test_what_a_jobs_code_sets_is_seen_whatever_it_is(key: str) -> None:
 
 
 def test_a_job_that_sets_it_in_its_code_is_refused_by_what_it_described() -> None:
-    """Its queries' confs tell; those that nobody has set, or as they are anyway, pass."""
+    """A job whose described queries have a forbidden conf is refused; unset confs and the installation's own values
+    pass.
+    """
     check_described_confs([{}, FIXED, {"spark.sql.ansi.enabled": "true"}])
     for confs in ({PROVIDER: "org.apache.Other"}, {"spark.sql.streaming.checkpointFileManagerClass": "org.apache.X"}):
         with pytest.raises(JobUnusable, match=f"the job's code sets {next(iter(confs))}"):
@@ -176,7 +188,9 @@ def test_a_job_that_sets_it_in_its_code_is_refused_by_what_it_described() -> Non
 
 
 def test_a_misspelt_conf_of_spark_sql_is_told_the_one_that_is_meant() -> None:
-    """Spark takes any name and does nothing with it; what an installation lists, and what is like none, passes."""
+    """A misspelt ``spark.sql`` conf, which Spark would ignore, is refused with the likely name; confs that the
+    installation lists or that resemble no known conf pass.
+    """
     with pytest.raises(InvalidInput, match="Spark has no conf spark.sql.shufle.partitions") as refused:
         check_release_conf({"spark.sql.shufle.partitions": "4"})
     assert refused.value.hint.startswith("write spark.sql.shuffle.partitions, if")
@@ -186,7 +200,7 @@ def test_a_misspelt_conf_of_spark_sql_is_told_the_one_that_is_meant() -> None:
 
 
 def test_no_conf_of_spark_sql_is_taken_for_another_one() -> None:
-    """Of those that there are, none is refused as a misspelling; one letter less in any of them is one."""
+    """No existing ``spark.sql`` conf is reported as a misspelling, while one with a missing letter is."""
     there = spark_confs.PINNED | spark_confs.TUNING | spark_confs.MEANING
     assert not [each for each in there if spark_confs.meant_key(each)]
     for each in sorted(there)[::40]:
@@ -195,7 +209,9 @@ def test_no_conf_of_spark_sql_is_taken_for_another_one() -> None:
 
 @pytest.mark.parametrize("value", ["${env:AWS_SECRET_ACCESS_KEY}", "a ${system:user.home}", "${spark.driver.host}"])
 def test_no_conf_refers_to_a_variable_of_the_driver(value: str) -> None:
-    """Spark fills it in and shows it in errors; negative control: the installation may list the conf by its name."""
+    """A conf value with a ``${…}`` variable, which Spark would substitute and show in errors, is refused. Negative
+    control: the installation may list the conf by name.
+    """
     with pytest.raises(InvalidInput, match="contains a variable"):
         check_release_conf({"spark.scheduler.mode": value})
     check_release_conf({"spark.scheduler.mode": value}, ["spark.scheduler.mode"])

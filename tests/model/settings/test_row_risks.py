@@ -1,4 +1,4 @@
-"""Which settings put rows at risk: by value, in a release's conf, in a session and in a reader's options."""
+"""Tests which values of confs and reader options put rows at risk."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ UNSAFE = [
 
 @pytest.mark.parametrize(("key", "value"), UNSAFE)
 def test_a_deploy_cannot_set_a_conf_that_puts_rows_at_risk(key: str, value: str) -> None:
-    """The message says what is at risk; a pattern allows nothing here, the conf's full name does."""
+    """A risky conf value is refused with what is at risk; only the conf's full name in the installation's list allows
+    it, not a pattern.
+    """
     with pytest.raises(InvalidInput, match=f"{key}=.* puts rows at risk: ") as refused:
         check_release_conf({key: value}, ["spark.*"])
     assert "to add its full name to STREAMKEEPER_CONFS" in refused.value.hint
@@ -52,18 +54,18 @@ def test_a_deploy_cannot_set_a_conf_that_puts_rows_at_risk(key: str, value: str)
     ],
 )
 def test_a_safe_value_of_the_same_conf_passes(key: str, value: str) -> None:
-    """Only values are unsafe, not confs."""
+    """A safe value of a conf that can be risky is accepted."""
     check_release_conf({key: value})
 
 
 def test_spark_knows_each_conf_that_is_judged() -> None:
-    """A misspelt key here would protect nothing."""
+    """Every judged conf exists in Spark, because a misspelt key would protect nothing."""
     known = {key for key, _ in UNSAFE} & (MEANING | TUNING | PINNED)
     assert known == {key for key, _ in UNSAFE}
 
 
 def test_what_a_jobs_code_sets_is_named_in_the_assessment() -> None:
-    """Options of its readers, and confs of its session, whoever set them; safe values are not mentioned."""
+    """The assessment notes each risky reader option and session conf, and no safe value."""
     file = with_source(
         STATELESS, options={"format": "json", "ignoremissingfiles": "true", "ignorecorruptfiles": "false"}
     )
@@ -77,5 +79,5 @@ def test_what_a_jobs_code_sets_is_named_in_the_assessment() -> None:
 
 
 def test_a_duration_that_cannot_be_read_counts_as_unsafe() -> None:
-    """Spark would refuse it or read it otherwise."""
+    """A duration that cannot be parsed counts as risky, because Spark might interpret it differently."""
     assert risk_of_conf(f"{STREAMING}fileSink.log.cleanupDelay", "soon")

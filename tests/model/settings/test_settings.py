@@ -1,4 +1,4 @@
-"""An installation's settings, as its environment gives them."""
+"""Tests the settings that an installation reads from its environment."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from streamkeeper.model.settings.settings import Settings, read_settings, shown_
 
 
 def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) -> None:
-    """Drivers work in other directories than whoever starts them; without the variable it is left to them."""
+    """Relative entries of ``STREAMKEEPER_JARS`` become absolute, because drivers run in other directories; without the
+    variable the setting is empty.
+    """
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).jars == ""
     assert read_settings({**home, "STREAMKEEPER_JARS": "jars:/opt/jars"}).jars == f"{Path.cwd()}/jars:/opt/jars"
 
 
 def test_every_setting_is_a_row_of_the_table(tmp_path: Path) -> None:
-    """Each field has a variable, each variable with a parser has a field; a field without its variable has its default.
-
-    So the reference, which has the default of the field, is right.
+    """Every settings field has exactly one variable with a parser, and an unset variable yields the field's default, so
+    that the generated reference is right.
     """
     rows = [each for each in VARIABLES if each.read is not None]
     fields = {field.name: field for field in msgspec.structs.fields(Settings)}
@@ -53,7 +54,7 @@ def test_every_setting_is_a_row_of_the_table(tmp_path: Path) -> None:
     ],
 )
 def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, meant: str) -> None:
-    """Its default would be taken in silence: other checkpoints, another store."""
+    """A misspelt variable is refused with the likely name, because its default would otherwise be used silently."""
     with pytest.raises(
         InvalidInput, match=rf"STREAMKEEPER_{misspelt} is not a setting \(rename it to STREAMKEEPER_{meant}, or"
     ):
@@ -62,13 +63,15 @@ def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, m
 
 @pytest.mark.parametrize("home", ["home", "./home", "~/home", "../home"])
 def test_a_relative_home_is_refused(home: str) -> None:
-    """It would be another installation in every directory in which a command is run."""
+    """A relative home is refused, because it would name a different installation in every directory."""
     with pytest.raises(InvalidInput, match=r"is relative, and so depends on where a command is run \(write the whole"):
         read_settings({"STREAMKEEPER_HOME": home})
 
 
 def test_other_variables_of_that_prefix_are_left_alone(tmp_path: Path) -> None:
-    """Those of the demo, of a driver's own environment, and what a person keeps a secret in."""
+    """Other variables with the prefix are accepted: those of the demo, of a driver's environment, of secrets and of
+    Kubernetes services.
+    """
     others = ("PORT", "CI", "DATA", "CRASH", "CRASH_ONCE", "INSTANCE", "GENERATION", "SECRETS", "DB_PASSWORD")
     others += ("STORE_SERVICE_HOST", "STORE_PORT", "STORE_PORT_9000_TCP_ADDR")
     given = {f"STREAMKEEPER_{name}": "x" for name in others}
@@ -77,14 +80,16 @@ def test_other_variables_of_that_prefix_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jars", ["file:/opt/jars", "s3://b/jars", "/opt/jars:hdfs://n/jars"])
 def test_jars_are_looked_for_in_directories(tmp_path: Path, jars: str) -> None:
-    """A URL would be cut at its colon, into two directories that are not there."""
+    """A URL in ``STREAMKEEPER_JARS`` is refused, because it would be split at its colon."""
     with pytest.raises(Unsupported, match="STREAMKEEPER_JARS"):
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_JARS": jars})
 
 
 @pytest.mark.parametrize("name", ["a,b", "a:b", "a\nb", "a\x1b"])
 def test_a_home_that_spark_would_take_apart_is_refused(tmp_path: Path, name: str) -> None:
-    """By name, with the sign. Spaces, quotes and the like are quoted."""
+    """A home with a comma, a colon or a control character is refused with that character; spaces, quotes, ``$`` and
+    ``#`` are accepted.
+    """
     with pytest.raises(InvalidInput, match=r"^STREAMKEEPER_HOME=.* contains .*: "):
         read_settings({"STREAMKEEPER_HOME": f"{tmp_path}/{name}"})
     home = f'{tmp_path}/a home\'s "own" $name #1'
@@ -92,7 +97,7 @@ def test_a_home_that_spark_would_take_apart_is_refused(tmp_path: Path, name: str
 
 
 def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -> None:
-    """Names, or all below a name; what is neither is told."""
+    """``STREAMKEEPER_CONFS`` accepts conf names and prefixes that end in ``.*``, and refuses other values."""
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).confs == ()
     given = {**home, "STREAMKEEPER_CONFS": "spark.jars, spark.hadoop.fs.s3a.*"}
@@ -103,7 +108,9 @@ def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -
 
 
 def test_who_may_answer_is_a_list_of_names(tmp_path: Path) -> None:
-    """None without the variable or with an empty one; a list that names nobody is not taken for none."""
+    """``STREAMKEEPER_APPROVERS`` is a list of names; unset or empty means no list, and a list without valid names is
+    refused.
+    """
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).approvers == read_settings({**home, "STREAMKEEPER_APPROVERS": ""}).approvers == ()
     assert read_settings({**home, "STREAMKEEPER_APPROVERS": " ada, cli:bob,eve=3,"}).approvers == (
@@ -117,7 +124,9 @@ def test_who_may_answer_is_a_list_of_names(tmp_path: Path) -> None:
 
 
 def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
-    """What is neither yes nor no is told: taken for no, it would let the requester answer."""
+    """``STREAMKEEPER_FOUR_EYES`` accepts only yes, no or empty; other values are refused, because a value read as no
+    would let the requester answer.
+    """
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert not read_settings(home).four_eyes
     assert [
@@ -135,7 +144,9 @@ def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("checkpoints", ["s3a://bucket/cp", "hdfs://namenode:8020/cp"])
 def test_a_master_is_a_standalone_clusters(tmp_path: Path, checkpoints: str) -> None:
-    """One or several hosts with ports, or an Airflow connection; without the variable a driver runs its tasks."""
+    """``STREAMKEEPER_MASTER`` accepts a standalone cluster with one or several hosts, or an Airflow connection; unset
+    means that drivers run their own tasks.
+    """
     far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": checkpoints}
     assert read_settings(far).master == ""
     for master in ("spark://one:7077", "spark://one:7077,two.example:7078", "airflow://spark_default"):
@@ -147,7 +158,7 @@ def test_a_master_is_a_standalone_clusters(tmp_path: Path, checkpoints: str) -> 
     ["yarn", "k8s://https://10.0.0.1", "local[4]", "spark://one", "spark://u@one:1", "airflow://", "airflow://a/b"],
 )
 def test_any_other_master_is_refused(tmp_path: Path, master: str) -> None:
-    """In a line that says how one is written."""
+    """Any other master is refused with an example of a valid one."""
     far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp"}
     with pytest.raises(InvalidInput, match="spark://host:7077") as refused:
         read_settings({**far, "STREAMKEEPER_MASTER": master})
@@ -156,7 +167,9 @@ def test_any_other_master_is_refused(tmp_path: Path, master: str) -> None:
 
 @pytest.mark.parametrize("checkpoints", ["", "/mnt/shared/checkpoints"])
 def test_executors_elsewhere_need_checkpoints_that_they_can_write(tmp_path: Path, checkpoints: str) -> None:
-    """A directory would be another one on each of their machines, and nothing shows that it is a shared one."""
+    """A cluster master is refused with checkpoints in a directory, because the path would be a different directory on
+    each executor's machine.
+    """
     here = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_MASTER": "spark://one:7077"}
     with pytest.raises(Unsupported, match="a different directory on each executor's machine .*s3a://.*hdfs://"):
         read_settings({**here, "STREAMKEEPER_CHECKPOINTS": checkpoints})
@@ -169,7 +182,7 @@ IN_HDFS = {"STREAMKEEPER_CHECKPOINTS": "hdfs://one:8020/cp"}
 
 
 def test_drivers_are_this_machines_unless_a_cluster_is_named(tmp_path: Path) -> None:
-    """And a queue is YARN's."""
+    """Drivers run locally by default, on YARN with an optional queue, or on Kubernetes with a pod template."""
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).drivers == "local"
     found = read_settings({**home, **ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "root.streaming"})
@@ -190,7 +203,7 @@ def test_drivers_are_this_machines_unless_a_cluster_is_named(tmp_path: Path) -> 
     ],
 )
 def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict[str, str], told: str) -> None:
-    """In a line with the variable and the way out."""
+    """Drivers on cluster nodes are refused with a local store, local checkpoints or an executor environment."""
     with pytest.raises(InvalidInput, match=f"STREAMKEEPER_DRIVERS=yarn: .*{told}"):
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), **ON_YARN, **IN_HDFS, **given})
 
@@ -216,6 +229,6 @@ def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict
     ],
 )
 def test_what_names_no_place_for_drivers_is_refused(tmp_path: Path, given: dict[str, str], told: str) -> None:
-    """Also a queue of which nobody would ask anything."""
+    """An invalid driver place, pod template or queue is refused, and so is a queue or a template that has no effect."""
     with pytest.raises(InvalidInput, match=told):
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), **given})

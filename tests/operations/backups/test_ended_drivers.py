@@ -1,4 +1,4 @@
-"""What dead drivers have left goes with a prune, and nothing that somebody may still need."""
+"""Tests that a prune removes what dead drivers have left, and nothing that may still be needed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEAD = "op2-candidate"
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that serves by the instance of its first operation; that of a second one failed 40 days ago."""
+    """A job whose serving instance is from its first operation; the instance of a second one failed 40 days ago."""
     job = Registered(tmp_path)
     leave(job, "op-candidate", days=40)
     fail(job, "op2")
@@ -40,7 +40,9 @@ def job(tmp_path: Path) -> Registered:
 
 
 def fail(job: Registered, operation: str, *, ended: bool = True, closed: bool = True) -> None:
-    """Record an operation whose instance came to nothing."""
+    """Record an operation whose instance failed; without ``ended`` its end is not recorded, and without ``closed`` the
+    operation is open.
+    """
     instance = f"{operation}-candidate"
     job.record(OperationStarted(operation=operation, request=DeployRequest(job=JOB), steps=()))
     job.record(InstancePlanned(operation=operation, instance=instance, release="r0001", role=Role.CANDIDATE))
@@ -51,7 +53,9 @@ def fail(job: Registered, operation: str, *, ended: bool = True, closed: bool = 
 
 
 def leave(job: Registered, instance: str, *, days: float) -> None:
-    """All that a driver leaves: records, a log with its part before, scratch space with a link out of it."""
+    """Create everything that a driver leaves: records, a rotated log, and scratch space with a link to a directory
+    outside it.
+    """
     control = Control(job.installation.store, JOB, instance)
     spec = LaunchSpec(
         instance=instance, job=JOB, release="r0001", mode=LaunchMode.STANDBY, bundle="b" * 64, entry="sales.py",
@@ -78,7 +82,7 @@ def leave(job: Registered, instance: str, *, days: float) -> None:
 
 
 def left_of(job: Registered, instance: str) -> list[str]:
-    """What is there of an instance."""
+    """Return what is left of an instance: records, log, scratch."""
     home = Path(job.installation.settings.home)
     found = ["records"] if instance in instances(job.installation.store, JOB) else []
     found += ["log"] if list((home / "logs" / JOB).glob(f"{instance}.log*")) else []
@@ -94,7 +98,9 @@ ALL = ["records", "log", "scratch"]
 
 
 def test_what_a_dead_driver_has_left_goes_after_its_time(job: Registered) -> None:
-    """Records, logs and scratch space, and nothing behind a link; whoever serves keeps all of it, dead or not."""
+    """After 30 days a prune removes a dead driver's records, logs and scratch space, but nothing behind a link;
+    everything of the serving instance is kept, even if it is dead.
+    """
     (told,) = [line for line in tell_run(plan_prune(job.installation, now=NOW)) if DEAD in line]
     assert "3 records" in told
     assert "older than 30 days" in told
@@ -108,7 +114,9 @@ def test_what_a_dead_driver_has_left_goes_after_its_time(job: Registered) -> Non
 
 
 def test_before_that_only_its_scratch_space_goes(job: Registered) -> None:
-    """Whoever looks into last week's failure finds its log and its records."""
+    """Before 30 days only the scratch space of a dead driver is removed; its log and records are kept for an
+    investigation.
+    """
     fail(job, "op3")
     leave(job, "op3-candidate", days=29)
     run(job)
@@ -117,7 +125,9 @@ def test_before_that_only_its_scratch_space_goes(job: Registered) -> None:
 
 @pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
 def test_nothing_of_a_driver_that_is_not_proven_dead_goes(job: Registered, life: Life) -> None:
-    """An old status alone is no death: it may be frozen, or on another machine."""
+    """Nothing of a driver is removed while it is alive or its life is unknown, however old its status is; once it is
+    dead, everything is.
+    """
     fail(job, "op3", ended=False)
     leave(job, "op3-candidate", days=400)
     job.runner.life = life
@@ -129,7 +139,7 @@ def test_nothing_of_a_driver_that_is_not_proven_dead_goes(job: Registered, life:
 
 
 def test_nothing_of_an_open_operation_goes(job: Registered) -> None:
-    """Its steps read what its instances said, ended or not."""
+    """Nothing of an instance of an open operation is removed, because the operation's steps may still read it."""
     fail(job, "op3", closed=False)
     leave(job, "op3-candidate", days=400)
     run(job)
@@ -137,7 +147,9 @@ def test_nothing_of_an_open_operation_goes(job: Registered) -> None:
 
 
 def test_whoever_claimed_a_version_last_keeps_its_records(job: Registered) -> None:
-    """What it committed tells a checkpoint directory that was lost from one that is whole."""
+    """The records of the instance that claimed a version last are kept, because its last commit distinguishes a lost
+    checkpoint directory from a complete one.
+    """
     fail(job, "op3", ended=False, closed=False)
     leave(job, "op3-candidate", days=1)
     job.record(job.version("v0002"))
@@ -149,7 +161,7 @@ def test_whoever_claimed_a_version_last_keeps_its_records(job: Registered) -> No
 
 
 def test_a_driver_without_a_status_is_as_old_as_its_operation(job: Registered) -> None:
-    """One that died at once never told when."""
+    """A dead driver without a status is as old as its operation, and is removed once that is old enough."""
     fail(job, "op3")
     leave(job, "op3-candidate", days=400)
     job.installation.store.delete(f"control/{JOB}/op3-candidate/status.json")
@@ -163,7 +175,9 @@ def test_a_driver_without_a_status_is_as_old_as_its_operation(job: Registered) -
 def test_a_removal_that_is_cut_off_leaves_the_proof_of_its_death_for_last(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody can start it from the first record on, and the next prune takes the rest."""
+    """A removal deletes the launch record first, so that the instance cannot be started, and the process record last;
+    if it is interrupted, the next prune completes it.
+    """
     (planned,) = plan_prune(job.installation, now=NOW).drivers
     assert [key.rpartition("/")[2] for key in planned.keys] == ["launch.json", "status.json", "process-0001.json"]
     points = iter(["first"])
@@ -183,7 +197,7 @@ def test_a_removal_that_is_cut_off_leaves_the_proof_of_its_death_for_last(
 
 
 def old(folder: Path, *, days: float) -> Path:
-    """A directory with a file, both of some days ago."""
+    """Create a directory with a file, both with a modification time ``days`` ago."""
     folder.mkdir(parents=True)
     (folder / "job.py").write_text("pass\n")
     at = (NOW - timedelta(days=days)).timestamp()
@@ -193,7 +207,9 @@ def old(folder: Path, *, days: float) -> Path:
 
 
 def test_bundles_and_drills_that_nobody_uses_go(job: Registered) -> None:
-    """Not the bundle of whoever serves, nor one that was used of late, nor a stranger's directory in scratch."""
+    """A prune removes old unused bundles and the leftovers of drills and dry runs, but not the serving release's
+    bundle, a recently used one, a recent drill or an unknown scratch directory.
+    """
     home = Path(job.installation.settings.home)
     gone = [
         old(home / "bundles" / ("c" * 64), days=31),
@@ -214,7 +230,7 @@ def test_bundles_and_drills_that_nobody_uses_go(job: Registered) -> None:
 
 
 def test_a_bundle_that_is_used_after_the_plan_stays(job: Registered) -> None:
-    """A driver marks what it finds unpacked as used."""
+    """A bundle that a driver marks as used after the prune was planned is kept."""
     bundle = old(Path(job.installation.settings.home) / "bundles" / ("c" * 64), days=31)
     planned = plan_prune(job.installation, now=NOW)
     assert [each.directory for each in planned.unused] == [str(bundle)]
@@ -224,7 +240,9 @@ def test_a_bundle_that_is_used_after_the_plan_stays(job: Registered) -> None:
 
 
 def test_no_bundle_goes_while_a_job_cannot_be_read(job: Registered) -> None:
-    """It may be the very one whose driver runs it."""
+    """No bundle is removed while a job's journal cannot be read, or in a prune of only one job, because a driver may
+    still use it.
+    """
     bundle = old(Path(job.installation.settings.home) / "bundles" / ("c" * 64), days=31)
     job.installation.store.replace("registry/other/journal/0000000001.json", b"{")
     planned = plan_prune(job.installation, now=NOW)

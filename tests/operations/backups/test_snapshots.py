@@ -1,4 +1,4 @@
-"""Backing up, restoring and pruning the queries of a registered job: real stores and files, no Spark."""
+"""Tests backups, restores and prunes of a registered job's queries, with real stores and files and without Spark."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def job(tmp_path: Path) -> Registered:
 
 
 def test_a_backup_says_which_release_and_version_it_is_of(job: Registered) -> None:
-    """The catalogue tells who wrote a snapshot."""
+    """A snapshot in the catalogue records its checkpoint version, release and batch."""
     job.take()
     snapshot = job.catalogue.read(1)
     assert (snapshot.version, snapshot.release, snapshot.batch) == ("v0001", "r0001", 7)
@@ -78,7 +78,7 @@ def test_a_backup_says_which_release_and_version_it_is_of(job: Registered) -> No
 
 
 def test_an_unknown_query_names_those_there_are(job: Registered) -> None:
-    """Bad input names the way out."""
+    """An unknown query is refused with the names of the job's queries, and an unknown job is reported as such."""
     with pytest.raises(NotFound, match="name one of its queries: totals"):
         query_target(job.installation, JOB, "nope")
     with pytest.raises(NotFound, match="not known"):
@@ -86,14 +86,14 @@ def test_an_unknown_query_names_those_there_are(job: Registered) -> None:
 
 
 def test_a_lost_checkpoint_is_told_with_the_command_that_brings_it_back(job: Registered) -> None:
-    """A directory that is gone is no empty checkpoint."""
+    """A backup of a missing checkpoint directory fails with the command that restores it."""
     shutil.rmtree(job.directory)
     with pytest.raises(CheckpointDamaged, match="streamkeeper snapshot restore sales/totals"):
         job.take()
 
 
 def test_lateness_counts_from_the_first_commit_that_no_snapshot_holds(job: Registered) -> None:
-    """A job that stands still is never late; one that goes on is late by its oldest unsaved batch."""
+    """A backup's lateness counts from the oldest commit that no snapshot contains, so an idle job is never late."""
     target = query_target(job.installation, JOB, QUERY)
     os.utime(job.directory / "commits/0", (1000, 1000))
     first = lateness_of(job.installation, target, now=datetime.fromtimestamp(5000, UTC))
@@ -113,7 +113,9 @@ def test_lateness_counts_from_the_first_commit_that_no_snapshot_holds(job: Regis
 
 
 def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job: Registered) -> None:
-    """What the table holds beyond the snapshot is asked of the table, whatever a driver said last, and announced."""
+    """A restore creates the next checkpoint version from the snapshot and announces which batches are replayed,
+    according to the table itself and not to the driver's last report, and what may be lost.
+    """
     name = job.take()
     kept = wanted(job.directory, 7)
     job.report(committed=7)
@@ -159,7 +161,9 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
 def test_what_is_written_again_is_asked_of_the_output_itself(
     tmp_path: Path, sink: str, holds: str, told: list[str]
 ) -> None:
-    """Of none that cannot be asked it is said that nothing comes again."""
+    """The announced replay is read from the output itself; for an output that cannot be queried the restore states that
+    it is unknown.
+    """
     job = Registered(tmp_path / "j", sink=sink)
     job.take()
     job.report(committed=7)
@@ -181,7 +185,9 @@ def test_what_is_written_again_is_asked_of_the_output_itself(
 
 
 def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Registered) -> None:
-    """Its release's params name it; where the secret is not known, nobody knows what the table holds."""
+    """A table whose URL is a secret in the release's params is queried with the resolved secret; if the secret cannot
+    be resolved, the contents are unknown.
+    """
     job.take()
     job.write_table(9)
     state = job.installation.journal(JOB, "test").state()
@@ -200,8 +206,9 @@ def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Reg
 
 @pytest.mark.parametrize(("kind", "shown"), [("table", "***#totals"), ("file", "***")])
 def test_an_output_that_is_a_secret_as_a_whole_is_asked(job: Registered, kind: str, shown: str) -> None:
-    """Its description is masked where it is stored: it is found by what its masked place is. Where the secret names
-    another place by now, nobody knows what the first one holds."""
+    """An output whose stored description is masked as a whole is found through its secret. If the secret now names a
+    different place, the contents are unknown.
+    """
     job.write_table(9)
     job.write_files(9)
     place = {"table": f"sqlite:///{job.warehouse}", "file": str(job.output)}[kind]
@@ -221,7 +228,9 @@ def test_an_output_that_is_a_secret_as_a_whole_is_asked(job: Registered, kind: s
 
 
 def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: by the last word of the driver nothing would come again, and the table holds 39 more."""
+    """Negative control: an answer with the driver's last committed batch would announce no replay, although the table
+    contains 39 batches more.
+    """
     job.take()
     job.report(committed=7)
     job.write_table(46)
@@ -233,7 +242,7 @@ def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pyte
 
 
 def test_a_restore_never_touches_a_directory_that_it_did_not_record(job: Registered) -> None:
-    """Whoever made it: the new version gets another name."""
+    """A restore skips the name of an unrecorded directory and leaves that directory unchanged."""
     job.take()
     stray = job.directory.with_name("v0002")
     stray.mkdir()
@@ -245,11 +254,11 @@ def test_a_restore_never_touches_a_directory_that_it_did_not_record(job: Registe
 
 
 class Died(BaseException):
-    """A process that ends at a named point."""
+    """Simulates the end of the process at a crash point."""
 
 
 def die_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    """Let whatever restores next in this process end at the point, as far as what it leaves behind goes."""
+    """Make the next restore in this process stop at the crash point."""
 
     def reached(name: str) -> None:
         if name == point:
@@ -266,7 +275,9 @@ def die_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
 def test_a_restore_that_died_goes_on_with_the_version_it_recorded(
     job: Registered, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    """Until it is done the version before it serves; again, it makes no further one."""
+    """The previous version stays current until a restore is complete, and a repeated restore completes the recorded
+    version instead of creating a further one.
+    """
     job.take()
     with monkeypatch.context() as patch:
         die_at(patch, point)
@@ -280,7 +291,7 @@ def test_a_restore_that_died_goes_on_with_the_version_it_recorded(
 
 
 def a_slower_restore(job: Registered, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> RestorePlan:
-    """A restore that is paused once it has looked, lets ``meanwhile`` happen, and goes on."""
+    """Run a restore that pauses after its plan while ``meanwhile`` is called, and then continues."""
     plan, planned = restoring.plan_restore, []
 
     def pause(*given: Any) -> RestorePlan:
@@ -294,7 +305,9 @@ def a_slower_restore(job: Registered, monkeypatch: pytest.MonkeyPatch, meanwhile
 
 
 def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faster one's version serves, a driver has committed to it: the slower one is refused and touches nothing."""
+    """The slower of two restores is refused and changes nothing once the faster one's version is current and a driver
+    has committed to it.
+    """
     job.take()
     served = job.directory.with_name("v0002") / "commits" / "99"
 
@@ -310,7 +323,9 @@ def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypa
 
 
 def test_a_slower_restore_takes_no_shadow_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deploy has begun meanwhile, and its dual run fills the version whose name the restore had looked at."""
+    """A restore is refused and changes nothing when a deploy has begun since its plan and its dual run fills the
+    version of that name.
+    """
     job.take()
     shadow = job.directory.with_name("v0002") / "commits" / "0"
 
@@ -328,7 +343,7 @@ def test_a_slower_restore_takes_no_shadow_away(job: Registered, monkeypatch: pyt
 def test_a_restore_that_sets_aside_what_it_finds_takes_a_live_version_away(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control: the old order, the directory first and the second look afterwards."""
+    """Negative control: a restore that moves the directory aside before the second check removes a live version."""
     job.take()
     plan = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1))
     served = job.directory.with_name("v0002") / "commits" / "99"
@@ -341,7 +356,7 @@ def test_a_restore_that_sets_aside_what_it_finds_takes_a_live_version_away(
 
 @pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
 def test_no_restore_beside_a_driver_that_may_still_write(job: Registered, life: Life) -> None:
-    """A version is never switched under a driver that lives, or whose death is not known."""
+    """A restore is refused while the driver is alive or its life is unknown."""
     job.take()
     job.runner.life = life
     with pytest.raises(OperationRefused, match="may still write"):
@@ -350,7 +365,7 @@ def test_no_restore_beside_a_driver_that_may_still_write(job: Registered, life: 
 
 
 def test_no_restore_while_an_operation_is_open(job: Registered) -> None:
-    """A deploy that is under way keeps the version it looked at."""
+    """A restore is refused while an operation is open, and creates no directory."""
     job.take()
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     with pytest.raises(OperationOpen):
@@ -359,7 +374,7 @@ def test_no_restore_while_an_operation_is_open(job: Registered) -> None:
 
 
 def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> None:
-    """A user's function must be said to take batches twice."""
+    """A restore with a function as the sink is refused unless the replay is accepted."""
     function = Registered(tmp_path / "g", sink="foreach")
     function.take()
     function.report(committed=7)
@@ -371,7 +386,9 @@ def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> No
 
 
 def test_a_restored_file_output_carries_on_the_one_before_it(tmp_path: Path) -> None:
-    """Its serving output is the old version up to the snapshot's batch, then the new one: no row is read twice."""
+    """The output of a restored file sink consists of the old version up to the snapshot's batch and then the new
+    version, so that no row is read twice.
+    """
     files = Registered(tmp_path / "f", sink="file")
     files.take()
     snapshot = files.catalogue.read(1)
@@ -381,7 +398,7 @@ def test_a_restored_file_output_carries_on_the_one_before_it(tmp_path: Path) -> 
 
 
 def other_output(job: Registered) -> None:
-    """Deploy a release that writes elsewhere."""
+    """Promote a release that writes to a different output."""
     manifest = replace(STATEFUL, query=QUERY, sink=SinkDescription(kind="file", output="/elsewhere", options={}))
     digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
     first = job.installation.journal(JOB, "test").state().releases["r0001"]
@@ -392,7 +409,9 @@ def other_output(job: Registered) -> None:
 
 
 def test_files_that_were_written_elsewhere_cannot_be_carried_on(tmp_path: Path) -> None:
-    """A log that begins at batch 8 is damaged to Spark, and readers would see nothing of what serves."""
+    """A restore is refused if the release now writes files to a different place, because a sink log that begins in the
+    middle is damaged to Spark.
+    """
     files = Registered(tmp_path / "f", sink="file")
     files.take()
     other_output(files)
@@ -403,7 +422,9 @@ def test_files_that_were_written_elsewhere_cannot_be_carried_on(tmp_path: Path) 
 
 @pytest.mark.parametrize("sink", ["file", "table"])
 def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, sink: str) -> None:
-    """The log of the snapshot's own version holds nothing beyond it: all of the newer version's comes again."""
+    """After a different version was appointed, a restore states that the replay is unknown, because the output of the
+    snapshot's own version does not show the newer version's batches.
+    """
     job = Registered(tmp_path / "j", sink=sink)
     job.take()
     (job.write_table if sink == "table" else job.write_files)(7)
@@ -418,7 +439,9 @@ def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, s
 def test_a_restore_from_another_store_takes_its_files_and_no_version_of_a_namesake(
     job: Registered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two stores may each have an s0001: the version that one of them began is not filled from the other."""
+    """An interrupted restore from a different store is completed only from that store; a snapshot of the same name in
+    the installation's own store goes into a new version.
+    """
     job.take()
     elsewhere = Catalogue(LocalStore(tmp_path / "elsewhere"), f"{JOB}/{QUERY}")
     job.commit(8)
@@ -439,7 +462,7 @@ def test_a_restore_from_another_store_takes_its_files_and_no_version_of_a_namesa
 
 
 def test_a_query_that_the_job_has_not_any_more_is_refused_by_name(job: Registered) -> None:
-    """Its snapshots are still there, and can be restored into a directory."""
+    """A restore of a query that the job no longer has is refused by name."""
     job.take()
     job.record(ReleaseDescribed(release="r0001", manifests={}))
     with pytest.raises(OperationRefused, match="has no query totals"):
@@ -447,7 +470,9 @@ def test_a_query_that_the_job_has_not_any_more_is_refused_by_name(job: Registere
 
 
 def test_the_cutover_snapshot_is_held_until_the_next_deploy_has_its_own(job: Registered) -> None:
-    """One way back at a time is kept from being pruned."""
+    """A cutover snapshot is held until the next deploy has taken its own, and a repeated call returns the same
+    snapshot.
+    """
     assert take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 6}).taken == {QUERY: "s0001"}
     assert [each.owner for each in job.catalogue.holds(1)] == ["op"]
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
@@ -457,7 +482,9 @@ def test_the_cutover_snapshot_is_held_until_the_next_deploy_has_its_own(job: Reg
 
 
 def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_left(job: Registered) -> None:
-    """The new version serves by then, and has a batch of that number as well: it is not taken for the old one's."""
+    """The cutover snapshot of a switch is taken from the version that was left, even though the new version also has a
+    batch with that number.
+    """
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(
         Assessed(
@@ -478,13 +505,15 @@ def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_lef
 
 
 def test_a_cutover_snapshot_of_a_batch_that_was_cleaned_up_is_told(job: Registered) -> None:
-    """The deploy goes on without it: nothing is raised."""
+    """A cutover snapshot of a missing batch or query is reported as failed without raising an error."""
     snapshots = take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 70, "gone": 1})
     assert (snapshots.taken, set(snapshots.failed)) == ({}, {QUERY, "gone"})
 
 
 def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registered) -> None:
-    """Old batches go once a driver has claimed the newer version; until then nothing is touched."""
+    """A prune removes old batches of a retired version once a driver has claimed the newer one, and the whole version
+    after the newer one has committed long enough; the live version is unchanged.
+    """
     job.take()
     restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     before = files_below(job.directory)
@@ -512,9 +541,9 @@ def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registe
 
 
 def test_an_open_operation_keeps_every_file_of_a_version_that_does_not_serve(job: Registered) -> None:
-    """While an operation is open, a prune leaves the version to roll back to and the candidate's version as they are.
+    """While an operation is open, a prune leaves the version to roll back to and the candidate's version unchanged.
 
-    Negative control: once the operation has ended, old batches of both are pruned.
+    Negative control: once the operation has finished, old batches of both are pruned.
     """
     job.take()
     restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
@@ -534,13 +563,15 @@ def test_an_open_operation_keeps_every_file_of_a_version_that_does_not_serve(job
 
 
 def age(root: Path) -> None:
-    """Make what is there older than anything that a writer may still be about."""
+    """Make all files in the directory older than any active writer's."""
     for path in root.rglob("*"):
         os.utime(path, (1000, 1000))
 
 
 def left_half(job: Registered, *, batch: int | None) -> Path:
-    """What a driver has left that died while it handed over to v0002; v0003 serves since."""
+    """Create the incomplete v0002 of a driver that died during its handoff, with v0003 current since; return its
+    directory.
+    """
     job.record(replace(job.version("v0002"), parent="v0001", parent_batch=7, serves=False, operation="op"))
     job.record(HandedOff(query=QUERY, version="v0002", parent_batch=7, batch=7, query_id="a-new-id"))
     job.take()
@@ -554,7 +585,9 @@ def left_half(job: Registered, *, batch: int | None) -> Path:
 
 
 def test_a_version_that_was_never_published_is_pruned(job: Registered) -> None:
-    """Its maker died and nobody goes on with it: without metadata it is no version, and it keeps nothing else."""
+    """An old version without metadata, whose maker died before publishing it, is pruned; a recent one is kept, because
+    its writer may only be slow.
+    """
     half = left_half(job, batch=7)
     assert prune(job.installation.snapshots, plan_prune(job.installation)).failed == ()
     assert half.exists(), "its writer may only be slow"
@@ -566,7 +599,7 @@ def test_a_version_that_was_never_published_is_pruned(job: Registered) -> None:
 
 
 def test_a_version_that_lost_its_metadata_is_not_pruned(job: Registered) -> None:
-    """Negative control: it has committed a batch of its own, which nobody's half version has."""
+    """Negative control: a version without metadata that has committed a batch of its own is not pruned."""
     half = left_half(job, batch=8)
     age(half)
     prune(job.installation.snapshots, plan_prune(job.installation))
@@ -574,7 +607,7 @@ def test_a_version_that_lost_its_metadata_is_not_pruned(job: Registered) -> None
 
 
 def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Registered) -> None:
-    """A damaged series stops its own prune only, and is told."""
+    """A damaged snapshot series is reported and not pruned, and the other series are pruned."""
     for batch in (8, 9):
         job.take()
         job.commit(batch)
@@ -588,7 +621,7 @@ def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Re
 
 
 def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
-    """It left a bundle and no journal: whoever looks at all jobs, backs them up or prunes them passes over it."""
+    """A push that died after storing its bundle is not listed as a job, and backups and prunes of all jobs skip it."""
     job.installation.store.create("registry/pushed/bundles/abc.zip", b"of a deploy that died at once")
     assert recorded_jobs(job.installation) == [JOB]
     assert [each.series for each in all_targets(job.installation)] == ["sales/totals"]
@@ -598,7 +631,7 @@ def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
 
 
 def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -> None:
-    """It is not taken for a job that has begun nothing yet."""
+    """A prune of all jobs reports an emptied checkpoint directory instead of treating it as a job that has not begun."""
     shutil.rmtree(job.directory)
     job.directory.mkdir()
     (told,) = plan_prune(job.installation).untold
@@ -608,7 +641,9 @@ def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -
 def test_what_a_restore_that_was_killed_has_left_is_collected_when_it_is_old(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is no checkpoint, and does not stay for ever; what is younger may be a writer's that is only slow."""
+    """The unpublished directory of a killed restore is pruned only when it is old; a repeated restore then creates the
+    version completely.
+    """
     job.take()
     with monkeypatch.context() as patch:
         die_at(patch, "publish.metadata.before")
@@ -629,7 +664,9 @@ def test_what_a_restore_that_was_killed_has_left_is_collected_when_it_is_old(
 
 @pytest.mark.parametrize("marked", [True, False])
 def test_a_removal_that_was_cut_off_goes_on(job: Registered, marked: bool) -> None:
-    """By the mark that it has left; negative control: without one nothing goes of what lost its metadata."""
+    """An interrupted removal of a version is completed because of its mark. Negative control: without the mark a
+    version that lost its metadata is unchanged.
+    """
     job.take()
     restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     job.record(job.epoch("v0002", 2))
@@ -643,7 +680,7 @@ def test_a_removal_that_was_cut_off_goes_on(job: Registered, marked: bool) -> No
 
 
 def test_the_growth_of_checkpoints_and_of_file_sinks_logs_is_told(tmp_path: Path) -> None:
-    """Spark never drops a line of a sink's log: somebody has to see it grow."""
+    """A prune reports the size of checkpoints and of file sinks' logs, which Spark never shortens."""
     job = Registered(tmp_path, sink="file")
     log = tmp_path / "out" / "v0001" / "_spark_metadata"
     log.mkdir(parents=True)
@@ -655,7 +692,7 @@ def test_the_growth_of_checkpoints_and_of_file_sinks_logs_is_told(tmp_path: Path
 
 
 def test_a_policy_is_read_or_refused_in_one_line() -> None:
-    """What is left out keeps its default; what is wrong is named."""
+    """A retention policy keeps its defaults for omitted parts, and invalid parts are refused."""
     assert read_policy("last=5, daily=0") == Policy(keep_last=5, daily=0)
     for wrong in ("last", "last=x", "yearly=3", "last=0", "last=-1"):
         with pytest.raises(InvalidInput):
@@ -663,7 +700,7 @@ def test_a_policy_is_read_or_refused_in_one_line() -> None:
 
 
 def test_a_store_that_is_down_is_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A backup without its store fails, whatever else works."""
+    """A backup fails with an error when its store is unavailable."""
 
     def down(*_: object, **__: object) -> None:
         raise StoreUnavailable("the store is down")

@@ -1,4 +1,6 @@
-"""What is refused before it is on record, what a deploy keeps of what serves, and which command goes on."""
+"""Tests what is refused before a deploy is recorded, what a deploy inherits from the serving release, and which command
+continues an operation.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ CONF = {"spark.sql.shuffle.partitions": "4"}
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that serves, and the files of two more; the test's own runner starts nothing."""
+    """A job with a serving release and the files of further jobs; its runner starts nothing."""
     (tmp_path / "jobs").mkdir()
     (tmp_path / "home").mkdir()
     for name in (JOB, "orders"):
@@ -53,13 +55,13 @@ def job(tmp_path: Path) -> Registered:
 
 
 def serving(job: Registered, params: dict[str, Any], conf: dict[str, str]) -> None:
-    """Let a release with these serve, of the code that stands there."""
+    """Push a release of the current code with these params and confs, and promote it."""
     pushed = push_release(job.installation, JOB, params=params, conf=conf)
     job.record(ReleasePromoted(operation="op", release=pushed.name, instance="op-candidate"))
 
 
 def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployRequest:
-    """What is on record of a deploy that is opened with these."""
+    """Open a deploy with these fields and return its recorded request."""
     kind = fields.pop("kind", Deployment())
     opened = open_deploy(place.installation, operation, DeployRequest(**{"job": JOB, **fields}).of_kind(kind))
     return opened.state.operations[operation].request
@@ -88,8 +90,9 @@ def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployReq
 def test_what_is_refused_leaves_nothing(
     job: Registered, fields: dict[str, Any], kind: type[Exception], told: str
 ) -> None:
-    """No key in the store and no file anywhere, also of a dry run; no driver was started. Negative control: without
-    the look the job is on record.
+    """A refused deploy or dry run leaves no key in the store and no file in the home.
+
+    Negative control: without the admission check the job is recorded.
     """
     for dry_run in (False, True):
         before = sorted(job.installation.store.list("")), sorted(Path(job.installation.settings.home).rglob("*"))
@@ -109,7 +112,9 @@ def test_what_is_refused_leaves_nothing(
 def test_a_machine_without_java_is_told_before_anything_is_on_record(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a deploy of the code and of a release, and for a rollback; nothing of the other operation is ended."""
+    """On a machine without Java a deploy of code, a deploy of a release and a rollback are refused before anything is
+    recorded, and the open operation is not aborted.
+    """
 
     def nowhere(_: object, references: object = (), conf: object = None) -> None:
         raise PermanentError("Java is missing")
@@ -130,7 +135,7 @@ def test_a_machine_without_java_is_told_before_anything_is_on_record(
 
 
 def test_a_typo_ends_no_other_operation(job: Registered) -> None:
-    """``--on-open abort`` ends what is open only for a deploy that could be one."""
+    """A deploy with a misspelt param is refused and does not abort the open operation, even with ``--on-open abort``."""
     Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0001"))
     with pytest.raises(InvalidInput, match="unknown param inptu"):
         open_deploy(job.installation, "op2", DeployRequest(job=JOB, params={"inptu": "/in"}), on_open=OnOpen.ABORT)
@@ -140,7 +145,7 @@ def test_a_typo_ends_no_other_operation(job: Registered) -> None:
 
 
 def test_what_is_not_given_is_what_serves(job: Registered) -> None:
-    """Params and conf of the serving release are on record with the request, and in the plan."""
+    """A deploy that inherits records the serving release's params and confs in its request and names them in its plan."""
     serving(job, {"input": "/in", "files": 3}, CONF)
     request = asked(job, inherit_params=True, inherit_conf=True)
     assert (request.params, request.conf) == ({"input": "/in", "files": 3}, CONF)
@@ -149,7 +154,9 @@ def test_what_is_not_given_is_what_serves(job: Registered) -> None:
 
 
 def test_only_what_is_not_given_is_what_serves(job: Registered) -> None:
-    """Given params are all that there are; negative control: nothing is kept that was not asked to be."""
+    """Given params replace all of the serving release's, while its confs are inherited if requested. Negative control:
+    without a request to inherit, nothing is.
+    """
     serving(job, {"input": "/in", "files": 3}, CONF)
     request = asked(job, params={"input": "/other"}, inherit_conf=True)
     assert (request.params, request.conf) == ({"input": "/other"}, CONF)
@@ -160,7 +167,7 @@ def test_only_what_is_not_given_is_what_serves(job: Registered) -> None:
 
 
 def test_a_param_that_the_code_declares_no_more_is_left_out_with_a_word(job: Registered, tmp_path: Path) -> None:
-    """An inherited one; one that somebody gives is refused as ever."""
+    """An inherited param that the code no longer declares is omitted and named in the plan; a given one is refused."""
     serving(job, {"input": "/in", "files": 3}, {})
     file = tmp_path / "jobs" / f"{JOB}.py"
     file.write_text(file.read_text().replace('"files": Param(int, default=7)', '"rows": Param(int, default=7)'))
@@ -174,7 +181,7 @@ def test_a_param_that_the_code_declares_no_more_is_left_out_with_a_word(job: Reg
 
 
 def test_a_param_whose_type_has_changed_is_refused(job: Registered, tmp_path: Path) -> None:
-    """What it would mean now is for a person to say."""
+    """An inherited param whose declared type has changed is refused."""
     serving(job, {"input": "/in", "files": 3}, {})
     file = tmp_path / "jobs" / f"{JOB}.py"
     file.write_text(file.read_text().replace("Param(int, default=7)", 'Param(str, default="7")'))
@@ -183,7 +190,9 @@ def test_a_param_whose_type_has_changed_is_refused(job: Registered, tmp_path: Pa
 
 
 def test_what_only_a_driver_can_load_keeps_every_param(job: Registered, tmp_path: Path) -> None:
-    """Nothing is left out of which it is not known whether the code declares it."""
+    """If only a driver can load the job's code, all params are inherited, because it is unknown which ones the code
+    declares.
+    """
     serving(job, {"input": "/in", "files": 3}, {})
     file = tmp_path / "jobs" / f"{JOB}.py"
     file.write_text("from pyspark.sql import functions as F\nAMOUNT = F.col('amount')\n" + CODE.replace("NAME", JOB))
@@ -193,7 +202,9 @@ def test_what_only_a_driver_can_load_keeps_every_param(job: Registered, tmp_path
 def test_another_release_that_comes_to_serve_meanwhile_refuses(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its params and conf are not those that were looked at; negative control: nothing was inherited."""
+    """A deploy that inherits is refused if a different release became the current one after the check. Negative
+    control: a deploy that inherits nothing is accepted.
+    """
     serving(job, {"input": "/in"}, {})
     of_release = {"release": replace(job.installation.journal(JOB, "t").state().releases["r0002"], number=3)}
     admit = admission.admit
@@ -217,7 +228,9 @@ def test_another_release_that_comes_to_serve_meanwhile_refuses(
 def test_an_operation_that_ends_meanwhile_lets_no_unchecked_request_in(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request to continue it was not checked. Negative control: asked for again, it is."""
+    """A request to continue an operation that finishes in the meantime is refused, because it was not checked. Negative
+    control: a repeated request is checked.
+    """
     serving(job, {"input": "/in"}, {})
     Deploy.open(job.installation, "before", DeployRequest(job=JOB, release="r0001"))
     start = Deploy._start
@@ -235,7 +248,9 @@ def test_an_operation_that_ends_meanwhile_lets_no_unchecked_request_in(
 
 
 def test_the_same_operation_again_is_found_whatever_was_filled_in(job: Registered) -> None:
-    """A cleared task asks with an empty form; another request is still another one."""
+    """A repeated request with the same operation name and the same form finds the existing operation, whatever was
+    inherited; a different request is refused.
+    """
     serving(job, {"input": "/in"}, CONF)
     request = DeployRequest(job=JOB, inherit_params=True, inherit_conf=True)
     open_deploy(job.installation, "op2", request)
@@ -245,8 +260,10 @@ def test_the_same_operation_again_is_found_whatever_was_filled_in(job: Registere
 
 
 def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path) -> None:
-    """Not another person's, not with another reason, and not once the code has changed; negative control: a release
-    is what it is.
+    """The same request by the same person with the same reason continues the open operation; it is refused once the
+    code has changed.
+
+    Negative control: a request for a stored release continues, because its code does not change.
     """
     serving(job, {"input": "/in"}, {})
     request = DeployRequest(job=JOB, inherit_params=True, requested_by="cli:ada", reason="first")
@@ -281,7 +298,7 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
     ],
 )
 def test_a_rollback_to_nowhere_leaves_nothing(job: Registered, release: str | None, told: str) -> None:
-    """It was put on record first, and failed there."""
+    """A rollback without a valid target release is refused and records nothing."""
     serving(job, {"input": "/in"}, {})
     before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(PermanentError, match=told):
@@ -292,7 +309,9 @@ def test_a_rollback_to_nowhere_leaves_nothing(job: Registered, release: str | No
 def test_a_release_that_no_place_has_room_for_is_refused_before_anything_is_on_record(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The place is asked with the very conf of what is to run; negative control: a smaller one is let through."""
+    """A release whose confs exceed the place's limits is refused before anything is recorded. Negative control: a
+    smaller one is accepted.
+    """
     asked: list[object] = []
 
     def small(_: object, references: object = (), conf: dict[str, str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Whose answer counts, held where it is recorded and again where it is used: every door comes through here."""
+"""Tests whose answer to an approval counts, both when it is recorded and when it is used."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def answer(job: Registered, by: str, *, approved: bool = True, user_id: str = ""
 
 
 def refused(job: Registered, by: str, *, approved: bool = True, user_id: str = "") -> str:
-    """Why the answer does not count; nothing of it is in the journal."""
+    """Return why the answer does not count, after checking that the journal is unchanged."""
     before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(
         OperationRefused, match=f"^the answer to operation {OPERATION} of job {JOB} does not count"
@@ -47,7 +47,9 @@ def go_on(job: Registered) -> Progress:
 
 @pytest.mark.parametrize("approved", [True, False])
 def test_only_who_is_on_the_list_answers(job: Registered, approved: bool) -> None:
-    """A yes as well as a no, and nobody who looks alike; negative control: who is on it."""
+    """Neither an approval nor a rejection counts from a user who is not on the list, even with a similar-looking name
+    or the wrong user id. Negative control: a listed user's answer counts.
+    """
     ask(job, OPERATION)
     job.set(approvers=("ada", "bob=7"))
     for by in ("mallory", "root", *LOOK_ALIKES):
@@ -58,13 +60,13 @@ def test_only_who_is_on_the_list_answers(job: Registered, approved: bool) -> Non
 
 @pytest.mark.parametrize("by", ["mallory", *LOOK_ALIKES[:-2]])
 def test_without_a_list_anybody_answers(job: Registered, by: str) -> None:
-    """Negative control, and what it was before there were lists."""
+    """Negative control: without a list of approvers any user's answer is recorded."""
     ask(job, OPERATION)
     assert answer(job, by).by == by
 
 
 def test_a_candidate_does_not_appoint_who_approves_it(tmp_path: Path) -> None:
-    """Its own list is in the very code that is asked about: the serving release's counts."""
+    """The approvers of the serving release may answer, not those that the candidate's own code lists."""
     job = Registered(tmp_path, approvers=("ada",))
     ask(job, OPERATION, approvers=("mallory",))
     assert "mallory is not among the approvers of r0001 of sales: ada" in refused(job, "mallory")
@@ -72,7 +74,7 @@ def test_a_candidate_does_not_appoint_who_approves_it(tmp_path: Path) -> None:
 
 
 def test_who_has_asked_for_it_does_not_answer(job: Registered) -> None:
-    """With four eyes, by no door and in no spelling; negative control: without them."""
+    """With four eyes the requester may not answer in any spelling or through any door; a different user may."""
     ask(job, OPERATION, requested_by="ada")
     job.set(four_eyes=True)
     for by in ("ada", "cli:ada", "ADA", "ada@corp.example"):
@@ -81,13 +83,13 @@ def test_who_has_asked_for_it_does_not_answer(job: Registered) -> None:
 
 
 def test_without_four_eyes_who_has_asked_for_it_answers(job: Registered) -> None:
-    """Negative control: the setting is what refuses them."""
+    """Negative control: without four eyes the requester may answer."""
     ask(job, OPERATION, requested_by="ada")
     assert answer(job, "cli:ada").approved
 
 
 def test_an_answer_about_an_output_needs_the_same_right(job: Registered) -> None:
-    """The second question of a deploy is no way around the first one's rule."""
+    """The review of a deploy's output accepts only answers of users who may answer."""
     ask_about_output(job, OPERATION)
     job.set(approvers=("ada",))
     refused(job, "mallory")
@@ -112,7 +114,7 @@ def test_a_late_answer_about_the_state_does_not_answer_the_question_about_the_ou
 
 
 def test_an_operation_without_a_question_takes_no_answer(job: Registered) -> None:
-    """Its snapshot is not taken yet, so nobody can have seen what the answer would be about."""
+    """An answer is refused before the operation waits for an approval, and nothing is recorded."""
     ask(job, OPERATION, backup=False)
     before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(OperationRefused, match=f"^operation {OPERATION} of job {JOB} does not wait for an approval$"):
@@ -121,7 +123,7 @@ def test_an_operation_without_a_question_takes_no_answer(job: Registered) -> Non
 
 
 def test_silence_needs_no_right_and_is_no_yes(job: Registered) -> None:
-    """A list never keeps a question open for ever."""
+    """An unanswered question is declined on behalf of ``airflow``, even with a list and four eyes."""
     ask(job, OPERATION)
     job.set(approvers=("ada",), four_eyes=True)
     recorded = decline_for_silence(job.installation, JOB, OPERATION, reason="nobody answered", bundle=BUNDLE)
@@ -129,7 +131,9 @@ def test_silence_needs_no_right_and_is_no_yes(job: Registered) -> None:
 
 
 def test_who_may_not_answer_does_not_repeat_an_answer_either(job: Registered) -> None:
-    """The journal has the first one, and says who gave it; a second one by the same person changes nothing."""
+    """The first recorded answer stands: a repeat by a user who may answer returns it, a contrary answer is refused, and
+    a user who may not answer is refused.
+    """
     ask(job, OPERATION)
     job.set(approvers=("ada", "bob"))
     answer(job, "ada")
@@ -140,7 +144,7 @@ def test_who_may_not_answer_does_not_repeat_an_answer_either(job: Registered) ->
 
 
 def test_what_was_recorded_past_the_list_is_not_used(job: Registered) -> None:
-    """By a shell without the installation's settings, or an older version: whoever carries the deploy on refuses it."""
+    """An approval that was recorded without the list is rejected when the deploy uses it, and the deploy falls back."""
     ask(job, OPERATION)
     assert answer(job, "cli:mallory").approved
     job.set(approvers=("ada",))
@@ -151,7 +155,7 @@ def test_what_was_recorded_past_the_list_is_not_used(job: Registered) -> None:
 
 
 def test_what_was_recorded_by_who_may_is_used(job: Registered) -> None:
-    """Negative control: the same answer goes through where they are on the list."""
+    """Negative control: the same recorded approval counts if the user is on the list."""
     ask(job, OPERATION)
     answer(job, "cli:mallory")
     job.set(approvers=("ada", "cli:mallory"))
@@ -160,7 +164,7 @@ def test_what_was_recorded_by_who_may_is_used(job: Registered) -> None:
 
 
 def test_nothing_goes_on_without_an_answer_whoever_asks_it_to(job: Registered) -> None:
-    """A task that was marked as done, and the ones after it that run then, wait for the same word."""
+    """Every later step waits for the approval as well, so that a task marked as successful does not bypass it."""
     ask(job, OPERATION)
     for step in (Step.APPROVE, Step.READY, Step.DRAIN, Step.PROMOTE):
         progress = Deploy.load(job.installation, JOB, OPERATION).advance(step)
@@ -168,7 +172,7 @@ def test_nothing_goes_on_without_an_answer_whoever_asks_it_to(job: Registered) -
 
 
 def test_a_no_counts_whoever_recorded_it(job: Registered) -> None:
-    """Nothing goes on by it: what serves stays."""
+    """A recorded rejection counts even if its user is not on the list, because it changes nothing."""
     ask(job, OPERATION)
     answer(job, "cli:mallory", approved=False)
     job.set(approvers=("ada",))
@@ -176,7 +180,9 @@ def test_a_no_counts_whoever_recorded_it(job: Registered) -> None:
 
 
 def test_a_request_that_answers_beforehand_is_not_begun(job: Registered) -> None:
-    """By who may not answer, nothing is recorded; negative control: without the rule it is begun."""
+    """A request that accepts a risk in advance is refused and not recorded if its requester may not answer. Negative
+    control: without a list it is recorded.
+    """
     job.set(approvers=("ada",))
     request = DeployRequest(job=JOB, release="r0001", requested_by="mallory", accept_risk=True)
     with pytest.raises(OperationRefused, match="accept_risk may not be set: mallory is not among the approvers"):
@@ -187,7 +193,9 @@ def test_a_request_that_answers_beforehand_is_not_begun(job: Registered) -> None
 
 
 def test_a_request_that_answers_beforehand_ends_nobody_elses_operation(job: Registered) -> None:
-    """It is refused before what is open is aborted for it; negative control: by who may, that is ended."""
+    """A request that waives the comparison is refused before it aborts the open operation if its requester may not
+    answer. Negative control: the same request by a listed user aborts it.
+    """
     ask(job, OPERATION)
     job.set(approvers=("ada",))
     theirs = DeployRequest(job=JOB, release="r0001", requested_by="mallory", compare=False, reason="mine")
@@ -206,7 +214,7 @@ def register(job: Registered, number: int, approvers: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("approvers", [(), ("mallory",)])
 def test_who_is_not_on_a_jobs_list_does_not_replace_it(tmp_path: Path, approvers: tuple[str, ...]) -> None:
-    """A release that changes nothing else would be promoted unasked, and the next one approved by its author."""
+    """A user who is not on the job's list may not deploy a release that changes the list."""
     job = Registered(tmp_path, approvers=("ada",))
     register(job, 2, approvers)
     request = DeployRequest(job=JOB, release="r0002", requested_by="mallory")
@@ -216,7 +224,7 @@ def test_who_is_not_on_a_jobs_list_does_not_replace_it(tmp_path: Path, approvers
 
 
 def test_who_is_on_a_jobs_list_may_replace_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative controls: one of them, and anybody where the rule is missing."""
+    """A listed user may deploy a release that changes the list. Negative control: without the rule any user may."""
     job = Registered(tmp_path, approvers=("ada",))
     register(job, 2, ("bob",))
     mine = Deploy.open(job.installation, "op-mine", DeployRequest(job=JOB, release="r0002", requested_by="ada"))

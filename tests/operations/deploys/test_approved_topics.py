@@ -1,4 +1,6 @@
-"""Kafka topics that were created again: which of them an approval is for, and what a rollback may still read."""
+"""Recreated Kafka topics: which topics an approval covers, and which checkpoint versions and snapshots a rollback may
+still use.
+"""
 
 from __future__ import annotations
 
@@ -36,14 +38,14 @@ AGAIN = observations.topic_created_again("sales (kafka)", "topic sales was delet
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that runs, whose query has read the old topic."""
+    """A registered job whose query has read the old topic."""
     job = Registered(tmp_path)
     job.record(replace(job.epoch("v0001", 2), topics=OLD))
     return job
 
 
 def deploy(job: Registered) -> None:
-    """Let a deploy be open."""
+    """Open the deploy ``op2`` and mark its bundle step as done."""
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
 
@@ -57,7 +59,9 @@ def assess(job: Registered) -> Assessed:
 def test_an_approval_is_for_the_topics_of_the_check(
     job: Registered, found: tuple[Finding, ...], approved: dict[str, str]
 ) -> None:
-    """Without a topic that was created again there is none to approve."""
+    """The assessment records the ids of the recreated topics as the ones to approve; without a recreated topic it
+    records none.
+    """
     deploy(job)
     job.gather("op2", *found, look=Look.SOURCES, topics=NEW)
     way = assess(job).transitions[QUERY]
@@ -66,7 +70,9 @@ def test_an_approval_is_for_the_topics_of_the_check(
 
 @pytest.mark.parametrize("now", [NEW, {}, NEWER])
 def test_an_approval_is_void_once_the_topic_was_created_again(job: Registered, now: dict[str, str]) -> None:
-    """The same topic leaves it valid, and so do brokers that do not answer: the driver compares again."""
+    """A topic that is recreated after the approval voids it. The same topic, or brokers that do not answer, leave the
+    approval valid, because the driver compares the ids later.
+    """
     deploy(job)
     job.gather("op2", AGAIN, look=Look.SOURCES, topics=NEW)
     job.record(assess(job))
@@ -83,7 +89,9 @@ def test_an_approval_is_void_once_the_topic_was_created_again(job: Registered, n
 
 
 def back(job: Registered, request: DeployRequest, now: dict[str, str]) -> tuple[QueryTransition | None, str]:
-    """The transition of a release that cannot resume; ``now``: Kafka topic -> its id."""
+    """Return the transition to a release that cannot resume, and the refusal; ``now`` maps each Kafka topic to its
+    present id.
+    """
     state = job.installation.journal(JOB, "test").state()
     manifests = stored_manifests(job.installation, state, "r0001")
     changed = Finding(rule="grouping-keys-changed", severity=Severity.BREAKING, where="q", evidence="a -> b")
@@ -96,7 +104,9 @@ def back(job: Registered, request: DeployRequest, now: dict[str, str]) -> tuple[
 
 
 def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job: Registered) -> None:
-    """Its driver would refuse after the current one was stopped. Negative control: the topic is still the same."""
+    """The check refuses a rollback to a version that read a topic which was recreated since, before the current driver
+    is stopped. Negative control: with the same topic, or with unknown ids, the rollback returns to v0001.
+    """
     job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0001"}))
     job.record(ReleasePromoted(operation="op", release="r0001", instance="op-candidate"))
     job.record(job.version("v0002"))
@@ -115,7 +125,9 @@ def test_a_rollback_to_a_version_of_an_earlier_topic_is_refused_by_the_check(job
 
 
 def test_a_rollback_does_not_restore_a_snapshot_of_an_earlier_topic(job: Registered) -> None:
-    """Negative control: the topic is still the same."""
+    """A rollback does not restore a snapshot whose topic was recreated since its batch. Negative control: with the same
+    topic, the rollback restores the snapshot.
+    """
     snapshot = job.take()
     request = DeployRequest(job=JOB, release="r0001").of_kind(Rollback())
     way, _ = back(job, request, OLD)
@@ -127,7 +139,9 @@ def test_a_rollback_does_not_restore_a_snapshot_of_an_earlier_topic(job: Registe
 
 
 def test_a_recovery_restores_only_into_topics_that_a_person_is_asked_about(job: Registered) -> None:
-    """The check names the topic that was created again since the newest claim. An earlier one it does not name."""
+    """A recovery may restore a snapshot into a topic that was recreated since the newest claim, because the check names
+    that topic; it refuses a topic that was recreated before that claim, which the check does not name.
+    """
     recover = Recovery(action=RecoveryAction.RESTORE, snapshots={QUERY: job.take()}, accepted_by="ada")
     request = DeployRequest(job=JOB, release="r0001").of_kind(recover)
     way, _ = back(job, request, NEW)
@@ -140,14 +154,18 @@ def test_a_recovery_restores_only_into_topics_that_a_person_is_asked_about(job: 
 
 
 def test_a_topic_without_an_id_is_not_approved(job: Registered) -> None:
-    """The brokers reported the topic, and then no ids: an approval would be for any topic."""
+    """A recreated topic whose id the brokers did not report makes the assessment refuse, because an approval would
+    otherwise cover any topic.
+    """
     deploy(job)
     job.gather("op2", AGAIN, look=Look.SOURCES)
     assert assess(job).refusal == (f"query {QUERY}: the brokers did not report the ids of its topics (deploy again)")
 
 
 def test_a_rollback_that_leaves_the_topic_asks_nobody(job: Registered) -> None:
-    """It returns to a version that has read the present topic. A handoff of the same change asks."""
+    """A rollback to a version that has read the present topic needs no approval of topics, whereas a handoff or a
+    restore of the same change needs one.
+    """
     judged = QueryAssessment(verdict=Verdict.BACKUP, findings=(AGAIN,))
     forward = Assessment(verdict=Verdict.BACKUP, queries={QUERY: judged})
     for way, kind, asks in (
@@ -161,7 +179,9 @@ def test_a_rollback_that_leaves_the_topic_asks_nobody(job: Registered) -> None:
 
 
 def test_an_order_names_the_approved_topics(job: Registered) -> None:
-    """A query without recorded ids is named, too: its order has none."""
+    """The GO command names every query with recreated topics and the approved ids; a query without recorded ids is
+    named without approved topics.
+    """
     control = Control(job.installation.store, JOB, "op-candidate")
     sent = control.send(CommandKind.GO, "op2", {QUERY: "v0001"}, other_topics={QUERY: NEW, "older": {}})
     assert (sent.other_topics, sent.approved_topics) == ((QUERY, "older"), {QUERY: NEW})

@@ -1,4 +1,4 @@
-"""What a deploy's assessment rests on: the evidence that its driver has left, and nothing that is missing from it."""
+"""A deploy's assessment relies on the evidence that its driver has stored, and assumes nothing that the evidence lacks."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that serves, and a deploy of it that is open."""
+    """A running job with an open deploy."""
     job = Registered(tmp_path)
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     return job
 
 
 def assess(job: Registered) -> Assessed:
-    """The assessment of the open deploy."""
+    """Return the assessment of the open deploy."""
     state = job.installation.journal(JOB, "test").state()
     return assess_candidate(job.installation, state, state.operations["op2"], "r0001")
 
 
 def rules(job: Registered, found: Assessed) -> set[str]:
-    """Of the stored report."""
+    """Return the rules of the findings in the stored report."""
     report = read_object(job.installation.store, JOB, "reports", found.report, ".json")
     return {each.rule for each in from_json(report, Assessment, where="report").queries[QUERY].findings}
 
 
 def test_the_evidence_that_was_judged_is_stored(job: Registered) -> None:
-    """Whoever asks later sees what the verdict rests on."""
+    """The assessment stores the evidence that its verdict is based on, so that it can be read later."""
     job.gather("op2")
     found = assess(job)
     assert found.verdict is Verdict.RESUME
@@ -65,20 +65,24 @@ def test_the_evidence_that_was_judged_is_stored(job: Registered) -> None:
 
 
 def test_without_evidence_nothing_is_resumed(job: Registered) -> None:
-    """The manifests alone are equal, and nobody has looked at the checkpoint."""
+    """Equal manifests without evidence about the checkpoint give the verdict BACKUP and the finding ``not-looked``."""
     found = assess(job)
     assert (found.verdict, rules(job, found)) == (Verdict.BACKUP, {"not-looked"})
 
 
 def test_evidence_against_another_release_is_none(job: Registered) -> None:
-    """What was gathered against one release says nothing of going on from another."""
+    """Evidence that was gathered against a different release is ignored: the verdict is BACKUP with the finding
+    ``not-looked``.
+    """
     job.gather("op2", against="r0007")
     found = assess(job)
     assert (found.verdict, rules(job, found)) == (Verdict.BACKUP, {"not-looked"})
 
 
 def test_a_sink_that_is_ahead_refuses_a_deploy_before_anything_is_drained(job: Registered) -> None:
-    """The candidate would skip as many batches in silence."""
+    """A sink that contains later batches than the checkpoint refuses the deploy at the assessment, because the
+    candidate would silently skip those batches.
+    """
     job.gather("op2", observations.sink_ahead("totals", 9, 7), look=Look.SINK)
     found = assess(job)
     assert found.verdict is Verdict.REFUSE
@@ -86,7 +90,9 @@ def test_a_sink_that_is_ahead_refuses_a_deploy_before_anything_is_drained(job: R
 
 
 def test_a_lost_output_refuses_a_deploy_and_an_accepted_loss_does_not(tmp_path: Path) -> None:
-    """The acceptance is a note in the report, a clause of the sentence, and the batch that the driver is told."""
+    """A lost output refuses the deploy. An accepted loss resumes, and appears in the report, in the sentence and as the
+    batch that the driver receives.
+    """
     lost = observations.output_lost("totals", "the database file is missing, and batch 7 of v0001 was committed")
     for accepts in (False, True):
         job = Registered(tmp_path / str(accepts))
@@ -107,9 +113,10 @@ def test_a_lost_output_refuses_a_deploy_and_an_accepted_loss_does_not(tmp_path: 
 
 
 def test_a_renamed_query_that_a_function_writes_waits_for_a_person(tmp_path: Path) -> None:
-    """Its old checkpoint would stay behind: the deploy asks before the new one begins, and there is no state to keep.
+    """A renamed query with a foreach sink needs an approval before it starts without its old checkpoint, and there is
+    no state to keep.
 
-    Control: a query that is added beside it starts without a question.
+    Negative control: a query that is added beside the old one starts without an approval.
     """
     for renamed in (True, False):
         job = Registered(tmp_path / str(renamed), sink="foreach")
@@ -131,7 +138,7 @@ def test_a_renamed_query_that_a_function_writes_waits_for_a_person(tmp_path: Pat
 
 
 def deploy_second(job: Registered, manifests: dict[str, Manifest], evidence: Evidence) -> JobState:
-    """An open deploy of a second release, whose standby has left this evidence."""
+    """Open a deploy of a second release whose standby has stored this evidence, and return the job's state."""
     first = job.installation.journal(JOB, "test").state().releases["r0001"]
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     stored = {
@@ -146,7 +153,9 @@ def deploy_second(job: Registered, manifests: dict[str, Manifest], evidence: Evi
 
 
 def test_a_lost_output_is_rebuilt_without_its_acceptance(tmp_path: Path) -> None:
-    """A rebuild writes all of it again; nothing leads back to the output that it leaves."""
+    """A rebuild of a lost output needs no acceptance, because it writes the whole output; it has no way back to the
+    lost one.
+    """
     job = Registered(tmp_path)
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001", strategy=Strategy.REBUILD))
     job.gather("op2", observations.output_lost("totals", "table totals is missing"), look=Look.SINK, batch=7)
@@ -163,7 +172,9 @@ def test_a_lost_output_is_rebuilt_without_its_acceptance(tmp_path: Path) -> None
     ],
 )
 def test_the_cost_of_going_back_is_what_is_written_again(tmp_path: Path, way: Transition, again: str) -> None:
-    """The list of changed jobs names batches, output and what the sink does with repeated rows."""
+    """The cost of a rollback names the replayed batches, the output and how the sink treats repeated rows; a return to
+    an earlier version replays none.
+    """
     job = Registered(tmp_path)
     back = QueryTransition(way=way, before="v0001", version="v0001", batch=7, snapshot=job.take())
     job.commit(8)

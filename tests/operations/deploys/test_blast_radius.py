@@ -1,4 +1,4 @@
-"""What going back to the release before would write again, counted while the new one serves."""
+"""What a rollback to the previous release would write a second time, computed while the new release runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORWARD = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001"
 def deployed(
     job: Registered, way: QueryTransition, *, snapshot: str = "", outcome: Outcome = Outcome.SUCCEEDED
 ) -> None:
-    """A second release took over after batch 7; ``snapshot``: of that batch."""
+    """Record that a second release took over after batch 7; ``snapshot`` is the one taken of that batch."""
     state = job.installation.journal(JOB, "test").state()
     release = state.releases["r0001"]
     content = replace(release.content, bundle="c" * 64)
@@ -67,7 +67,9 @@ def told(job: Registered) -> dict[str, str]:
 
 
 def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> None:
-    """The batches since the cutover, and what the output holds beyond them; nothing is started to know that."""
+    """A rollback by a snapshot costs the batches since the cutover and reports an output that is ahead of the commits;
+    computing it starts no driver.
+    """
     job = Registered(tmp_path)
     deployed(job, replace(FORWARD, back=Transition.RESTORE), snapshot=job.take())
     job.write_table(7)
@@ -81,7 +83,9 @@ def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> No
 
 
 def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path: Path) -> None:
-    """It would go on without them; those that cannot be looked for are named too."""
+    """The cost of a rollback names the input files that the replay would lack because they are missing, and those that
+    cannot be checked.
+    """
     job = Registered(tmp_path)
     deployed(job, replace(FORWARD, back=Transition.RESTORE), snapshot=job.take())
     job.commit(8)
@@ -104,14 +108,18 @@ def test_files_that_a_rollback_reads_again_and_that_are_gone_are_named(tmp_path:
     ids=["forward", "none", "no snapshot"],
 )
 def test_what_costs_nothing_and_what_cannot_be_is_said(tmp_path: Path, way: QueryTransition, sentence: str) -> None:
-    """By the way back that was assessed."""
+    """The cost follows the assessed way back: a resume replays nothing, an impossible rollback is reported with its
+    reason, and so is a missing snapshot.
+    """
     job = Registered(tmp_path)
     deployed(job, way)
     assert sentence in told(job)[QUERY]
 
 
 def test_only_the_release_that_serves_is_gone_back_from(tmp_path: Path) -> None:
-    """A release that did not come to serve, and one that another has followed since, are nobody's to go back from."""
+    """A rollback cost exists only for the release that runs: a release that fell back, or that a later one has
+    replaced, has none.
+    """
     job = Registered(tmp_path)
     deployed(job, replace(FORWARD, back=Transition.RESUME))
     assert told(job)

@@ -1,4 +1,4 @@
-"""How far a dual run is, from two directories that look like Spark's."""
+"""The progress of a dual run, computed from two directories laid out like Spark checkpoints."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FOREIGN = [
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A query that has read eight files in eight batches."""
+    """The checkpoint of a query that has read eight files in eight batches."""
     return Tree(tmp_path / "v0001", "stateless", batches=8).root
 
 
 def test_what_is_missing_is_told_with_the_time_it_will_take(old: Path, tmp_path: Path) -> None:
-    """Two of eight files in ten seconds: thirty more."""
+    """The progress is reported with the remaining time: two of eight files in ten seconds leave about 30 s."""
     new = Tree(tmp_path / "v0002", "stateless", batches=2).root
     os.utime(new / "metadata", (1000, 1000))
     os.utime(new / "commits" / "1", (1010, 1010))
@@ -39,13 +39,15 @@ def test_what_is_missing_is_told_with_the_time_it_will_take(old: Path, tmp_path:
 
 
 def test_a_version_that_holds_everything_has_caught_up(old: Path, tmp_path: Path) -> None:
-    """Also one that is ahead."""
+    """A version that has read everything, or more than the old one, has caught up; an empty version has not."""
     assert how_far(LocalTree(old), LocalTree(Tree(tmp_path / "v0002", "stateless", batches=9).root)).holds
     assert not how_far(LocalTree(old), LocalTree(tmp_path / "v0003")).holds
 
 
 def test_what_a_killed_driver_had_planned_must_be_held_too(old: Path, tmp_path: Path) -> None:
-    """It may be written without being committed; while that driver lives its commits are enough."""
+    """After a driver was killed, its planned batch must be covered too, because it may be written without a commit;
+    while the driver runs, its commits are enough.
+    """
     new = Tree(tmp_path / "v0002", "stateless", batches=7).root
     (old / "commits" / "7").unlink()
     assert how_far(LocalTree(old), LocalTree(new)).holds
@@ -55,14 +57,14 @@ def test_what_a_killed_driver_had_planned_must_be_held_too(old: Path, tmp_path: 
 
 
 def drained(**changes: object) -> DriverStatus:
-    """The last word of the driver that owns EPOCH: drained, its gate having let batch 6 through."""
+    """Return the last status of the driver that owns EPOCH: drained, with batch 6 as the last one admitted by its gate."""
     told = QueryStatus(query="totals", version="v0001", epoch=3, committed=6, admitted=6)
     fields = {"instance": "first", "release": "r0001", "generation": 2, "state": DriverState.DRAINED}
     return DriverStatus(**{**fields, "beat": 1, "at": "", "queries": {"totals": told}, **changes})
 
 
 def test_what_a_drained_driver_has_refused_to_write_need_not_be_held(old: Path, tmp_path: Path) -> None:
-    """Its gate has let batch 6 through and was closed to batch 7, which it had planned."""
+    """Batch 7, which a drained driver had planned but its gate did not admit, need not be covered; batch 6 is enough."""
     (old / "commits" / "7").unlink()
     until = last_written(LocalTree(old), EPOCH, drained())
     assert until == 6
@@ -83,20 +85,20 @@ def test_what_a_drained_driver_has_refused_to_write_need_not_be_held(old: Path, 
     ],
 )
 def test_the_word_of_nobody_but_the_drained_owner_is_taken(old: Path, status: DriverStatus | None) -> None:
-    """One that lives or was killed, another one, an earlier generation, another version, epoch, or one that wrote none:
-    what was planned counts.
+    """Only the status of the drained owner limits the last written batch: a running, draining or failed driver, a
+    different instance, generation, version or epoch, or a status without an admitted batch leaves the planned batch 7.
     """
     (old / "commits" / "7").unlink()
     assert last_written(LocalTree(old), EPOCH, status) == 7
 
 
 def test_without_an_epoch_what_was_planned_counts(old: Path) -> None:
-    """Nobody is known who could say more."""
+    """Without an epoch no owner is known, so the planned batch counts as written."""
     assert last_written(LocalTree(old), None, drained()) == 7
 
 
 @pytest.mark.parametrize(("memory", "takes"), [("1g", "1.5 GiB"), ("512m", "1.0 GiB"), ("4096", "4.5 GiB")])
 def test_a_rebuild_says_what_it_reads_and_what_it_takes(old: Path, memory: str, takes: str) -> None:
-    """Before it starts: the files, and the room for a second driver."""
+    """The estimate before a rebuild states the number of files to read and the memory that the second driver needs."""
     told = estimate(LocalTree(old), {"spark.driver.memory": memory})
     assert told.startswith(f"reads 8 files again; a second driver needs about {takes}, ")

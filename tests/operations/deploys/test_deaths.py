@@ -1,4 +1,6 @@
-"""A driver that nobody can look at: what a person's word about its death does, and what it is refused for."""
+"""A driver that cannot be observed: the effect of a person's statement that it has terminated, and when the statement
+is refused.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ def say(job: Registered, *, by: str = "cli:ada", accept: bool = True, instance: 
 
 
 def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
-    """By whom and why, never as a proof; what owned the checkpoints owns them no more, and a recovery goes on."""
+    """A stated termination is recorded with its author and reason, never as a proof; the driver no longer owns the
+    checkpoints, and the diagnosis becomes ``OWNER_UNPROVEN``.
+    """
     assert diagnose_job(job.installation, JOB).cause is Problem.DRIVER_UNREACHABLE
     risks = say(job)
     assert any("Other drivers may continue only in a copy of these checkpoints" in line for line in risks)
@@ -57,8 +61,9 @@ def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
 
 
 def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> None:
-    """Neither a restart, a start, a deploy nor an appointment; a restore does, in a copy. Negative control: with the
-    same end proven, a restart is possible."""
+    """After a stated termination a restart, a start, a deploy and an appointment in the same directory are refused; a
+    restore into a copy is possible. Negative control: with a proven termination, a restart is possible.
+    """
     before = diagnose_job(job.installation, JOB)
     job.runner.life = Life.DEAD
     assert options_of(job)[RecoveryAction.RESTART] == ""
@@ -85,12 +90,14 @@ def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> 
 
 
 def options_of(job: Registered) -> dict[RecoveryAction, str]:
-    """Action -> why it is not possible, empty where it is."""
+    """Return for each recovery action why it is not possible; the text is empty if it is possible."""
     return {option.action: option.why_not for option in diagnose_job(job.installation, JOB).options}
 
 
 def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -> None:
-    """One person asks and states it: a second one who answers does not exist; the list of approvers still counts."""
+    """With ``four_eyes`` one person alone can state a termination, because no second one requested it; the list of
+    approvers still applies.
+    """
     job = Registered(tmp_path)
     settings = msgspec.structs.replace(job.installation.settings, four_eyes=True, approvers=("cli:ada",))
     site = job.installation.__class__(settings=settings, store=job.installation.store, runner=job.runner)
@@ -102,7 +109,9 @@ def test_four_eyes_do_not_keep_a_termination_from_being_stated(tmp_path: Path) -
 
 
 def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:
-    """What it risks is said: of a table that it is refused, of a function that nothing keeps it from writing."""
+    """Without acceptance the statement records nothing and names the risk: a table refuses the old driver's writes once
+    its successor has taken over.
+    """
     before = job.installation.journal(JOB, "test").state().number
     told = "refuses the driver's writes once its successor has taken over"
     assert any(told in line for line in say(job, accept=False))
@@ -110,7 +119,7 @@ def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:
 
 
 def test_the_risk_of_an_output_without_a_fence_is_named(tmp_path: Path) -> None:
-    """Nothing keeps a function from writing beside its successor."""
+    """For a foreach sink the statement names the risk that nothing can refuse the old driver's writes."""
     job = Registered(tmp_path, sink="foreach")
     job.runner.life = Life.UNKNOWN
     assert any("cannot refuse the driver's writes" in line for line in say(job, accept=False))
@@ -128,7 +137,9 @@ def test_the_risk_of_an_output_without_a_fence_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_what_can_be_known_is_not_stated(job: Registered, life: Life, told: str) -> None:
-    """Only where nobody can look; with the way that there is instead."""
+    """A termination that can be observed or proven cannot be stated: the refusal names the command to use instead, and
+    nothing is recorded.
+    """
     job.runner.life = life
     with pytest.raises(OperationRefused, match=told):
         say(job)
@@ -136,7 +147,9 @@ def test_what_can_be_known_is_not_stated(job: Registered, life: Life, told: str)
 
 
 def test_a_word_counts_once_and_by_whom_it_may_be_given(tmp_path: Path) -> None:
-    """Said twice it is told; who may not answer what operations ask may not say this, either."""
+    """A person who is not among the approvers cannot state a termination, and a second statement is refused because the
+    first one is recorded.
+    """
     job = Registered(tmp_path, approvers=("cli:ada",))
     job.runner.life = Life.UNKNOWN
     with pytest.raises(OperationRefused, match="cli:mallory is not among the approvers"):
@@ -148,7 +161,7 @@ def test_a_word_counts_once_and_by_whom_it_may_be_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("instance", "kind"), [("nobody", NotFound), ("../../x", InvalidInput)])
 def test_an_instance_that_is_not_one_is_refused(job: Registered, instance: str, kind: type[StreamkeeperError]) -> None:
-    """Unknown to the journal, or no name at all."""
+    """Stating the termination of an instance that the journal does not have, or of an invalid name, is refused."""
     with pytest.raises(kind):
         say(job, instance=instance)
 
@@ -164,7 +177,9 @@ def test_an_instance_that_is_not_one_is_refused(job: Registered, instance: str, 
 def test_an_instance_is_given_up_only_after_a_look(
     job: Registered, monkeypatch: pytest.MonkeyPatch, life: Life, told: str
 ) -> None:
-    """What has run was not *never started*. It owns nothing, so that an end that nobody sees holds nothing up."""
+    """Giving up an instance observes and kills it first: only an absent one is recorded as never started, and one whose
+    end was not seen is recorded as such and holds nothing up.
+    """
     monkeypatch.setattr(deaths, "_KILLED_WITHIN_S", 0.0)
     killed: list[str] = []
     monkeypatch.setattr(job.runner, "kill", lambda _, instance: killed.append(instance))
@@ -175,7 +190,9 @@ def test_an_instance_is_given_up_only_after_a_look(
 
 @pytest.mark.parametrize("claimed", [True, False])
 def test_what_counts_as_never_started_can_start_no_more(job: Registered, claimed: bool) -> None:
-    """Two callers carry on one operation: one sees no process of an instance, and the other one starts it."""
+    """An instance that one caller has found without a process can no longer be started by a second caller of the same
+    operation; one that has claimed its process record stays claimed.
+    """
     record = ProcessRecord(instance="op2-candidate", generation=1, machine="m", host="h", pid=7, started=1)
     control = Control(job.installation.store, JOB, "op2-candidate")
     if claimed:
@@ -187,24 +204,25 @@ def test_what_counts_as_never_started_can_start_no_more(job: Registered, claimed
 
 
 def test_a_reason_is_needed(job: Registered) -> None:
-    """Who reads the record later asks how it was known."""
+    """A stated termination without a reason is refused."""
     with pytest.raises(InvalidInput, match="a stated termination needs a reason"):
         state_death(job.installation, JOB, DRIVER, by="cli:ada", reason=" ", accept=True)
 
 
 def a_pass(job: Registered, *, now: float, acts: bool = False, **given: Any) -> PassReport:
-    """One pass of the watch at that time."""
+    """Run one pass of the watch at that time."""
     return run_pass(WatchPass(installation=job.installation, acts=acts, now=lambda: now, **given))
 
 
 def rules_of(report: PassReport) -> dict[str, Urgency]:
-    """Rule -> severity, of what a pass found."""
+    """Return the severity of each rule that a pass found."""
     return {symptom.rule: symptom.severity for row in report.index.rows for symptom in row.symptoms}
 
 
 def test_a_driver_on_a_lost_node_pages_once_it_is_silent_for_longer_than_its_job_allows(job: Registered) -> None:
-    """Six hours of silence were one ticket. The page names both commands of the way out. Negative control: the same
-    silence without the rule is a ticket for ever."""
+    """A driver that cannot be observed pages after 600 s of silence, and the page names both commands of the way out.
+    Negative control: without the rule ``driver-lost``, six hours of silence stay a ticket.
+    """
     job.report(7)
     assert rules_of(a_pass(job, now=1000.0))["driver-unknown"] is Urgency.TICKET
     assert rules_of(a_pass(job, now=1599.0))["driver-unknown"] is Urgency.TICKET
@@ -219,8 +237,9 @@ def test_a_driver_on_a_lost_node_pages_once_it_is_silent_for_longer_than_its_job
 
 
 def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: Registered) -> None:
-    """Every pass began a start that was refused, three times an hour for ever. Negative control: without the rule's
-    fact (the end is proven) the same pass starts the driver."""
+    """After a stated termination no pass of the watch tries to start the job, and each reports ``owner-unproven`` as a
+    page. Negative control: with a proven termination the same pass would start the driver.
+    """
     say(job)
     for moment in (1000.0, 1060.0, 1120.0):
         found = a_pass(job, now=moment, acts=True)
@@ -232,7 +251,9 @@ def test_after_a_stated_termination_the_watch_starts_nothing_and_says_why(job: R
 
 
 def test_a_directory_without_a_committed_batch_is_no_page_after_a_stated_termination(job: Registered) -> None:
-    """No data is at risk there, so the watch starts the driver."""
+    """After a stated termination the watch starts a job whose checkpoint has no committed batch, because no data is at
+    risk, and does not report ``owner-unproven``.
+    """
     for folder in ("offsets", "commits", "sources", "state"):
         shutil.rmtree(job.directory / folder)
     say(job)
@@ -242,7 +263,9 @@ def test_a_directory_without_a_committed_batch_is_no_page_after_a_stated_termina
 
 
 def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered) -> None:
-    """The snapshot is of the directory as the lost driver left it; before the statement there is nothing to copy."""
+    """A snapshot of the directory that the lost driver left makes a restore possible that replays nothing; before the
+    statement no such snapshot is taken.
+    """
     with pytest.raises(OperationRefused, match="no checkpoint of sales belongs to a driver"):
         snapshot_fork(job.installation, JOB)
     say(job)
@@ -253,7 +276,9 @@ def test_the_copy_of_a_fork_makes_a_restore_that_replays_nothing(job: Registered
 
 
 def test_an_operation_takes_a_stated_end_for_an_end(job: Registered) -> None:
-    """Otherwise it would wait until its deadline for a candidate that nobody can observe."""
+    """An operation counts a candidate with a stated termination as dead, so that it does not wait until its deadline
+    for a candidate that cannot be observed.
+    """
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()))
     job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0001", role=Role.CANDIDATE))
     deploy = Deploy.load(job.installation, JOB, "op2")
@@ -264,7 +289,9 @@ def test_an_operation_takes_a_stated_end_for_an_end(job: Registered) -> None:
 
 @pytest.mark.parametrize("damaged", [False, True])
 def test_the_copy_is_restored_also_if_an_older_snapshot_has_passed_a_drill(job: Registered, damaged: bool) -> None:
-    """The older one would replay a batch. Negative control: of a damaged checkpoint, the drilled snapshot is taken."""
+    """A restore uses the new snapshot of the fork rather than an older, drilled one that would replay a batch. Negative
+    control: with a damaged checkpoint, it uses the drilled snapshot.
+    """
     job.take()
     job.catalogue.note_drill(1, DrillResult(id="d1", ok=True, message="batch 8 ran", at="2026-01-01"))
     job.commit(8)
@@ -279,7 +306,9 @@ def test_the_copy_is_restored_also_if_an_older_snapshot_has_passed_a_drill(job: 
 
 
 def test_a_fork_whose_directory_went_with_the_machine_is_named(job: Registered) -> None:
-    """The older snapshot is what a restore uses then."""
+    """If the lost driver's directory is missing, the report states that no snapshot could be taken and that a restore
+    uses the newest existing one.
+    """
     job.take()
     say(job)
     shutil.rmtree(job.directory)

@@ -1,4 +1,4 @@
-"""What a job's file declares: told without Spark where it can be, and left to a driver where only that can know."""
+"""What a job's file declares: read without Spark if possible, and left to a driver if only a driver can determine it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ask(tmp_path: Path, source: str, job: str = "orders") -> Declaration:
 
 
 def test_params_come_as_they_were_declared(tmp_path: Path) -> None:
-    """In their order, with types, defaults and help."""
+    """The declared params are returned in their order, with types, defaults and help."""
     found = ask(tmp_path, JOB).declared
     assert found == {
         "input": Param(str, help="where"),
@@ -61,12 +61,14 @@ def test_params_come_as_they_were_declared(tmp_path: Path) -> None:
     ],
 )
 def test_a_failing_import_is_told(tmp_path: Path, more: str, told: str) -> None:
-    """With its file and line, where a session would have changed nothing."""
+    """An import that fails without any use of a Spark session is reported with its error, and with its file and line."""
     assert told in ask(tmp_path, f"{JOB}\n{more}\n").error
 
 
 def test_the_file_sees_what_a_driver_gives_it_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its home and the store are there; keys of whoever asks, as Airflow's, are not."""
+    """The file sees the environment of a driver, such as the store, but not the caller's secrets, such as Airflow's
+    keys.
+    """
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "sesame")
     monkeypatch.setenv("STREAMKEEPER_SECRET_WAREHOUSE", "sesame")
     look = "import os\nos.environ['STREAMKEEPER_STORE']\nassert 'sesame' not in os.environ.values()\n"
@@ -75,7 +77,9 @@ def test_the_file_sees_what_a_driver_gives_it_and_no_more(tmp_path: Path, monkey
 
 
 def test_a_file_without_the_job_says_which_it_has(tmp_path: Path) -> None:
-    """Also where the decorator goes by another name."""
+    """A file that does not declare the job is reported with the jobs that it declares; a decorator imported under an
+    alias is recognized.
+    """
     renamed = JOB.replace("import Param, streaming_job", "import Param, streaming_job as job").replace("@str", "@job#")
     assert "declares no job orders (it declares: none)" in ask(tmp_path, "x = 1\n").error
     assert "declares no job sales (it declares: orders)" in ask(tmp_path, JOB, "sales").error
@@ -94,12 +98,16 @@ def test_a_file_without_the_job_says_which_it_has(tmp_path: Path) -> None:
     ],
 )
 def test_what_only_a_driver_can_know_is_left_to_it(tmp_path: Path, more: str) -> None:
-    """A file that wants a session, an answer from outside, or ends the process: no error, and no JVM is started."""
+    """A file that uses a session, calls a remote service or exits the process returns an empty declaration without an
+    error.
+    """
     assert ask(tmp_path, f"{JOB}\n{more}\n") == Declaration()
 
 
 def test_an_import_that_takes_too_long_is_left_to_a_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what it has started keeps nobody waiting, whether it ends or not."""
+    """An import that exceeds the time limit returns an empty declaration, and threads and processes that the file has
+    started delay neither outcome.
+    """
     left = f"{JOB}\nimport subprocess, threading, time\nsubprocess.Popen(['sleep', '30'])\n"
     left += "threading.Thread(target=time.sleep, args=(30,)).start()\n"
     began = time.monotonic()

@@ -1,4 +1,6 @@
-"""A deploy as far as it comes without a driver: what is refused before anything is started."""
+"""A deploy as far as it runs without a driver: what is refused before anything is started, and what happens if no
+driver can be started.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +50,18 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that serves; the test's own runner starts nothing."""
+    """A running job; the test's own runner starts nothing."""
     return Registered(tmp_path)
 
 
 def deploy(job: Registered, operation: str = "op2", **request: object) -> Progress:
-    """Advance a deploy as far as it goes by itself."""
+    """Open a deploy and advance it as far as possible without a driver."""
     opened = Deploy.open(job.installation, operation, DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
     return opened.run(Step.FALL_BACK)
 
 
 def with_release(job: Registered, conf: dict[str, str]) -> str:
-    """A second release with this conf, registered as an older Streamkeeper would have."""
+    """Register a second release with this conf, as an older Streamkeeper would have done, and return its name."""
     first = job.installation.journal(JOB, "test").state().releases["r0001"]
     second = replace(first, number=2, content=replace(first.content, conf=conf))
     job.record(ReleaseRegistered(release=second))
@@ -69,7 +71,9 @@ def with_release(job: Registered, conf: dict[str, str]) -> str:
 def test_an_old_release_whose_executors_run_elsewhere_is_refused(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A conf that was let through before is not let through by naming its release; without that look it is started."""
+    """A deploy that names a registered release with a forbidden conf is refused. Negative control: without the conf
+    check, the deploy passes its bundle step.
+    """
     name = with_release(job, {"spark.master": "yarn"})
     ended = deploy(job, release=name)
     assert ended.outcome is Outcome.REFUSED
@@ -82,7 +86,9 @@ def test_an_old_release_whose_executors_run_elsewhere_is_refused(
 
 
 def test_an_operations_id_that_comes_with_another_request_is_refused(job: Registered) -> None:
-    """It would be given the old outcome; the same request by somebody else is the same, and carries on."""
+    """An operation id that is reused with a different request is refused, whether the operation is open or finished;
+    the same request by a different person continues it.
+    """
     asked = DeployRequest(job=JOB, release="r0001", reason="first", requested_by="ada")
     Deploy.open(job.installation, "op2", asked)
     assert Deploy.open(job.installation, "op2", replace(asked, requested_by="bob")).operation == "op2"
@@ -101,7 +107,9 @@ def test_an_operations_id_that_comes_with_another_request_is_refused(job: Regist
 def test_without_that_look_another_request_gets_the_old_outcome(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control: somebody asks for a deploy and is told that it succeeded, and nothing was done."""
+    """Negative control: without the comparison of requests, a different request with the same operation id returns the
+    old success although nothing was deployed.
+    """
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001", dry_run=True))
     job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
     monkeypatch.setattr(deploying, "must_be_the_same", lambda *_: None)
@@ -109,13 +117,17 @@ def test_without_that_look_another_request_gets_the_old_outcome(
 
 
 def test_an_operation_that_an_older_store_does_not_know_is_refused(job: Registered) -> None:
-    """As after an older copy was put back while its task was running: one line, and no trace."""
+    """Advancing an operation that the store does not have, as after a restore of an older copy, fails with a one-line
+    error.
+    """
     with pytest.raises(NotFound, match=f"job {JOB} has no operation op9"):
         Deploy(job.installation, JOB, "op9").advance(Step.FALL_BACK)
 
 
 def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job: Registered) -> None:
-    """Its manifest tells, whatever its release's conf says."""
+    """A manifest whose code sets the state store provider is refused at the assessment, whatever the release's conf
+    contains.
+    """
     name = with_release(job, {})
     changed = {"spark.sql.streaming.stateStore.providerClass": "org.apache.Other"}
     manifest = replace(STATEFUL, query=QUERY, confs={**STATEFUL.confs, **changed})
@@ -128,7 +140,9 @@ def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job
 
 
 def test_a_request_that_is_too_large_with_what_it_inherits_ends_no_other(job: Registered) -> None:
-    """The limit holds for the request that would be recorded; negative control: less is inherited."""
+    """A request that exceeds the size limit together with its inherited conf is refused and does not abort the open
+    operation. Negative control: a smaller inherited conf is accepted and aborts it.
+    """
     job.record(OperationStarted(operation="open", request=DeployRequest(job=JOB), steps=()))
     request = DeployRequest(job=JOB, reason="new")
 
@@ -145,7 +159,7 @@ def test_a_request_that_is_too_large_with_what_it_inherits_ends_no_other(job: Re
 
 @pytest.mark.parametrize("on_open", [OnOpen.CONTINUE, OnOpen.ABORT])
 def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_open: OnOpen) -> None:
-    """It only looks: what is open is somebody's deploy."""
+    """A dry run may neither continue nor abort an open operation, which stays open."""
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001"))
     with pytest.raises(InvalidInput, match=f"a dry run cannot {on_open.value} an open operation"):
         Deploy.open(job.installation, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True), on_open=on_open)
@@ -155,7 +169,9 @@ def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_
 def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Executors elsewhere would write its state to disks of their own; once it is gone they get the job's tasks."""
+    """While a checkpoint version lies in a local directory, the driver starts with a local master, because remote
+    executors would write state to their own disks; without the directory the configured master applies.
+    """
     launched: list[LaunchSpec] = []
     monkeypatch.setattr(job.runner, "launch", lambda spec, secrets: launched.append(spec))
     job.set(master="spark://elsewhere:7077")
@@ -176,7 +192,9 @@ def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
 
 
 def under_way(job: Registered, *more: Record, done: tuple[Step, ...] = ()) -> Deploy:
-    """A deploy of a second release, drained, with its candidate let go; ``done``: steps beside the first two."""
+    """Record a deploy of a second release whose old driver is drained and whose candidate is appointed; ``done`` lists
+    further finished steps.
+    """
     name = with_release(job, {})
     shown = {
         QUERY: put_object(job.installation.store, JOB, "manifests", to_json(replace(STATEFUL, query=QUERY)), ".json")
@@ -200,7 +218,7 @@ def under_way(job: Registered, *more: Record, done: tuple[Step, ...] = ()) -> De
 
 
 def never_starts(job: Registered, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError) -> list[str]:
-    """Whom the runner has barred: every start fails, and it sees the candidate alone."""
+    """Make every start fail and only the candidate alive; return the list of instances that the runner kills."""
     barred: list[str] = []
     starts: list[str] = []
 
@@ -226,7 +244,9 @@ GONE = InvalidInput("the driver's program /env/python cannot be run")
 def test_an_old_release_that_can_be_started_no_more_ends_the_operation(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its environment is gone: that is told, and not tried for ever. Negative control: it would be."""
+    """A fallback whose old release can no longer be started fails the operation and reports the reason. Negative
+    control: without this rule the start is retried without end.
+    """
     ended = InstanceEnded(operation="op2", instance="op2-candidate", proof="gone", exit="failed")
     opened = under_way(job, ended, FallBackDecided(operation="op2", reason="it broke"))
     with monkeypatch.context() as without:
@@ -244,7 +264,9 @@ def test_an_old_release_that_can_be_started_no_more_ends_the_operation(
 def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
     job: Registered, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError
 ) -> None:
-    """The candidate goes on, and nothing can start the reserve any more. Negative control: its error would be ours."""
+    """A fallback driver that cannot be started is barred and recorded as never started, and the candidate continues.
+    Negative control: without this rule its error would stop the deploy.
+    """
     steps = (Step.STANDBY, Step.ASSESS, Step.DRAIN, Step.PROVE_DEAD, Step.GO, Step.FIRST_COMMIT, Step.SNAPSHOT)
     opened = under_way(job, done=steps)
     with monkeypatch.context() as without:
@@ -261,7 +283,9 @@ def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
 
 
 def test_a_record_that_an_older_store_lacks_is_named(job: Registered) -> None:
-    """A process that read a newer journal before goes on with records that are gone."""
+    """A process that has read a newer journal fails with an error that names the operation or the description that the
+    restored older store lacks.
+    """
     acts = DeployActs(job.installation, job.installation.journal(JOB, "test"), JOB, "op9")
     with pytest.raises(NotFound, match=f"job {JOB} has no operation op9"):
         acts.carry_out(Decision(step=Step.ASSESS, action=Assess(), reason=""))

@@ -1,4 +1,4 @@
-"""A person ends and starts a real driver: nothing serves in between, and nothing is lost."""
+"""A person stops and starts a real driver: nothing runs in between, and no data is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOB = "sales_totals"
 
 
 class Shop:
-    """One job with a table, and its sales."""
+    """A job with a table, and the sales files that it reads."""
 
     def __init__(self, bed: Bed) -> None:
         self.bed = bed
@@ -32,7 +32,7 @@ class Shop:
         self.sold = 0
 
     def sell(self) -> None:
-        """One more sales file."""
+        """Write one more sales file."""
         rows = [(f"e{self.sold}-{row}", f"c{row % 3}", row + self.sold) for row in range(10)]
         write_whole(self.bed.input / SALES, f"{self.sold:06d}.csv", rows)
         self.sold += 1
@@ -50,13 +50,13 @@ class Shop:
         self.says(0, "deploy", JOB, "--params", json.dumps(given), *conf, *batches, "--reason", "first")
 
     def says(self, code: int, *words: str) -> str:
-        """What a command prints, which ends with this exit code."""
+        """Run a command, assert its exit code, and return what it prints."""
         done = CliRunner().invoke(app, list(words), env={**self.bed.environment, "COLUMNS": "300"})
         assert done.exit_code == code, done.output
         return done.output
 
     def is_exact(self) -> bool:
-        """Whether the table is what the sales add up to."""
+        """Return whether the table equals the totals of the sales files."""
         return self.warehouse.exists() and read_totals(self.warehouse) == expected_totals(self.bed.input / SALES)
 
     @property
@@ -66,7 +66,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
-    """A job that serves, its table full; each test but the last leaves it so."""
+    """A running job with a complete table; each test but the last leaves it in this state."""
     with fresh_bed(tmp_path_factory.mktemp("shop") / "site", [ROOT / "jobs" / f"{JOB}.py"]) as bed:
         shop = Shop(bed)
         shop.sell()
@@ -76,7 +76,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 
 
 def assert_its_page_tells_it(shop: Shop) -> None:
-    """Of the driver that serves: its last word, its history, its plan, offsets and log; and who stopped the job."""
+    """Assert that the job's page shows the running driver's status, history, plan, offsets and log, and the reason of
+    the last stop.
+    """
     page, driver = make_viewed(shop.bed.installation), shop.state.serving_instance
     text = html.unescape(get(page, f"/jobs/{JOB}?open=log").text)
     told = (
@@ -96,7 +98,9 @@ def assert_its_page_tells_it(shop: Shop) -> None:
 
 
 def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Shop) -> None:
-    """Drained at a boundary, not killed; what comes meanwhile waits; the same version of the checkpoint goes on."""
+    """A stop drains the driver at a batch boundary without killing it; new input waits, and a start continues in the
+    same checkpoint version with an exact table.
+    """
     assert "driver has pid" in shop.says(0, "logs", JOB, "--lines", "500")
     first = shop.state.serving_instance
 
@@ -126,7 +130,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
 
 
 def test_a_job_that_read_all_there_was_is_started_again(shop: Shop) -> None:
-    """An availableNow job ends by itself; a start reads what has come since, once, and ends again."""
+    """An availableNow job finishes by itself, and a start reads the input that has arrived since."""
     shop.sell()
     shop.deploy(trigger="availableNow")
     wait_for("the totals", shop.is_exact, timeout_s=60)

@@ -1,4 +1,6 @@
-"""Where a dry run of an unknown job takes place: gone afterwards, whatever happened in it."""
+"""The temporary installation in which an unknown job's dry run is carried out; it is removed afterwards, whatever
+happened in it.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +24,22 @@ SLEEPER = ("/bin/sh", "-c", "sleep 60", "driver")
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """An installation with one job that serves."""
+    """An installation with one running job."""
     (tmp_path / "home").mkdir()
     return Registered(tmp_path)
 
 
 def test_only_a_dry_run_of_an_unknown_job_is_tried_out(job: Registered) -> None:
-    """What is on record belongs to a job's history; a deploy is to be on record."""
+    """Only a dry run of an unknown job uses a temporary installation; a deploy, and a dry run of a known job, are
+    recorded in the job's history.
+    """
     assert leaves_nothing(job.installation, DeployRequest(job="orders", dry_run=True))
     assert not leaves_nothing(job.installation, DeployRequest(job="orders"))
     assert not leaves_nothing(job.installation, DeployRequest(job=JOB, dry_run=True))
 
 
 def start_and_interrupt(place: Installation) -> None:
-    """Let something run there, and press Ctrl-C once it does."""
+    """Start a process in the temporary installation, and raise KeyboardInterrupt once it runs."""
     started = OperationStarted(operation="op", request=DeployRequest(job="orders", dry_run=True), steps=())
     planned = InstancePlanned(operation="op", instance="op-describer", release="r0001", role=Role.DESCRIBER)
     for record in (started, planned):
@@ -52,7 +56,9 @@ def start_and_interrupt(place: Installation) -> None:
 
 
 def test_nothing_is_left_of_one_that_was_cut_off(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No key in the store, no folder in the home, and no process of what was started there."""
+    """An interrupted dry run leaves no key in the store, no folder in the home directory and no process that it has
+    started.
+    """
     before = sorted(job.installation.store.list("")), sorted(Path(job.installation.settings.home).rglob("*"))
     monkeypatch.setitem(LocalProcessRunner.__init__.__kwdefaults__, "driver", SLEEPER)
     places = []

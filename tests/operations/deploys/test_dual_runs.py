@@ -1,4 +1,4 @@
-"""One dual run at a time: who has to wait for whom, and for how long that holds."""
+"""Only one dual run at a time: which operation waits for which one, and until when."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def record(site: Installation, job: str, *records: Record) -> None:
 
 
 def rebuild(site: Installation, job: str, *, way: Transition = Transition.REBUILD) -> None:
-    """An assessed operation ``op-<job>`` that goes this way."""
+    """Record an operation ``op-<job>`` that is assessed with this transition."""
     operation = f"op-{job}"
     record(
         site,
@@ -71,7 +71,7 @@ def before(site: Installation, job: str) -> str:
 
 
 def test_a_second_dual_run_waits_for_the_first_and_names_it(site: Installation) -> None:
-    """Job and operation of the other are told; the first itself waits for nobody."""
+    """A second dual run waits for the first and reports its job and operation; the first one does not wait."""
     for job in ("first", "second"):
         rebuild(site, job)
     assert before(site, "second") == ""
@@ -81,7 +81,9 @@ def test_a_second_dual_run_waits_for_the_first_and_names_it(site: Installation) 
 
 
 def test_it_may_begin_once_the_first_was_cut_over_or_is_over(site: Installation) -> None:
-    """When the new driver goes, the old one has ended: two run no longer."""
+    """A dual run may begin once the other one has handed over to its new driver or has finished, because only one of
+    its drivers runs then.
+    """
     for job in ("cut", "aborted", "second"):
         rebuild(site, job)
     begin(site, "cut")
@@ -93,7 +95,7 @@ def test_it_may_begin_once_the_first_was_cut_over_or_is_over(site: Installation)
 
 
 def test_whoever_runs_none_does_not_wait(site: Installation) -> None:
-    """A handoff beside another job's dual run goes on at once; so does a dual run that has begun itself."""
+    """A handoff does not wait for a dual run of a different job, and neither does a dual run that has begun itself."""
     for job in ("first", "second"):
         rebuild(site, job)
         begin(site, job)
@@ -102,7 +104,9 @@ def test_whoever_runs_none_does_not_wait(site: Installation) -> None:
 
 
 def test_one_that_waits_for_a_person_keeps_nobody_waiting(site: Installation) -> None:
-    """Both its drivers have caught up; whoever is asked may answer tomorrow."""
+    """A dual run that waits for an approval after its comparison does not block a second one, because the answer may be
+    a day away.
+    """
     for job in ("first", "second"):
         rebuild(site, job)
     begin(site, "first")

@@ -1,4 +1,4 @@
-"""What an operation was assessed as, and against what."""
+"""An operation's assessment, and the release that it was compared with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def before(state: JobState, operation: str) -> str:
 
 
 def test_what_served_before_an_operation_is_what_the_last_one_that_succeeded_brought(job: WholeJob) -> None:
-    """One that was refused or fell back has changed nothing; negative control: one that succeeded has."""
+    """The release before an operation is the one of the last operation that succeeded, and a refused or fallen-back
+    operation changes nothing. Negative control: a successful operation changes it.
+    """
     operate(job, "refused", "r0003", Outcome.REFUSED)
     operate(job, "fell", "r0003", Outcome.FELL_BACK)
     operate(job, "good", "r0004", Outcome.SUCCEEDED)
@@ -43,7 +45,7 @@ def test_what_served_before_an_operation_is_what_the_last_one_that_succeeded_bro
 
 
 def test_before_the_first_operation_nothing_served_or_nobody_knows_what() -> None:
-    """A journal that was made again is of a job that had served."""
+    """Before a job's first operation no release had run; after a rebuild of its journal the release before is unknown."""
     request = OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=())
     first = fold(JobState(job=JOB), Entry(number=1, at="", by="", record=request))
     assert before(first, "op") == ""
@@ -55,7 +57,9 @@ def test_before_the_first_operation_nothing_served_or_nobody_knows_what() -> Non
 
 
 def test_the_newest_report_is_told_with_the_difference_to_what_served(job: WholeJob) -> None:
-    """Also where a later operation was not assessed."""
+    """The newest report is shown with the difference from the release before, even if a later operation was not
+    assessed.
+    """
     operate(job, "later", "r0002", Outcome.REFUSED)
     operation = last_assessed(job.state)
     assert operation is not None
@@ -65,7 +69,9 @@ def test_the_newest_report_is_told_with_the_difference_to_what_served(job: Whole
 
 
 def test_a_release_that_is_on_no_record_is_named(job: WholeJob) -> None:
-    """Its difference is not known, its findings are."""
+    """If the release before is not recorded, the report names it, states that the difference is unknown, and still
+    shows the findings.
+    """
     state = job.state
     operation = last_assessed(state)
     assert operation is not None

@@ -1,4 +1,4 @@
-"""Which Python a release is started in, by real launch records."""
+"""Which Python interpreter a release is started in, according to real launch records."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.operations.registered_job import JOB, Registered
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job whose release was made in another environment."""
+    """A job whose release was made in a different environment."""
     return Registered(tmp_path)
 
 
 def launched(job: Registered, python: str) -> None:
-    """Let the release's driver have been started in this interpreter."""
+    """Record that the release's driver was started in this interpreter."""
     spec = LaunchSpec(
         instance="op-candidate",
         job=JOB,
@@ -41,13 +41,15 @@ def launched(job: Registered, python: str) -> None:
 
 
 def chosen(job: Registered, **changes: object) -> str:
-    """For the release that served; ``changes``: of the job's state."""
+    """Return the interpreter chosen for the current release; ``changes`` are applied to the job's state."""
     state = msgspec.structs.replace(job.installation.journal(JOB, "test").state(), **changes)
     return choose_interpreter(job.installation.store, state, state.releases["r0001"])
 
 
 def test_a_release_goes_again_in_the_interpreter_that_ran_it(job: Registered, tmp_path: Path) -> None:
-    """A rollback, a restart and the way back of a failed upgrade get the Spark that the release was checked under."""
+    """A release is restarted in the interpreter that ran it, so that a rollback, a restart and a fallback use the Spark
+    that the release was checked under.
+    """
     other = tmp_path / "python"
     other.touch(0o700)
     launched(job, str(other))
@@ -55,21 +57,21 @@ def test_a_release_goes_again_in_the_interpreter_that_ran_it(job: Registered, tm
 
 
 def test_an_interpreter_that_is_gone_is_not_asked_for(job: Registered, tmp_path: Path) -> None:
-    """The release is started in the present one, where the driver holds it against its description."""
+    """A release whose recorded interpreter is missing is started in the present one."""
     launched(job, str(tmp_path / "gone"))
     assert chosen(job) == sys.executable
 
 
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_launch_that_names_no_interpreter_binds_nobody(job: Registered, recorded: bool) -> None:
-    """Of before they were written down, and pruned ones."""
+    """A release whose launch record is missing, or names no interpreter, is started in the present one."""
     if recorded:
         launched(job, "")
     assert chosen(job) == sys.executable
 
 
 def test_a_release_that_was_never_described_runs_here(job: Registered, tmp_path: Path) -> None:
-    """One that CI has pushed was made in an environment that no driver runs in."""
+    """A release that was never described, such as one pushed by CI, is started in the present interpreter."""
     other = tmp_path / "python"
     other.touch(0o700)
     launched(job, str(other))
@@ -77,7 +79,9 @@ def test_a_release_that_was_never_described_runs_here(job: Registered, tmp_path:
 
 
 def test_the_same_packages_in_another_place_are_the_same(job: Registered, tmp_path: Path) -> None:
-    """An environment that was made anew elsewhere is moved to by the next start."""
+    """A release with the same packages as the present environment is started in the present interpreter, even if a
+    different one is recorded.
+    """
     other = tmp_path / "python"
     other.touch(0o700)
     launched(job, str(other))

@@ -1,4 +1,4 @@
-"""The assessment and the question as a person reads them, in Airflow and elsewhere."""
+"""The assessment and the approval question as text for people, in Airflow and elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.orchestration.asking import ask, asked
 
 
 def test_the_report_is_the_stored_assessment_and_its_sentence(tmp_path: Path) -> None:
-    """What the deploy decided on is what is shown: verdict, finding and the operation's own words."""
+    """The rendered assessment shows the stored verdict, its finding and the operation's sentence."""
     finding = Finding(rule="grouping-keys-changed", severity=Severity.BREAKING, where="totals", evidence="a -> b")
     query = QueryAssessment(verdict=Verdict.SWITCH, findings=(finding,))
     assessment = Assessment(verdict=Verdict.SWITCH, queries={"totals": query})
@@ -57,7 +57,7 @@ def job(tmp_path: Path) -> Registered:
 
 
 def declined(job: Registered) -> str:
-    """What the question says of the time after a no."""
+    """Return what the question states about the job after a decline."""
     return re.search(r"counts as declined; (.+?)\. May answer", question(job))[1]  # type: ignore[index]
 
 
@@ -73,7 +73,9 @@ def declined(job: Registered) -> str:
 def test_the_question_claims_that_the_old_release_runs_only_where_it_does(
     job: Registered, life: Life, state: DriverState, told: str
 ) -> None:
-    """It claimed so of a job that was down. Negative control: a driver that serves keeps running."""
+    """The question states that the old release keeps running only if its driver runs; for a dead, unknown or starting
+    driver it states that. Negative control: with a running driver the release keeps running.
+    """
     ask(job, OPERATION)
     job.report(7)
     control = Control(job.installation.store, JOB, "op-candidate")
@@ -87,7 +89,7 @@ def test_the_question_claims_that_the_old_release_runs_only_where_it_does(
 
 
 def give_code(job: Registered, release: str, text: str, **params: str) -> None:
-    """Let a release of the job have this code."""
+    """Register the release with this code and these params."""
     root = Path(job.installation.settings.jobs)
     root.mkdir(exist_ok=True)
     (root / f"{JOB}.py").write_text(text)
@@ -105,14 +107,16 @@ def question(job: Registered, *, whole: bool = False) -> str:
 
 
 def shown(text: str) -> tuple[str, set[str]]:
-    """What a page of Airflow shows, and the kinds of what it is made of."""
+    """Return the text that an Airflow page shows, and the types of its Markdown tokens."""
     found = list(MarkdownIt("commonmark").enable("table").parse(text))
     parts = [child for token in found for child in (token.children or [token])]
     return "".join(part.content for part in parts), {part.type for part in parts}
 
 
 def test_the_question_shows_the_code_that_differs(job: Registered) -> None:
-    """Its lines, the params with their secrets masked, and not the plan."""
+    """The question shows the changed lines of code and the changed params with masked secrets, but not the plan; the
+    notice lists what differs and the deadline.
+    """
     ask(job, OPERATION)
     give_code(job, "r0001", "RATE = 1\n", password="hunter2hunter2")
     give_code(job, "r0002", "RATE = 2\n", password="hunter3hunter3")
@@ -132,7 +136,9 @@ def test_the_question_shows_the_code_that_differs(job: Registered) -> None:
 
 
 def test_code_that_is_too_long_for_a_page_is_said_to_be(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How much, and where all of it is; the command line shows all of it."""
+    """A code difference that is too long for a page is shortened, with the number of omitted lines and the command that
+    shows all of it.
+    """
     monkeypatch.setattr(questions, "MOST_LINES", 10)
     ask(job, OPERATION)
     give_code(job, "r0001", "A = 1\n")
@@ -143,13 +149,15 @@ def test_code_that_is_too_long_for_a_page_is_said_to_be(job: Registered, monkeyp
 
 
 def test_a_question_whose_code_is_gone_says_so(job: Registered) -> None:
-    """Whoever answers knows what they have not seen."""
+    """A question whose code bundle is missing states that."""
     ask(job, OPERATION)
     assert "zip is missing" in question(job)
 
 
 def test_what_others_wrote_is_text_on_the_page(job: Registered) -> None:
-    """``<lambda>`` in a finding, a sentence, a reason or code is neither HTML nor a link, and nothing of it is lost."""
+    """Markup such as ``<lambda>`` in a finding, a sentence, a reason or code becomes neither HTML nor a link, and none
+    of its text is lost.
+    """
     finding = Finding(
         rule="code-in-state-changed", severity=Severity.OPAQUE, where=LAMBDA, evidence=LAMBDA, hint=LAMBDA
     )
@@ -175,7 +183,7 @@ def test_what_others_wrote_is_text_on_the_page(job: Registered) -> None:
 
 
 def test_html_that_is_not_escaped_would_be_seen() -> None:
-    """Negative control of the way the page is read."""
+    """Negative control: text that is not escaped is found as inline HTML by the helper that reads the page."""
     told, kinds = shown(f"- {LAMBDA}")
     assert {"html_inline"} <= kinds
     assert LAMBDA not in told

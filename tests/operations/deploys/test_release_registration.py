@@ -1,4 +1,4 @@
-"""Pushing releases: numbers, sameness, races, and that a refusal registers nothing."""
+"""Pushing releases: their numbers, equal content, concurrent pushes, and refusals that register nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streamkeeper.stores.store_urls import open_store
 
 @dataclass(frozen=True)
 class SmallSite:
-    """What a push needs of a site."""
+    """The parts of an installation that a push needs."""
 
     settings: Settings
     store: Store
@@ -60,7 +60,9 @@ def releases(site: SmallSite) -> list[str]:
 
 
 def test_a_pushed_release_can_be_run_from_the_store_alone(site: SmallSite, tmp_path: Path) -> None:
-    """Its bundle is stored under its hash before the release has a number."""
+    """A pushed release has its params and conf recorded and its bundle stored under its hash, so that it can be
+    unpacked from the store alone.
+    """
     release = push(site, params={"input": "/data", "n": 3}, conf={"spark.sql.shuffle.partitions": "4"})
     assert (release.name, release.job, release.content.entry) == ("r0001", "sales", "sales.py")
     assert release.content.params == {"input": "/data", "n": 3}
@@ -72,7 +74,9 @@ def test_a_pushed_release_can_be_run_from_the_store_alone(site: SmallSite, tmp_p
 
 
 def test_a_list_says_when_and_by_whom_each_release_was_registered(site: SmallSite) -> None:
-    """The entry that registered a release has its time and its author; other entries about it change neither."""
+    """The list shows for each release the time and the author of the entry that registered it; other entries change
+    neither.
+    """
     push(site, params={"n": 1})
     push(site, params={"n": 2})
     journal = site.journal("sales", "test")
@@ -86,7 +90,7 @@ def test_a_list_says_when_and_by_whom_each_release_was_registered(site: SmallSit
 
 
 def test_equal_content_is_the_same_release(site: SmallSite) -> None:
-    """Pushing again, also after other releases, gives the old number back."""
+    """Pushing equal content a second time returns the existing release, even after other releases."""
     first = push(site, params={"n": 1})
     second = push(site, params={"n": 2})
     assert push(site, params={"n": 1}) == first
@@ -96,7 +100,7 @@ def test_equal_content_is_the_same_release(site: SmallSite) -> None:
 
 @pytest.mark.parametrize("change", ["code", "params", "conf", "text", "float", "truth"])
 def test_any_change_of_content_is_a_new_release(site: SmallSite, change: str) -> None:
-    """Code, params and conf each count, and so does a param's type."""
+    """A change of code, params or conf, or of the type of a param, makes a new release."""
     first = push(site, params={"n": 1})
     given: dict[str, dict[str, object]] = {"params": {"n": 1}}
     match change:
@@ -113,7 +117,7 @@ def test_any_change_of_content_is_a_new_release(site: SmallSite, change: str) ->
 
 
 def test_pushes_at_once_agree_on_one_release(site: SmallSite) -> None:
-    """Eight pushes of two contents make two releases, each with one number."""
+    """Eight concurrent pushes of two contents create exactly two releases, and each content has one number."""
     with ThreadPoolExecutor(8) as pool:
         pushed = list(pool.map(lambda n: push(site, params={"n": n % 2}), range(8)))
     assert len({each.name for each in pushed}) == 2
@@ -143,7 +147,7 @@ def test_pushes_at_once_agree_on_one_release(site: SmallSite) -> None:
 def test_a_refused_push_registers_nothing(
     site: SmallSite, given: dict[str, object], error: type[StreamkeeperError], named: str
 ) -> None:
-    """One line names what is wrong; neither a record nor an object is left."""
+    """A refused push reports what is wrong and leaves neither a record nor an object in the store."""
     Path(site.settings.jobs, "broken.py").write_text("def f(:\n")
     with pytest.raises(error, match=named.replace(".", r"\.")):
         push(site, **given)  # type: ignore[arg-type]
@@ -151,7 +155,7 @@ def test_a_refused_push_registers_nothing(
 
 
 def test_a_secret_is_stored_as_its_reference_only(site: SmallSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A push does not even look at the value."""
+    """A push stores a secret param only as its reference; the value is not in the store."""
     monkeypatch.setenv("STREAMKEEPER_SECRET_DB_PASSWORD", "hunter2")
     release = push(site, params={"password": "secret://env/DB_PASSWORD"})
     assert release.content.params == {"password": "secret://env/DB_PASSWORD"}
@@ -173,7 +177,7 @@ push(SmallSite(settings, open_store(settings.store)))
 
 @pytest.mark.parametrize("point", ["record.release-registered.before", "record.release-registered.after"])
 def test_a_push_that_died_is_made_good_by_the_next(site: SmallSite, point: str) -> None:
-    """Killed before or after its record, a second push ends with exactly one release."""
+    """After a push was killed before or after its record, the next push leaves exactly one release."""
     environ = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),

@@ -1,4 +1,4 @@
-"""To which Kafka topics the offsets of a restored checkpoint version belong."""
+"""Which Kafka topics the offsets of a restored checkpoint version belong to."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 
 @pytest.mark.parametrize(("committed", "belongs"), [(7, "old"), (6, "new")])
 def test_a_restored_version_has_the_topics_of_its_snapshot(tmp_path: Path, committed: int, belongs: str) -> None:
-    """A person approved that the query goes on in a topic that was created again. The snapshot of batch 7 is older than
-    that, or the first one after it.
+    """A restored version has the topics that its snapshot was read from: the old ones if the snapshot's batch 7 was
+    committed before the query continued in a recreated topic, the new ones if it is the first batch after that.
     """
     job = Registered(tmp_path)
     job.record(replace(job.epoch("v0001", 2), topics={"sales": "old"}))

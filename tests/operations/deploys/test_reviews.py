@@ -1,4 +1,6 @@
-"""What a rebuilt output may differ in: said by the request and by the change, carried to whoever compares."""
+"""The columns in which a rebuilt output may differ: declared by the request or derived from the change, and sent to the
+driver that compares.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ def job(tmp_path: Path) -> Registered:
 
 
 def describe(job: Registered, release: str, total: str) -> None:
-    """What a release's output ``s`` means."""
+    """Register a description of the release in which the output column ``s`` has this meaning."""
     manifest = replace(STATEFUL, columns=(KEY, replace(SUM, meaning=total)))
     digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
     job.record(ReleaseDescribed(release=release, manifests={QUERY: digest}))
@@ -40,7 +42,9 @@ def describe(job: Registered, release: str, total: str) -> None:
 
 @pytest.mark.parametrize("name", ["s", "totals.s"])
 def test_a_misspelt_column_is_refused_before_anything_is_read_twice(job: Registered, name: str) -> None:
-    """It would have let nothing differ, hours later; the one that was meant is named."""
+    """An unknown column in ``expect_different`` is refused at the assessment with the likely name; the correct name is
+    accepted.
+    """
     for operation, columns in (("good", (name,)), ("bad", (f"{name}x",))):
         request = DeployRequest(job=JOB, release="r0001", expect_different=columns)
         job.record(OperationStarted(operation=operation, request=request, steps=()))
@@ -64,7 +68,9 @@ def test_a_misspelt_column_is_refused_before_anything_is_read_twice(job: Registe
 def test_the_driver_is_told_in_which_columns_its_output_may_differ(
     job: Registered, monkeypatch: pytest.MonkeyPatch, old: str, new: str, declared: tuple[str, ...], may_differ: object
 ) -> None:
-    """Those that the change redefines, and those that somebody declared; the order is given once."""
+    """The driver receives a single COMPARE command, even if the step is retried, with the columns that the change
+    redefines and those that the request declares.
+    """
     monkeypatch.setattr(job.runner, "notify", lambda _job, _instance: None)
     describe(job, "r0001", old)
     ask_about_output(job, "op2", compared=False, expect_different=declared)

@@ -1,4 +1,6 @@
-"""Stopping and starting a registered job: what is recorded, what is refused, and what is continued after a kill."""
+"""Stopping and starting a registered job: what is recorded, what is refused, and what a later call continues after a
+kill.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ CONTINUE = OnOpen.CONTINUE
 
 
 class ServedRunner(Runner):
-    """A driver that lives: it drains when it is told to and nudged, or, ``stubborn``, only ends when it is killed."""
+    """A runner with a live driver that drains when it is ordered to; a ``stubborn`` driver terminates only when it is
+    killed.
+    """
 
     def __init__(self, job: Registered, *, stubborn: bool = False, elsewhere: bool = False) -> None:
         self.job, self.stubborn, self.elsewhere = job, stubborn, elsewhere
@@ -73,12 +77,12 @@ class ServedRunner(Runner):
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that was deployed once; its driver has ended."""
+    """A job that was deployed once and whose driver has terminated."""
     return Registered(tmp_path)
 
 
 def served(job: Registered, **traits: bool) -> ServedRunner:
-    """Let its driver live."""
+    """Replace the runner by one whose driver is alive."""
     runner = ServedRunner(job, **traits)
     object.__setattr__(job.installation, "runner", runner)
     return runner
@@ -99,7 +103,9 @@ def entries(job: Registered) -> list[object]:
 
 
 def test_a_stop_records_drains_and_proves(job: Registered) -> None:
-    """In this order; afterwards nothing owns the checkpoints, and the driver that was told was not killed."""
+    """A stop records the wish, drains the driver without killing it, and records its termination, in this order;
+    afterwards no instance owns the checkpoints.
+    """
     runner = served(job)
     assert stop(job).sentence == f"job {JOB} is stopped: r0001 no longer runs"
     wish, end = entries(job)[-2:]
@@ -111,7 +117,7 @@ def test_a_stop_records_drains_and_proves(job: Registered) -> None:
 
 
 def test_a_driver_that_does_not_drain_is_killed_past_the_deadline(job: Registered) -> None:
-    """As in a deploy."""
+    """A stop kills a driver that has not drained by the deadline, and no instance owns the checkpoints afterwards."""
     runner = served(job, stubborn=True)
     stop(job)
     assert runner.killed == 1
@@ -119,7 +125,9 @@ def test_a_driver_that_does_not_drain_is_killed_past_the_deadline(job: Registere
 
 
 def test_a_driver_elsewhere_is_told_and_never_taken_for_dead(job: Registered) -> None:
-    """It is on record as stopped; the way out names the machine's command. The next stop goes on with that."""
+    """A stop of a driver on a different machine is recorded but refused with that machine's command, because the
+    termination cannot be proven; the next stop completes it.
+    """
     served(job, elsewhere=True)
     with pytest.raises(OperationRefused, match=r"cannot be proven dead from here: .*far-away.*streamkeeper stop"):
         stop(job)
@@ -132,7 +140,7 @@ def test_a_driver_elsewhere_is_told_and_never_taken_for_dead(job: Registered) ->
 
 
 def test_twice_is_once(job: Registered) -> None:
-    """The second one says who did it; nothing is recorded for it."""
+    """A second stop of the same job records nothing and reports who stopped it and why."""
     served(job)
     stop(job)
     before = entries(job)
@@ -143,7 +151,9 @@ def test_twice_is_once(job: Registered) -> None:
 
 
 def test_bad_input_is_refused_and_nothing_is_recorded(job: Registered) -> None:
-    """An unknown job, one that never served, and one with an open operation, which is named with the way out."""
+    """A stop is refused for an unknown job, a job that never ran and a job with an open operation, which the refusal
+    names with the way out; nothing is recorded.
+    """
     with pytest.raises(NotFound, match="job nope is not known"):
         stop(job, "nope")
     created = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="x", state_format="x")
@@ -158,7 +168,7 @@ def test_bad_input_is_refused_and_nothing_is_recorded(job: Registered) -> None:
 
 
 def test_a_deploy_that_is_opened_meanwhile_is_left_to_decide(job: Registered) -> None:
-    """The stop touches nothing of its candidate."""
+    """A stop is refused if a deploy is opened while the driver drains."""
 
     class Deployed(ServedRunner):
         def notify(self, job: str, instance: str) -> None:
@@ -187,7 +197,7 @@ stop(reopened(Path(sys.argv[1])), operation=sys.argv[2])
 
 
 def reopened(root: Path) -> Registered:
-    """The same job in another process; its driver lives until it was told to drain."""
+    """Return the same job as a second process opens it; its driver is alive until it has an order to drain."""
     job = Registered(root / "unused")
     object.__setattr__(job.installation, "store", LocalStore(root / "store"))
     runner = served(job)
@@ -197,7 +207,9 @@ def reopened(root: Path) -> Registered:
 
 @pytest.mark.parametrize("point", POINTS)
 def test_a_stop_that_is_killed_is_continued_by_the_next_one(job: Registered, tmp_path: Path, point: str) -> None:
-    """At every point: afterwards one wish, one order and one end are on record."""
+    """A stop that is killed at any failpoint is continued by the next one; afterwards exactly one wish, one order and
+    one termination are recorded.
+    """
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
     words = [sys.executable, "-c", STOPPER, str(tmp_path)]
     killed = subprocess.run(
@@ -232,7 +244,9 @@ START_POINTS = (
 
 @pytest.mark.parametrize("point", START_POINTS)
 def test_a_start_that_is_killed_is_continued_by_the_next_one(job: Registered, tmp_path: Path, point: str) -> None:
-    """At every point before its operation takes over: one wish and one operation, whoever asks again."""
+    """A start that is killed at any failpoint is continued by the next one; afterwards exactly one wish and one
+    operation are recorded.
+    """
     stop(job)
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
     words = [sys.executable, "-c", STARTER, str(tmp_path)]
@@ -250,7 +264,9 @@ def test_a_start_that_is_killed_is_continued_by_the_next_one(job: Registered, tm
 
 
 def test_a_start_is_a_deploy_of_what_served_last(job: Registered) -> None:
-    """It resumes, tries nothing new, and the wish is on record before it; the same id again is the same start."""
+    """A start opens a deploy that resumes the last release without a probation, after it has recorded the wish; a
+    second call with the same id returns the same start.
+    """
     stop(job)
     deploy = start(job)
     state = job.installation.journal(JOB, "test").state()
@@ -264,7 +280,7 @@ def test_a_start_is_a_deploy_of_what_served_last(job: Registered) -> None:
 
 
 def test_a_job_that_serves_is_not_started(job: Registered) -> None:
-    """Unless its driver was told to end, or has: then the processes that are left are on their way out."""
+    """A start does nothing while the driver runs, but opens a deploy once the driver has an order to drain."""
     served(job)
     assert start(job) is None
     Control(job.installation.store, JOB, DRIVER).send(CommandKind.DRAIN, "op")
@@ -272,7 +288,7 @@ def test_a_job_that_serves_is_not_started(job: Registered) -> None:
 
 
 def test_a_start_is_refused_where_it_could_not_be_safe(job: Registered) -> None:
-    """Open operations, drivers that nobody can see, jobs that never served; each with its way out."""
+    """A start is refused if the driver cannot be observed or an operation is open."""
     served(job, elsewhere=True)
     with pytest.raises(OperationRefused, match=r"cannot be observed from here: it runs on far-away"):
         start(job)
@@ -282,7 +298,9 @@ def test_a_start_is_refused_where_it_could_not_be_safe(job: Registered) -> None:
 
 
 def test_nobody_but_a_person_starts_a_stopped_job(job: Registered) -> None:
-    """The watch asks with ``unless_stopped``; negative control: what is wanted and dead it may start."""
+    """A start with ``unless_stopped``, as the watch requests it, does not start a job that a person has stopped.
+    Negative control: it starts a job that is wanted and dead.
+    """
     stop(job)
     before = entries(job)
     with pytest.raises(OperationRefused, match="was stopped by ada"):
@@ -293,7 +311,7 @@ def test_nobody_but_a_person_starts_a_stopped_job(job: Registered) -> None:
 
 
 def test_a_job_that_read_all_there_was_is_started_again(job: Registered) -> None:
-    """An availableNow job has its last word on record: it does not serve."""
+    """A job whose driver has recorded that it finished, such as an availableNow job, can be started."""
     Control(job.installation.store, JOB, DRIVER).write_exit(
         DriverExit(instance=DRIVER, state=DriverState.FINISHED, code=3)
     )
@@ -301,7 +319,9 @@ def test_a_job_that_read_all_there_was_is_started_again(job: Registered) -> None
 
 
 def test_a_restore_names_the_stop_as_the_way_out(job: Registered) -> None:
-    """A driver that lives may write: the hint is a command."""
+    """A restore is refused while the driver runs, and the refusal names the stop command; after the stop the restore
+    can be planned.
+    """
     job.write_table(7)
     name = job.take()
     served(job)
@@ -321,7 +341,7 @@ def standing(
     life: Life = Life.ALIVE,
     **query: int,
 ) -> JobStatus:
-    """How a job with one query stands."""
+    """Return the status of a job with one query in this condition."""
     told = {"q": QueryStatus(query="q", version="v0001", epoch=1, **query)}  # type: ignore[arg-type]
     status = DriverStatus(
         instance="i", release="r0001", generation=generation, state=state, beat=1, at="", queries=told, cause=cause
@@ -330,7 +350,9 @@ def standing(
 
 
 def test_a_crash_loop_does_not_stand_as_serving() -> None:
-    """Until a trigger was completed after a restart; the negative control completes one."""
+    """A driver that was restarted is shown as RESTARTING until it completes a trigger. Negative control: with a
+    completed trigger it is shown as SERVING.
+    """
     serving = DriverState.SERVING
     assert standing(serving, generation=2) is JobStatus.RESTARTING
     assert standing(DriverState.STARTING, generation=2) is JobStatus.RESTARTING
@@ -342,7 +364,9 @@ def test_a_crash_loop_does_not_stand_as_serving() -> None:
 
 
 def test_a_wait_and_a_stop_are_told_by_their_names() -> None:
-    """A dependency that is down, a machine without room; stopped, and on its way there."""
+    """A driver that waits for a dependency or for capacity is shown as WAITING; a stopped job is shown as DRAINING, and
+    as STOPPED once its driver is dead.
+    """
     for cause in (Cause.DEPENDENCY, Cause.CAPACITY):
         assert standing(DriverState.SERVING, cause=cause.value, triggers=3, failures=7) is JobStatus.WAITING
     assert standing(DriverState.SERVING, stopped=True) is JobStatus.DRAINING
@@ -351,7 +375,7 @@ def test_a_wait_and_a_stop_are_told_by_their_names() -> None:
 
 
 def test_stopped_is_shown_with_who_and_why(job: Registered) -> None:
-    """In the overview that ``jobs`` and ``status`` print."""
+    """The overview that ``jobs`` and ``status`` print shows who stopped the job and why."""
     stop(job)
     seen = job_overview(job.installation, JOB)
     assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (JobStatus.STOPPED, "ada", "maintenance")

@@ -1,4 +1,6 @@
-"""Checkpoint versions as a deploy makes them: recorded first, serving from the appointment on, safe to make again."""
+"""Checkpoint versions that a deploy creates: they are recorded first, become current with the appointment, and can be
+created repeatedly without harm.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +30,12 @@ NEXT = "op2-candidate"
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job whose next deploy is under way."""
+    """A job whose next deploy is in progress."""
     return Registered(tmp_path)
 
 
 def under_way(job: Registered, way: Transition, *, over: bool = True) -> VersionActs:
-    """Its operation ``op2``, assessed; the old driver is proven dead if it is ``over`` with it."""
+    """Record the assessed operation ``op2``; with ``over`` the old driver is proven dead."""
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(InstancePlanned(operation="op2", instance=NEXT, release="r0001", role=Role.CANDIDATE))
     ways = {QUERY: QueryTransition(way=way, before="v0001", version="v0002" if way.switches else "v0001")}
@@ -49,7 +51,9 @@ def under_way(job: Registered, way: Transition, *, over: bool = True) -> Version
 
 @pytest.mark.parametrize(("way", "parent"), [(Transition.HANDOFF, "v0001"), (Transition.REBUILD, "")])
 def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Transition, parent: str) -> None:
-    """A handoff carries on its parent's output; a rebuild has all of it itself. Again changes nothing."""
+    """A new version becomes current with the appointment: a handoff has the old version as its parent, a rebuild has
+    none. Repeating the calls changes nothing.
+    """
     acts = under_way(job, way)
     if way is Transition.REBUILD:
         acts.shadow(NEXT)
@@ -66,7 +70,7 @@ def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Tran
 
 
 def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> None:
-    """Its death must be in the journal before."""
+    """An appointment is refused until the journal contains proof that the old owner has terminated."""
     acts = under_way(job, Transition.HANDOFF, over=False)
     with pytest.raises(OperationRefused, match="the end of op-candidate is not proven"):
         acts.appoint(NEXT, {QUERY: "v0002"})
@@ -74,7 +78,7 @@ def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> N
 
 
 def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
-    """A process that was asleep wakes up to a closed operation."""
+    """A process that resumes after its operation was closed creates no version, no shadow and no directory."""
     acts = under_way(job, Transition.REBUILD)
     job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=""))
     acts.shadow(NEXT)
@@ -87,7 +91,9 @@ def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
 
 
 def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registered) -> None:
-    """Made again after a crash it is the same; until it is appointed it serves nobody."""
+    """A restored version continues the old output after the snapshot's batch; a repeated restore returns the same
+    version, which is not current before its appointment.
+    """
     job.take()
     acts = under_way(job, Transition.RESTORE)
     snapshot = acts.snapshot_named(QUERY, "s0001")
@@ -101,7 +107,9 @@ def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registere
 
 
 def test_a_process_that_wakes_up_late_takes_no_checkpoint_away_that_serves(job: Registered) -> None:
-    """Two processes restore one version; the slower comes when a driver has committed there: nothing is touched."""
+    """A second, late process that restores the same version changes nothing in a directory in which a driver has
+    committed.
+    """
     job.take()
     acts = under_way(job, Transition.RESTORE)
     snapshot = acts.snapshot_named(QUERY, "s0001")
@@ -113,7 +121,7 @@ def test_a_process_that_wakes_up_late_takes_no_checkpoint_away_that_serves(job: 
 
 
 def test_what_a_dead_restore_has_left_is_never_gone_on_from(job: Registered) -> None:
-    """A whole directory that was never recorded keeps its name; a new version gets another."""
+    """A new version does not use the name of an unrecorded directory that a killed restore has left."""
     state = job.installation.journal(JOB, "test").state()
     assert free_version(job.installation, state, QUERY) == "v0002"
     job.directory.with_name("v0002").mkdir()
@@ -121,7 +129,7 @@ def test_what_a_dead_restore_has_left_is_never_gone_on_from(job: Registered) -> 
 
 
 def test_a_fall_back_that_died_goes_on_with_the_version_it_has_recorded(job: Registered) -> None:
-    """No further version is made by running it again."""
+    """A fallback that runs a second time reuses the version that it has recorded and creates no further one."""
     job.take()
     acts = under_way(job, Transition.RESUME)
     way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESTORE)

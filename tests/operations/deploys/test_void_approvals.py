@@ -1,4 +1,4 @@
-"""An approval is used only for what the person saw: the bundle, the checkpoint and the findings."""
+"""An approval is valid only for the bundle, the checkpoint and the findings that the person saw."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEW = Finding(rule="rehearsal-differs", severity=Severity.OPAQUE, where="query t
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job with an opaque change, whose state up to batch 7 is kept."""
+    """A job with an opaque change that waits for approval; its state up to batch 7 is backed up."""
     job = Registered(tmp_path)
     ask(job, OPERATION)
     return job
@@ -43,7 +43,7 @@ def approve(job: Registered) -> None:
 
 
 def check(job: Registered, *found: Finding) -> None:
-    """Use the approval, after another driver of the candidate has found this."""
+    """Use the approval after a later driver of the candidate has gathered these findings."""
     job.gather(OPERATION, *found, look=Look.REHEARSAL, release="r0002")
     acts = DeployActs(job.installation, job.installation.journal(JOB, "test"), JOB, OPERATION)
     acts.carry_out(Decision(step=Step.READY, action=CheckDrift(), reason=""))
@@ -56,7 +56,7 @@ def assert_void(job: Registered, why: str, *found: Finding) -> None:
 
 
 def test_an_approval_holds_while_nothing_has_changed(job: Registered) -> None:
-    """Negative control of this module: the same findings, and another batch, leave it valid."""
+    """Negative control: with the same findings, and one more batch, the approval stays valid."""
     approve(job)
     job.commit(8)
     check(job, APPROVED)
@@ -64,7 +64,7 @@ def test_an_approval_holds_while_nothing_has_changed(job: Registered) -> None:
 
 
 def test_an_approval_of_another_bundle_is_void(job: Registered) -> None:
-    """The code that was approved is not the code that would run."""
+    """An approval that was given for a different bundle is void."""
     job.record(
         ApprovalAnswered(
             operation=OPERATION, approved=True, by="ada", reason="seen", bundle="d" * 64, batches={QUERY: "7"}
@@ -74,7 +74,9 @@ def test_an_approval_of_another_bundle_is_void(job: Registered) -> None:
 
 
 def test_an_approval_is_void_once_another_version_is_current(job: Registered) -> None:
-    """The state that was kept belongs to the version before."""
+    """An approval is void once a different checkpoint version is current, because the backup belongs to the earlier
+    one.
+    """
     approve(job)
     job.record(job.version("v0002"))
     job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
@@ -83,7 +85,7 @@ def test_an_approval_is_void_once_another_version_is_current(job: Registered) ->
 
 @pytest.mark.parametrize("how", ["an older copy", "another query's"])
 def test_an_approval_is_void_once_the_checkpoint_is_not_the_one_that_was_kept(job: Registered, how: str) -> None:
-    """The directory has the same name, and lacks the batch or belongs to another query."""
+    """An approval is void once the checkpoint directory lacks the backed-up batch or belongs to a different query."""
     approve(job)
     if how == "an older copy":
         (job.directory / "commits" / "7").unlink()
@@ -93,14 +95,14 @@ def test_an_approval_is_void_once_the_checkpoint_is_not_the_one_that_was_kept(jo
 
 
 def test_an_approval_is_void_once_the_check_finds_more(job: Registered) -> None:
-    """Nobody has approved what was not found before."""
+    """An approval is void once the check has a finding that was not there when it was given."""
     approve(job)
     assert_void(job, r"the check has new findings, rehearsal-differs \(totals\)", APPROVED, NEW)
 
 
 def test_a_version_that_no_driver_has_begun_has_no_state_to_keep(job: Registered) -> None:
-    """Its state is still in the version that it continues. Once no release could be started any more, because a backup
-    of the empty version failed. Negative control: a version whose batches are gone is refused.
+    """A version that no driver has begun needs no backup, because its state is still in the version that it continues.
+    Negative control: a version whose committed batches are missing is refused.
     """
     job.report(committed=7)
     shutil.rmtree(job.directory / "commits")

@@ -1,4 +1,4 @@
-"""The fleet's metrics from a real local store: seldom looked at, and told even where parts cannot be."""
+"""The fleet's metrics from a real local store: few reads, and a result even if parts of the store cannot be read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def site_of(root: Path, store: Store) -> Installation:
 
 
 def serve(store: Store, job: str) -> None:
-    """What is stored of a job whose driver has told its status."""
+    """Store the records of a job whose driver has reported its status."""
     journal, instance = Journal(store, job, writer="test"), "op-1-candidate"
     for record in (
         InstancePlanned(operation="op-1", instance=instance, release="r0001", role=Role.CANDIDATE),
@@ -45,7 +45,7 @@ def serve(store: Store, job: str) -> None:
 
 
 def test_every_job_is_told_and_a_broken_one_by_its_name(tmp_path: Path) -> None:
-    """A record that cannot be read hides no other job."""
+    """The metrics contain every job; one with an unreadable journal appears by its name and hides no other job."""
     store = LocalStore(tmp_path / "store")
     for job in ("orders", "sales"):
         serve(store, job)
@@ -60,14 +60,18 @@ def test_every_job_is_told_and_a_broken_one_by_its_name(tmp_path: Path) -> None:
 
 
 def test_a_store_out_of_reach_is_told(tmp_path: Path) -> None:
-    """The scrape succeeds and says so; all that an alert could take for a healthy job is absent."""
+    """With an unreachable store the scrape succeeds, reports ``streamkeeper_store_up 0``, and contains nothing that an
+    alert could read as a healthy job.
+    """
     seen = look_at_fleet(site_of(tmp_path, FaultStore(LocalStore(tmp_path / "store"), unavailable("read"))), now=0.0)
     assert seen == Fleet(store_up=False)
     assert "streamkeeper_store_up 0.0" in render_metrics(seen)
 
 
 def test_it_is_looked_at_no_more_often_than_it_changes(tmp_path: Path) -> None:
-    """However many ask: a scrape in between costs the store nothing; control: without that it does."""
+    """Repeated scrapes within the refresh interval cost no request to the store. Negative control: with an interval of
+    0 each scrape reads the store.
+    """
     inner = LocalStore(tmp_path / "store")
     serve(inner, "sales")
     store = CountingStore(inner)
@@ -84,7 +88,7 @@ def test_it_is_looked_at_no_more_often_than_it_changes(tmp_path: Path) -> None:
 
 
 def test_a_new_installation_has_no_jobs(tmp_path: Path) -> None:
-    """Its store answers, and that is all there is to tell."""
+    """The metrics of a new installation report that the store answers, and no jobs."""
     assert look_at_fleet(site_of(tmp_path, LocalStore(tmp_path / "store")), now=0.0) == Fleet(store_up=True)
 
 
@@ -92,7 +96,9 @@ NOW = 1_795_000_000.0
 
 
 def test_with_a_watch_the_index_and_the_statuses_are_all_that_is_read(tmp_path: Path) -> None:
-    """A pass that is fresh: its symptoms, its snapshots' ages, and one request a job; no journal is opened."""
+    """With a fresh pass of the watch a scrape reads only the index and one status for each job; symptoms and snapshot
+    ages come from the index.
+    """
     inner = LocalStore(tmp_path / "store")
     store = CountingStore(inner)
     for job in ("orders", "sales"):
@@ -109,7 +115,9 @@ def test_with_a_watch_the_index_and_the_statuses_are_all_that_is_read(tmp_path: 
 
 
 def test_a_fresh_pass_by_another_watch_does_not_hide_a_dead_scheduler(tmp_path: Path) -> None:
-    """The metric that pages is Airflow's last pass; what the other watch saw is still shown."""
+    """The metric of the last pass is the one by Airflow, even if a different watch has made a fresh pass, whose
+    symptoms are still shown.
+    """
     store = LocalStore(tmp_path / "store")
     serve(store, "sales")
     write_index(store, replace(index_of("sales", started=NOW - 60), airflow_pass_at=NOW - 600))
@@ -119,7 +127,9 @@ def test_a_fresh_pass_by_another_watch_does_not_hide_a_dead_scheduler(tmp_path: 
 
 
 def test_an_old_index_is_not_taken_for_what_is_so_now(tmp_path: Path) -> None:
-    """When the last pass was is told, for the alert on it; what it saw is not, and each job is looked at."""
+    """From an outdated index the metrics report only the time of the last pass; its symptoms are dropped, and each job
+    is read from the store.
+    """
     store = LocalStore(tmp_path / "store")
     for job in ("orders", "sales"):
         serve(store, job)
@@ -130,14 +140,14 @@ def test_an_old_index_is_not_taken_for_what_is_so_now(tmp_path: Path) -> None:
 
 
 def test_a_copied_stores_index_is_nobodys(tmp_path: Path) -> None:
-    """It is the pass of the installation that was copied: its watch does not look here."""
+    """The index of a copied store is ignored, because it was written by the watch of a different installation."""
     store = LocalStore(tmp_path / "store")
     write_index(store, replace(index_of("sales", started=NOW), installation="another"))
     assert look_at_fleet(site_of(tmp_path, store), now=NOW) == Fleet(store_up=True)
 
 
 def index_of(*jobs: str, started: float) -> FleetIndex:
-    """What a pass left that took two seconds."""
+    """Return the index of a pass that took two seconds."""
     snapshots = {"totals": SnapshotFacts(looked_at=started, taken_at=NOW - 100, verified_at=NOW - 500)}
     found = Symptom(
         rule="stalled", severity=Urgency.PAGE, job="sales", query="totals", cause="c", action="a", heading="h"

@@ -1,4 +1,4 @@
-"""What the list shows of a job: the same from the index and from a look, and nothing that was told once is lost."""
+"""A job's row in the list: equal from the index and from a live read, and no fact that was reported earlier is lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOW = 1_800_000_000.0
 
 
 def tell(job: Registered, *, generation: int = 1, error: str = "", query_error: str = "", **signals: object) -> None:
-    """The next word of a driver that serves."""
+    """Write the next status of a running driver."""
     told = QuerySignals(sources=(SourceSignals(source="s", lag_s=30.0, lag_records=7),), **signals)  # type: ignore[arg-type]
     query = QueryStatus(query=QUERY, version="v0001", epoch=1, triggers=3, committed=7, error=query_error, signals=told)
     control = Control(job.installation.store, JOB, "op-candidate")
@@ -46,7 +46,7 @@ def tell(job: Registered, *, generation: int = 1, error: str = "", query_error: 
 
 
 def passed(job: Registered, at: float) -> JobRow:
-    """The row that a pass of the watch leaves, which is also what a look gives at once."""
+    """Return the row of one pass of the watch, and assert that a live read shows the same."""
     (row,) = run_pass(WatchPass(installation=job.installation, now=lambda: at, acts=False)).index.rows
     (live,) = look_now(job.installation, now=at).rows
     shown = ("queries", "restarts", "restarts_lately", "error", "standing", "release", "under_way", "stopped")
@@ -55,7 +55,7 @@ def passed(job: Registered, at: float) -> JobRow:
 
 
 def test_a_row_has_what_is_needed_to_act(tmp_path: Path) -> None:
-    """Lag, last commit, restarts and the newest verified snapshot; a drill that failed verifies nothing."""
+    """A row shows lag, last commit, restarts and the newest verified snapshot; a failed drill verifies no snapshot."""
     job = Registered(tmp_path)
     job.runner.life = Life.ALIVE
     tell(job, last_commit=NOW - 5)
@@ -74,7 +74,7 @@ def test_a_row_has_what_is_needed_to_act(tmp_path: Path) -> None:
 
 
 def test_a_dead_driver_has_no_lag(tmp_path: Path) -> None:
-    """What it said last of what waits is not so any more; when it committed still is."""
+    """The row of a dead driver has no lag, because its last value is outdated, but keeps the time of its last commit."""
     job = Registered(tmp_path)
     tell(job, last_commit=NOW - 5)
     row = passed(job, NOW)
@@ -83,7 +83,9 @@ def test_a_dead_driver_has_no_lag(tmp_path: Path) -> None:
 
 
 def test_an_error_is_remembered_for_a_day(tmp_path: Path) -> None:
-    """The driver's own, then its queries', with the moment it was seen first, and whether it is still told."""
+    """A row keeps the last error, of the driver or of a query, for a day, with the time it was first seen and whether
+    it is still reported.
+    """
     job = Registered(tmp_path)
     job.runner.life = Life.ALIVE
     tell(job, query_error="x" * 9000)
@@ -104,7 +106,9 @@ def test_an_error_is_remembered_for_a_day(tmp_path: Path) -> None:
 
 
 def test_what_ended_a_driver_or_a_deploy_is_its_error(tmp_path: Path) -> None:
-    """The exit's sentence goes before what the driver said; without either it is the deploy that failed."""
+    """A row's error is the driver's exit message if there is one, and the failed deploy's sentence if the driver has
+    reported none.
+    """
     job = Registered(tmp_path)
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0002"), steps=()))
     job.record(OperationFinished(operation="op2", outcome=Outcome.REFUSED, sentence="r0002 did not start"))
@@ -120,7 +124,7 @@ def test_what_ended_a_driver_or_a_deploy_is_its_error(tmp_path: Path) -> None:
 
 
 def test_a_stopped_and_a_forgotten_job_are_rows_too(tmp_path: Path) -> None:
-    """By whom and why it is stopped; what is forgotten says so, and nothing of it is looked at."""
+    """The row of a stopped job shows who stopped it and why; a forgotten job has a row that is marked as forgotten."""
     job = Registered(tmp_path)
     job.record(DesiredChanged(serve=False, requested_by="ann", reason="moved"))
     row = passed(job, NOW)
@@ -130,7 +134,9 @@ def test_a_stopped_and_a_forgotten_job_are_rows_too(tmp_path: Path) -> None:
 
 
 def test_a_row_has_what_batches_take_and_whose_release_serves(tmp_path: Path) -> None:
-    """Median batch, trigger and rows of a driver that lives, nothing of one that is dead; who brought the release."""
+    """A row shows the median batch time, the trigger and the row rate of a live driver, none of a dead one, and who
+    deployed the current release.
+    """
     job = Registered(tmp_path)
     for operation, who, release in (("op-2", "airflow:ada", "r0001"), ("op-3", "the watch", "r0001")):
         request = DeployRequest(job=JOB, release=release, requested_by=who)
@@ -150,7 +156,9 @@ def test_a_row_has_what_batches_take_and_whose_release_serves(tmp_path: Path) ->
 
 
 def test_facts_that_an_earlier_version_left_are_read_once_more(tmp_path: Path) -> None:
-    """They lack the owner; from then on one request tells whether the journal has grown."""
+    """Cached facts without an owner, as an earlier version wrote them, are read once more; complete facts cost one
+    request that checks whether the journal has grown.
+    """
     job = Registered(tmp_path)
     request = DeployRequest(job=JOB, release="r0001", requested_by="cli:bob")
     job.record(OperationStarted(operation="op-2", request=request, steps=()))

@@ -1,4 +1,6 @@
-"""A driver's last status that cannot be read: what needs no proof of its commits goes on, the rest refuses at once."""
+"""An unreadable last status of a driver: what needs no proof of its commits continues, everything else is refused at
+once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ ASKED = {"requested_by": "ann", "reason": "a test"}
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job whose driver is dead; its status is torn."""
+    """A job with a dead driver whose status file is truncated."""
     job = Registered(tmp_path)
     job.report(committed=7)
     status = status_of(job)
@@ -57,7 +59,9 @@ def recover(job: Registered) -> object:
 def test_what_needs_its_commits_refuses_before_anything_is_on_record(
     job: Registered, act: Callable[[Registered], object]
 ) -> None:
-    """With the way out; negative control: with a status that can be read, the same is opened."""
+    """A start, a deploy and a diagnosis are refused with an unreadable status before anything is recorded. Negative
+    control: with a readable status each succeeds.
+    """
     before = job.installation.journal(JOB, "test").state().number
     with pytest.raises(RegistryDamaged, match="The last status of a driver cannot be read"):
         act(job)
@@ -68,7 +72,7 @@ def test_what_needs_its_commits_refuses_before_anything_is_on_record(
 
 
 def test_without_that_look_a_start_leaves_an_operation_open(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control of the order."""
+    """Negative control: without the check of the status, a start leaves an open operation."""
     for module in (starting, Deploy.open.__func__.__globals__):  # type: ignore[attr-defined]
         if isinstance(module, dict):
             monkeypatch.setitem(module, "must_know_commits", lambda *_: None)
@@ -79,7 +83,9 @@ def test_without_that_look_a_start_leaves_an_operation_open(job: Registered, mon
 
 
 def test_a_stop_ends_and_the_status_page_names_the_file(job: Registered) -> None:
-    """The death is proven by the runner, never by the missing word."""
+    """A stop succeeds with an unreadable status, because the runner proves the termination, and the overview names the
+    unreadable file.
+    """
     seen = job_overview(job.installation, JOB)
     assert (seen.standing, seen.life) == (JobStatus.FAILED, Life.DEAD)
     facts = {fact.name: fact.text for fact in overview_facts(seen, beat="")}
@@ -90,7 +96,7 @@ def test_a_stop_ends_and_the_status_page_names_the_file(job: Registered) -> None
 
 @pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
 def test_an_unreadable_status_proves_no_death(job: Registered, life: Life) -> None:
-    """A driver that lives, or that nobody can look at, is not taken for one that has ended."""
+    """With an unreadable status, a driver that is alive or cannot be observed is not shown as terminated."""
     job.runner.life = life
     assert job_overview(job.installation, JOB).standing is (
         JobStatus.STARTING if life is Life.ALIVE else JobStatus.UNKNOWN
@@ -98,7 +104,9 @@ def test_an_unreadable_status_proves_no_death(job: Registered, life: Life) -> No
 
 
 def test_an_unreadable_status_is_no_word_that_nothing_was_committed(job: Registered) -> None:
-    """The checkpoint is gone: the look for a loss fails; a status taken for absent could hide it."""
+    """With a missing checkpoint and an unreadable status, the check for a loss fails rather than assume that nothing
+    was committed.
+    """
     shutil.rmtree(job.directory)
     with pytest.raises(RegistryDamaged):
         find_version_loss(job.installation, job.installation.journal(JOB, "test").state(), QUERY, "v0001")

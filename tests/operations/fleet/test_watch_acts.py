@@ -1,4 +1,4 @@
-"""Operations that the watch continues: how many at once, and in which order."""
+"""Operations that the watch continues: how many at a time, and in which order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.operations.registered_job import Registered
 def test_operations_above_the_limit_take_the_places_that_become_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: float, begun: int, failed: int
 ) -> None:
-    """Two at once, in order, and none is left out: an operation of a job without a journal ends in its first round."""
+    """The watch continues two operations at a time, in order; an operation that fails makes room for the next, and none
+    is left out.
+    """
     monkeypatch.setattr(watch_acts, "AT_ONCE", 2)
     monkeypatch.setattr(watch_acts, "_PAUSE_S", 0.0)
     site = Registered(tmp_path).installation

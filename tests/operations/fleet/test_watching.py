@@ -1,4 +1,6 @@
-"""A pass of the watch: what it raises, repeats, clears and sends, alone, beside another, and after one that died."""
+"""A pass of the watch: what it raises, repeats, clears and sends, alone, beside a second watch, and after a pass that
+was killed.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ from tests.orchestration.asking import ask
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """The exception that stands for the death of the process."""
 
 
 def crash() -> None:
@@ -60,7 +62,9 @@ def crash() -> None:
 
 
 class Clock:
-    """Time as a test says, seconds since 1970; it begins with the test, as the times of its files do."""
+    """A clock that the test sets, in seconds since 1970; it starts at the present time, like the times of the test's
+    files.
+    """
 
     def __init__(self) -> None:
         self.at = time.time()
@@ -70,7 +74,7 @@ class Clock:
 
 
 class House:
-    """A job whose driver is dead, a clock, and somebody who is told."""
+    """A job with a dead driver, a clock, and a list of the messages that were sent."""
 
     def __init__(self, root: Path) -> None:
         self.job = Registered(root)
@@ -82,7 +86,7 @@ class House:
         self.installation: Installation = self.job.installation
 
     def make(self, *, after_s: float = 0.0, **given: object) -> PassReport:
-        """One pass, so much later; it only looks and tells, unless a test says otherwise."""
+        """Make one pass, ``after_s`` later; unless a test changes it, the pass only observes and sends notices."""
         self.clock.at += after_s
         if self.job.runner.life is Life.ALIVE:
             self.beat()
@@ -90,7 +94,7 @@ class House:
         return run_pass(WatchPass(installation=self.installation, now=self.clock, **values))  # type: ignore[arg-type]
 
     def beat(self) -> None:
-        """The driver's next word."""
+        """Write the driver's next status."""
         control = Control(self.job.installation.store, JOB, "op-candidate")
         before = control.read_status()
         assert before is not None
@@ -101,7 +105,7 @@ class House:
         return list(IncidentLog(self.job.installation.store, JOB).entries())
 
     def raised(self) -> list[str]:
-        """Rules for which an incident was raised, in order."""
+        """Return the rules of the raised incidents, in order."""
         return [each.record.symptom.rule for each in self.entries if isinstance(each.record, IncidentRaised)]
 
     def index(self) -> FleetIndex:
@@ -112,13 +116,14 @@ class House:
 
 @pytest.fixture
 def house(tmp_path: Path) -> House:
-    """A job that should serve, backed up, with its driver proven dead."""
+    """A job that should run, with a snapshot and a driver that is proven dead."""
     return House(tmp_path)
 
 
 def test_a_job_that_is_down_while_a_fix_waits_for_approval_shows_the_page(house: House) -> None:
-    """The waiting question hid the page. Negative control: while the operation replaces the driver, nothing new is
-    raised about the driver it drains."""
+    """A waiting approval does not hide the page about a dead driver. Negative control: while the approved operation
+    replaces the driver, ``driver-dead`` is not reported.
+    """
     ask(house.job, "op2")
     worst = house.make(after_s=400).index.rows[0]
     assert worst.symptoms[0].rule == "driver-dead"
@@ -132,7 +137,9 @@ def test_a_job_that_is_down_while_a_fix_waits_for_approval_shows_the_page(house:
 
 
 def test_a_dead_driver_is_raised_repeated_and_cleared(house: House) -> None:
-    """One incident: raised at once, repeated every half hour, cleared when it lives; a notice of each, in order."""
+    """A dead driver makes one incident that is raised at once, repeated after half an hour and cleared once the driver
+    lives; a notice is sent for each, in order.
+    """
     house.make()
     house.make(after_s=60)
     house.make(after_s=1740)
@@ -148,7 +155,9 @@ def test_a_dead_driver_is_raised_repeated_and_cleared(house: House) -> None:
 
 
 def test_what_is_frozen_under_a_driver_that_beats_is_a_ticket_from_the_second_pass_on(house: House) -> None:
-    """A debugger's moment is none, and whoever was woken meanwhile begins anew."""
+    """A frozen process under a driver that still reports raises an incident only in the second consecutive pass; a pass
+    without it restarts the count.
+    """
     house.job.runner.life, house.job.runner.frozen = Life.ALIVE, True
     house.make()
     house.job.runner.frozen = False
@@ -162,7 +171,9 @@ def test_what_is_frozen_under_a_driver_that_beats_is_a_ticket_from_the_second_pa
 
 @pytest.mark.parametrize(("life", "raised"), [(Life.DEAD, ["checkpoint-damaged"]), (Life.ALIVE, [])])
 def test_what_a_dead_driver_left_is_looked_at(house: House, life: Life, raised: list[str]) -> None:
-    """Offsets cut short are named in the first pass, and nothing is started; a driver that lives may be writing."""
+    """A truncated offset file of a dead driver is reported in the first pass, and nothing is started; of a live driver
+    it is not, because the driver may be writing.
+    """
     newest = max((house.job.directory / "offsets").glob("[0-9]*"), key=lambda each: int(each.name))
     newest.write_bytes(newest.read_bytes()[:5])
     house.job.runner.life = life
@@ -172,9 +183,9 @@ def test_what_a_dead_driver_left_is_looked_at(house: House, life: Life, raised: 
 
 
 def test_a_job_that_is_well_costs_few_requests(house: House) -> None:
-    """After the first pass: the index, the jobs, three folders that name lost ones, all four
-    again for names of no jobs, the questions to people, the last
-    prune, and of a job its newest entries and its status."""
+    """A pass over a healthy job costs a fixed, small number of requests: the index, the jobs, the folders that reveal
+    lost jobs, the open questions, the last prune, and the job's newest entries and status.
+    """
     house.job.runner.life = Life.ALIVE
     house.make()
     assert house.make(after_s=1).index.requests == 1 + 1 + 1 + 3 + 4 + 1 + 2 + 1
@@ -182,7 +193,7 @@ def test_a_job_that_is_well_costs_few_requests(house: House) -> None:
 
 
 def test_two_watches_raise_and_send_once(house: House) -> None:
-    """Both see the same death at the same time: one record is created, and its writer alone sends it."""
+    """Concurrent passes that see the same dead driver create one incident, and only its writer sends the notice."""
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: house.make(), range(8)))
     assert house.raised() == ["driver-dead"]
@@ -190,7 +201,9 @@ def test_two_watches_raise_and_send_once(house: House) -> None:
 
 
 def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
-    """The negative control: a watch that does not decide again by what the other wrote doubles it."""
+    """Negative control: a watch that does not decide again after reading what the other one wrote raises the incident
+    twice.
+    """
 
     for _ in range(2):
         log = IncidentLog(house.job.installation.store, JOB)
@@ -207,7 +220,9 @@ def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
 
 @pytest.mark.parametrize("nth", [1, 2, 3, 4, 5])
 def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int) -> None:
-    """Before any of its writes: the next pass raises what is missing, sends what was not sent, leaves the index."""
+    """After a pass was killed before any of its writes, the next pass raises the missing incident, sends the unsent
+    notice and writes the index.
+    """
     dying = FaultStore(house.job.installation.store, AtCall(nth, crash, of=WRITES))
     house.installation = dataclasses.replace(house.job.installation, store=dying)
     died = False
@@ -232,9 +247,8 @@ def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int
 def test_a_pass_that_ends_while_it_sends_remembers_its_starts(
     house: House, monkeypatch: pytest.MonkeyPatch, notifier: str, forgets: bool, starts: int
 ) -> None:
-    """Airflow ends the task in the middle of a notifier, pass after pass: starts stay limited as with one that works.
-
-    Negative control: without the index of the pass before, each pass starts the job again.
+    """Passes that are killed while they send a notice keep the limit of starts, like passes that complete. Negative
+    control: without the index of the pass before, each pass starts the job.
     """
     begun: list[str] = []
 
@@ -256,7 +270,9 @@ def test_a_pass_that_ends_while_it_sends_remembers_its_starts(
 
 
 def test_a_notifier_that_fails_is_told_tried_again_and_stops_nothing(house: House) -> None:
-    """The other one gets each notice once, the failing one gets it when it answers again; the index names it."""
+    """A failing notifier is reported in the index and retried until it works, and a second notifier receives each
+    notice exactly once.
+    """
     other: list[Message] = []
     broken = [True]
 
@@ -276,7 +292,9 @@ def test_a_notifier_that_fails_is_told_tried_again_and_stops_nothing(house: Hous
 
 
 def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -> None:
-    """A job whose records are damaged is a row of its own, and the others are looked at; what is open stays open."""
+    """A job with damaged records has a row of its own with the symptom ``journal-unreadable``, and the other jobs are
+    still checked.
+    """
     house.make()
     house.job.installation.store.create("registry/broken/journal/0000000001.json", b"{")
     house.job.runner.life = Life.ALIVE
@@ -289,7 +307,9 @@ def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -
 
 
 def test_a_checkpoint_that_is_gone_is_named_beside_the_dead_driver_that_it_explains(house: House) -> None:
-    """Right cause: the directory, not the driver; nothing is started on it."""
+    """For a dead driver with a missing checkpoint the pass reports ``checkpoint-missing`` as the cause, and starts
+    nothing.
+    """
     house.make()
     lose(house.job.directory, "missing")
     report = house.make(after_s=60, acts=True)
@@ -298,7 +318,7 @@ def test_a_checkpoint_that_is_gone_is_named_beside_the_dead_driver_that_it_expla
 
 
 def test_input_of_a_dead_driver_that_cannot_be_looked_for_is_told(house: House) -> None:
-    """The open batch reads files on gs://: an incident says that they are not checked; that alone stops no start."""
+    """Input files on gs:// of an open batch are reported as not checked; that alone does not prevent a start."""
     house.job.tree.plan(8)
     log = house.job.directory / "sources" / "0" / "8"
     log.write_text(log.read_text().replace("file:///in", "gs://bucket/in"))
@@ -309,7 +329,9 @@ def test_input_of_a_dead_driver_that_cannot_be_looked_for_is_told(house: House) 
 
 
 def test_local_input_of_another_machines_driver_is_not_taken_for_gone(house: House) -> None:
-    """Its checkpoint is seen from here, its disk is not; negative control: without that record it is."""
+    """Local input of a driver on a different machine is not reported as missing, because its disk is not visible here.
+    Negative control: without the record of that machine it is reported.
+    """
     house.job.tree.plan(8)
     assert [each.rule for each in house.make(dry_run=True).index.rows[0].symptoms] == ["input-gone"]
     house.job.write_process("elsewhere")
@@ -317,13 +339,15 @@ def test_local_input_of_another_machines_driver_is_not_taken_for_gone(house: Hou
 
 
 def test_a_rule_that_is_switched_off_raises_nothing(house: House) -> None:
-    """The negative control of the whole pass: without the rule nobody hears of the death."""
+    """Negative control: with the rule ``driver-dead`` disabled, a pass over a dead driver raises nothing."""
     house.make(but=frozenset({"driver-dead"}))
     assert house.raised() == []
 
 
 def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
-    """It names the incident and the act; neither records nor the index change."""
+    """A dry run reports the incident and the start that a pass would make, and neither writes records or the index nor
+    sends notices.
+    """
     report = house.make(dry_run=True, acts=True)
     assert any(line.startswith("would be raised page driver-dead of sales") for line in report.lines)
     assert any(line.startswith("would start sales: op-candidate has terminated") for line in report.lines)
@@ -333,7 +357,7 @@ def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
 
 
 def test_a_stopped_job_is_left_alone(house: House) -> None:
-    """Nobody wants it to serve: no incident, and nothing is started."""
+    """The watch raises no incident for a stopped job and does not start it."""
     from streamkeeper.model.records.journal_records import DesiredChanged
 
     house.job.record(DesiredChanged(serve=False, requested_by="ann", reason="for the night"))
@@ -353,7 +377,9 @@ def test_a_stopped_job_is_left_alone(house: House) -> None:
     ],
 )
 def test_what_a_start_cannot_mend_is_not_started(house: House, state: DriverState, code: int, error: str) -> None:
-    """Superseded, refused, in a loop, or with a sink ahead: a person is called, and nothing is started."""
+    """A driver that was superseded, was refused, is in a crash loop, or has a sink ahead of its checkpoint raises one
+    incident and is not started.
+    """
     ending = DriverExit(instance="op-candidate", state=state, code=code, error=error)
     Control(house.job.installation.store, JOB, "op-candidate").write_exit(ending)
     house.make(acts=True)
@@ -362,7 +388,9 @@ def test_what_a_start_cannot_mend_is_not_started(house: House, state: DriverStat
 
 
 def test_a_late_backup_is_taken(house: House) -> None:
-    """What was committed longer ago than is allowed gets its snapshot, the incident says so, and is cleared."""
+    """The watch takes a snapshot of a commit that is older than the objective, records that in the incident, and clears
+    the incident in the next pass.
+    """
     house.job.runner.life = Life.ALIVE
     settings = replace(house.installation.settings, objective_s=300.0)
     house.installation = dataclasses.replace(house.installation, settings=settings)
@@ -380,7 +408,9 @@ def test_a_late_backup_is_taken(house: House) -> None:
 def test_an_operation_is_carried_on_only_when_provably_nobody_does(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One whose process lives is left, and so is one of which nobody knows; one whose process is gone goes on."""
+    """The watch continues an operation only if its process has provably terminated; it leaves an operation whose
+    process lives or is unknown.
+    """
     house.job.runner.life = Life.ALIVE
     Deploy.open(house.job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
 
@@ -400,7 +430,7 @@ def test_an_operation_is_carried_on_only_when_provably_nobody_does(
 
 
 def test_a_run_of_a_dag_that_has_ended_carries_nothing_on(house: House) -> None:
-    """Airflow is asked; only where it says that the run is over is the operation taken over."""
+    """The watch continues an operation of a DAG run only if Airflow reports that this run has finished."""
     Deploy.open(house.job.installation, "op2", DeployRequest(job=JOB, release="r0009"))
     note_carrier(house.job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual_1"))
     house.make(acts=True, run_is_over=lambda dag, run: False)
@@ -410,7 +440,9 @@ def test_a_run_of_a_dag_that_has_ended_carries_nothing_on(house: House) -> None:
 
 
 def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> None:
-    """Live, as the records and the machine say, also where the index is of another time; nothing is written."""
+    """A live read shows the present status without an index and beside an outdated one; with an index it costs fewer
+    requests.
+    """
     store = CountingStore(house.job.installation.store)
     site = dataclasses.replace(house.job.installation, store=store)
     assert [row.standing for row in look_now(site, now=house.clock.at).rows] == [JobStatus.FAILED]
@@ -425,7 +457,7 @@ def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> 
 
 
 def test_a_damaged_index_is_passed_over(house: House) -> None:
-    """It is only a copy: the pass reads the records, and keeps one incident."""
+    """A pass ignores a damaged index, reads the records instead, and keeps the single incident."""
     house.make()
     house.job.installation.store.replace("fleet/index.json", b"{")
     house.make(after_s=60)
@@ -434,7 +466,7 @@ def test_a_damaged_index_is_passed_over(house: House) -> None:
 
 
 def test_a_job_of_another_machine_is_left_to_its_watch(house: House) -> None:
-    """Passes that come to the one and the other raise nothing, clear nothing and tell nobody; its row stays."""
+    """A pass on a different machine than the job's raises, clears and sends nothing for it, and keeps its row."""
     house.job.runner.life = Life.ALIVE
     house.make()
     before = house.index().rows[0]
@@ -447,7 +479,9 @@ def test_a_job_of_another_machine_is_left_to_its_watch(house: House) -> None:
 
 
 def test_what_is_open_of_another_machines_job_stays_open(house: House) -> None:
-    """Its machine's watch clears it: this one saw neither that it is over nor that it goes on."""
+    """A pass on a different machine leaves the job's open incident open, because it cannot observe whether the cause
+    persists.
+    """
     house.make()
     house.job.runner.elsewhere = "far-away"
     house.make(after_s=60)
@@ -456,7 +490,9 @@ def test_what_is_open_of_another_machines_job_stays_open(house: House) -> None:
 
 
 def test_a_job_that_its_own_machine_does_not_look_at_is_a_ticket(house: House) -> None:
-    """Ten minutes after the last pass that could look, and not before; the next one that can begins anew."""
+    """A job that no pass can observe raises ``driver-unknown`` ten minutes after the last pass that could, and not
+    earlier; a pass that can observe it restarts the count.
+    """
     house.job.runner.life, house.job.runner.elsewhere = Life.ALIVE, "far-away"
     house.make()
     house.make(after_s=540)
@@ -471,7 +507,9 @@ def test_a_job_that_its_own_machine_does_not_look_at_is_a_ticket(house: House) -
 
 
 def test_without_leaving_it_every_pass_elsewhere_raises(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: what comes and goes with the worker that a pass comes to."""
+    """Negative control: without the ten minutes of patience, the incident is raised each time a pass runs on a
+    different machine.
+    """
     monkeypatch.setattr(watching, "ELSEWHERE_S", 0.0)
     house.job.runner.life = Life.ALIVE
     for elsewhere in ("", "far-away", "", "far-away"):
@@ -481,7 +519,7 @@ def test_without_leaving_it_every_pass_elsewhere_raises(house: House, monkeypatc
 
 
 def test_a_checkpoint_on_another_disk_is_not_missing(house: House) -> None:
-    """Its driver has ended there: whoever sees no directory here neither pages anybody nor starts anything."""
+    """A checkpoint of a driver that ran on a different machine is not reported as missing, and nothing is started."""
     house.job.runner.life = Life.ALIVE
     house.make()
     house.job.runner.life = Life.DEAD
@@ -494,9 +532,8 @@ def test_a_checkpoint_on_another_disk_is_not_missing(house: House) -> None:
 
 @pytest.mark.parametrize("elsewhere", ["far-away", ""], ids=["on another machine", "where nobody can look"])
 def test_a_start_that_the_watch_of_another_machine_began_is_its_own(house: House, elsewhere: str) -> None:
-    """The serving driver's end is on record, so the job is judged here; its new one runs there. Told as no failure.
-
-    The negative control: what cannot be seen anywhere is given up.
+    """A start whose new driver runs on a different machine is left to that machine's watch and is not reported as a
+    failure. Negative control: a start whose driver cannot be observed from any machine is given up.
     """
     house.job.record(InstanceEnded(operation="op", instance="op-candidate", proof="gone", exit="failed"))
     start = DeployRequest(job=JOB, release="r0001").of_kind(StartCurrent())

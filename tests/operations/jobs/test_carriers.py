@@ -1,4 +1,4 @@
-"""Who carries an operation on, as whoever looks at it finds them."""
+"""The record of which process or DAG run carries an operation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streamkeeper.stores.local import LocalStore
 
 
 def test_a_carrier_is_read_as_it_was_noted(tmp_path: Path) -> None:
-    """The last one that took it over; none where nobody has said so."""
+    """Reading an operation's carrier returns the last one noted, and none if none was noted."""
     store, run = LocalStore(tmp_path), Carrier(dag="streaming_deploy", run="manual__1", group="deploy_sales")
     assert read_carrier(store, "sales", "op") is None
     note_carrier(store, "sales", "op", this_process())
@@ -18,7 +18,7 @@ def test_a_carrier_is_read_as_it_was_noted(tmp_path: Path) -> None:
 
 
 def test_the_job_of_an_operation_is_found_by_its_id(tmp_path: Path) -> None:
-    """By the whole id alone; a stray key in the folder is nobody's."""
+    """The job of an operation is found by its whole id only; a stray key in the folder is ignored."""
     store = LocalStore(tmp_path)
     note_carrier(store, "sales", "op-12", Carrier())
     note_carrier(store, "events", "op-1", Carrier())

@@ -1,4 +1,4 @@
-"""Who reads what a job writes."""
+"""Which jobs read the output of a job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def job(tmp_path: Path) -> Registered:
 
 
 def reading(job: Registered, name: str, location: str, *, kind: str = "file", forgotten: bool = False) -> JobRow:
-    """Another job that reads there."""
+    """Return the row of a different job that reads this location."""
     Control(job.installation.store, name, "d").write_manifests(
         {"copy": with_source(STATEFUL, location=location, kind=kind)}
     )
@@ -56,7 +56,9 @@ def readers(job: Registered, *rows: JobRow, sink: SinkDescription = FILES) -> Re
     ],
 )
 def test_a_source_reads_an_output_where_it_is_or_lies_below_it(job: Registered, location: str, reads: bool) -> None:
-    """By the places' texts; one beside it, or above, is another."""
+    """A source counts as a reader if its location is the output or lies below it; a location beside or above the output
+    does not count.
+    """
     found = readers(job, reading(job, "copies", location))
     assert [(each.job, each.query, each.reads) for each in found.found] == (
         [("copies", "copy", QUERY)] if reads else []
@@ -65,19 +67,21 @@ def test_a_source_reads_an_output_where_it_is_or_lies_below_it(job: Registered, 
 
 
 def test_topics_are_no_files(job: Registered) -> None:
-    """A source of another kind may be called like a folder."""
+    """A Kafka source whose topic has the same name as the output folder does not count as a reader."""
     assert readers(job, reading(job, "copies", "/out/totals", kind="kafka")).found == ()
 
 
 def test_itself_and_the_forgotten_are_not_asked(job: Registered) -> None:
-    """Nor one that never had a driver; negative control: one that serves is."""
+    """The job itself, forgotten jobs and jobs that never had a driver do not count as readers. Negative control: a
+    running job does.
+    """
     rows = [reading(job, name, "/out/totals", forgotten=name == "gone") for name in (JOB, "gone", "copies")]
     never = JobRow(job="never", standing=JobStatus.NOT_DEPLOYED, release="")
     assert [each.job for each in readers(job, *rows, never).found] == ["copies"]
 
 
 def test_what_could_not_be_looked_at_is_said(job: Registered) -> None:
-    """A description that is gone or damaged, each by its job; the others are found."""
+    """Jobs whose description is missing or damaged are reported as unknown, and the other readers are found."""
     rows = [reading(job, name, "/out/totals") for name in ("copies", "damaged", "gone")]
     job.installation.store.replace("control/damaged/d/manifests.json", b"{")
     job.installation.store.delete("control/gone/d/manifests.json")
@@ -88,7 +92,9 @@ def test_what_could_not_be_looked_at_is_said(job: Registered) -> None:
 
 
 def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How many there are, and how many were looked at."""
+    """If there are more jobs than the limit, the rest is not read, and the result states how many of how many were
+    checked.
+    """
     monkeypatch.setattr(downstream, "MOST_JOBS", 1)
     found = readers(job, reading(job, "a", "/in"), reading(job, "b", "/out/totals"))
     assert found == Readers(unknown=("only the first 1 of 2 other jobs were checked",))
@@ -108,11 +114,11 @@ def test_more_jobs_than_anybody_waits_for_are_left_and_told(job: Registered, mon
     ],
 )
 def test_an_output_nobody_can_follow_is_told(job: Registered, sink: SinkDescription, told: str) -> None:
-    """Nothing is asked of the store for it."""
+    """For a table, or for an output whose location is a secret, the readers are reported as unknown."""
     assert readers(job, reading(job, "copies", "/out/totals"), sink=sink) == Readers(unknown=(told,))
 
 
 def test_without_a_pass_of_the_watch_nobody_is_known(job: Registered) -> None:
-    """It says so, instead of nobody."""
+    """Without a pass of the watch the readers are reported as unknown rather than as none."""
     (told,) = find_readers(job.installation, None, JOB, {QUERY: FILES}).unknown
     assert "the watch has made no pass" in told

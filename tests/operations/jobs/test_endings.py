@@ -1,4 +1,4 @@
-"""What became of an operation, from the journal alone."""
+"""The outcome of an operation, read from the journal alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OPERATION = "op2"
 
 
 def finished(job: Registered, *handover: Record) -> None:
-    """A rebuild that was compared, with what is on record of its handover."""
+    """Record a finished rebuild with a comparison and these handover records."""
     compared = {QUERY: OutputComparison(old_rows=3, new_rows=3, differing=1, columns={"total": 1})}
     for each in (
         OperationStarted(operation=OPERATION, request=DeployRequest(job=JOB), steps=()),
@@ -53,7 +53,9 @@ def finished(job: Registered, *handover: Record) -> None:
 def test_an_ending_says_what_was_decided_what_differs_and_how_long_it_took(
     tmp_path: Path, relieved: bool, known: bool
 ) -> None:
-    """All in one value; the time of a handover only where a driver that served was relieved."""
+    """The outcome contains the verdict, the transitions and the compared output; it contains a handover time only if a
+    running driver was replaced.
+    """
     job = Registered(tmp_path)
     serving = job.installation.journal(JOB, "test").state().serving_instance
     ended = (InstanceEnded(operation=OPERATION, instance=serving, proof="gone", exit="drained"),) if relieved else ()

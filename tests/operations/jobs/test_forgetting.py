@@ -1,4 +1,4 @@
-"""A forgotten job: out of sight, with everything it has where it was, and deployed again only by who knows that."""
+"""A forgotten job is hidden but keeps all its data, and can be deployed again only with an explicit revival."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ENDED = InstanceEnded(operation="op", instance="op-candidate", proof="gone", exi
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that is stopped; its driver is proven dead."""
+    """A stopped job whose driver is proven dead."""
     made = Registered(tmp_path)
     made.record(STOPPED)
     made.record(ENDED)
@@ -49,18 +49,20 @@ def forget(job: Registered, name: str = JOB) -> list[str]:
 
 
 def files(job: Registered) -> dict[Path, bytes]:
-    """Everything but the job's own journal."""
+    """Return all files of the installation except the journal."""
     root = Path(job.installation.settings.checkpoints).parent
     return {each: each.read_bytes() for each in root.rglob("*") if each.is_file() and "journal" not in each.parts}
 
 
 def shown(job: Registered) -> list[str]:
-    """The jobs that are not forgotten, as ``streamkeeper jobs`` has them."""
+    """Return the jobs that are not forgotten, as ``streamkeeper jobs`` lists them."""
     return [row.job for row in look_now(job.installation, now=time.time()).rows if not row.forgotten]
 
 
 def test_all_that_a_job_has_stays_and_is_named(job: Registered) -> None:
-    """Checkpoint, snapshots, output and records, byte by byte; only the journal has one entry more, and again none."""
+    """Forgetting a job changes no byte of its checkpoint, snapshots, output and records, lists what is kept, and adds
+    one journal entry; forgetting it a second time adds none.
+    """
     job.take()
     before, number = files(job), job.installation.journal(JOB, "test").state().number
     told = "\n".join(forget(job))
@@ -90,7 +92,9 @@ def test_all_that_a_job_has_stays_and_is_named(job: Registered) -> None:
 def test_what_serves_or_is_under_way_is_not_forgotten(
     job: Registered, record: Record, kind: type[Exception], told: str
 ) -> None:
-    """The refusal says what to do first, and nothing is recorded."""
+    """A job that is not stopped or has an open operation cannot be forgotten; the refusal names what to do first, and
+    nothing is recorded.
+    """
     job.record(record)
     number = job.installation.journal(JOB, "test").state().number
     with pytest.raises(kind, match=told):
@@ -99,7 +103,7 @@ def test_what_serves_or_is_under_way_is_not_forgotten(
 
 
 def test_a_driver_that_is_not_proven_dead_keeps_a_job(tmp_path: Path) -> None:
-    """It may write to this day; and a name that nobody knows leaves nothing."""
+    """A job whose driver is not proven dead cannot be forgotten, and forgetting an unknown name writes nothing."""
     made = Registered(tmp_path)
     made.record(STOPPED)
     with pytest.raises(OperationRefused, match="op-candidate of job sales is not proven terminated"):
@@ -110,7 +114,9 @@ def test_a_driver_that_is_not_proven_dead_keeps_a_job(tmp_path: Path) -> None:
 
 
 def test_a_forgotten_job_is_out_of_sight(job: Registered) -> None:
-    """Of the list, the metrics and the backups; its incidents are cleared. Negative control: all have it before."""
+    """A forgotten job disappears from the list and the metrics, and its incidents are cleared. Negative control:
+    before, it appears in all of them.
+    """
     job.record(replace(job.epoch("v0001", 2), committed=7))
     shutil.rmtree(job.directory)
     watch = WatchPass(installation=job.installation, acts=False)
@@ -127,7 +133,7 @@ def test_a_forgotten_job_is_out_of_sight(job: Registered) -> None:
 
 
 def test_a_forgotten_jobs_queries_are_backed_up_by_name_only(job: Registered) -> None:
-    """Nothing comes to pass by itself, and a person still can."""
+    """A forgotten job is not backed up automatically, but a person can still back up its query by name."""
     assert [each.series for each in all_targets(job.installation)] == [f"{JOB}/{QUERY}"]
     forget(job)
     assert all_targets(job.installation) == all_targets(job.installation, job=JOB) == []
@@ -152,7 +158,9 @@ def deploy(job: Registered, kind: RequestKind | None = None, **fields: Any) -> o
 def test_its_name_is_refused_with_words_about_its_checkpoint(
     job: Registered, again: Callable[[Registered], object]
 ) -> None:
-    """Whatever would go on in it; nothing is recorded. Negative control: before, each goes ahead."""
+    """A deploy, dry run, rollback or start of a forgotten job is refused with a message about its old checkpoint and
+    ``--revive``, and nothing is recorded.
+    """
     number = forget_and_count(job)
     words = (
         r"forgotten by cli:ada \(the shop has closed\); its old checkpoint still exists: totals v0001 "
@@ -164,7 +172,7 @@ def test_its_name_is_refused_with_words_about_its_checkpoint(
 
 
 def test_without_that_look_its_old_checkpoint_is_gone_on_from(job: Registered) -> None:
-    """The negative control: a job that is only stopped is deployed without a word."""
+    """Negative control: a job that is stopped but not forgotten is deployed without a refusal."""
     deploy(job)
     assert job.installation.journal(JOB, "test").state().open_operation is not None
 
@@ -175,7 +183,9 @@ def forget_and_count(job: Registered) -> int:
 
 
 def test_who_revives_it_gets_it_back(job: Registered) -> None:
-    """From the operation on it is seen again, however that ends; a dry run leaves it forgotten."""
+    """A deploy with ``revive`` makes a forgotten job visible again, whatever the outcome; a dry run leaves it
+    forgotten.
+    """
     forget(job)
     Deploy.open(job.installation, "dry", DeployRequest(job=JOB, release="r0001", dry_run=True, revive=True))
     job.record(OperationFinished(operation="dry", outcome=Outcome.DRY_RUN, sentence=""))
@@ -191,7 +201,9 @@ def test_who_revives_it_gets_it_back(job: Registered) -> None:
 
 
 def test_a_job_without_a_checkpoint_is_deployed_again_as_it_is(job: Registered) -> None:
-    """There is nothing that it could go on from by chance."""
+    """A forgotten job without a checkpoint is deployed again without a revival, because there is no state that it could
+    continue by accident.
+    """
     journal = job.installation.journal("orders", "test")
     journal.append(lambda _: OperationStarted(operation="op", request=DeployRequest(job="orders"), steps=()))
     journal.append(lambda _: OperationFinished(operation="op", outcome=Outcome.REFUSED, sentence="no"))

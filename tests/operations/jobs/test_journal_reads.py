@@ -1,4 +1,4 @@
-"""How often an operation reads the whole journal: on an object store, each entry costs a request."""
+"""How often an operation reads the whole journal; on an object store each entry costs a request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def job(tmp_path: Path) -> Registered:
 
 @pytest.fixture
 def reads(job: Registered, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """One item for each time that the journal's first entry is read."""
+    """A list with one item for each read of the journal's first entry."""
     found: list[str] = []
     read = job.installation.store.read
 
@@ -37,25 +37,27 @@ def reads(job: Registered, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_a_deploy_reads_the_journal_once(job: Registered, reads: list[str]) -> None:
-    """Its checks, its record and its first look share what was read."""
+    """A deploy reads the journal once for its checks, its record and its first plan."""
     Deploy.open(job.installation, "op2", DeployRequest(job=JOB, release="r0001")).plan()
     assert len(reads) == 1
 
 
 def test_a_start_reads_the_journal_once_for_itself_and_once_for_its_deploy(job: Registered, reads: list[str]) -> None:
-    """Two writers, because a deploy is recorded by its own name."""
+    """A start reads the journal twice, once for itself and once for its deploy, because the deploy writes under its own
+    name.
+    """
     assert open_start(job.installation, JOB, requested_by="bob", reason="done", operation="start") is not None
     assert len(reads) == 2
 
 
 def test_a_stop_reads_the_journal_once(job: Registered, reads: list[str]) -> None:
-    """Until it has recorded its wish, and after it."""
+    """A stop reads the journal once in total."""
     job.runner.life = Life.DEAD
     stop_job(job.installation, JOB, requested_by="bob", reason="maintenance", operation="stop")
     assert len(reads) == 1
 
 
 def test_the_snapshots_of_a_cutover_read_the_journal_once(job: Registered, reads: list[str]) -> None:
-    """For all queries."""
+    """Taking the snapshots of a cutover reads the journal once for all queries."""
     found = take_cutover_snapshots(job.installation, JOB, "op", {QUERY: 6, "gone": 1, "lost": 1})
     assert (set(found.taken), set(found.failed), len(reads)) == ({QUERY}, {"gone", "lost"}, 1)

@@ -1,4 +1,6 @@
-"""A checkpoint version that is less than its records: refused before anything that serves is touched, by every door."""
+"""A checkpoint version that contains less than its records state is refused on every path, before the running driver is
+touched.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that has committed batches 0 to 7, as its journal and its driver's last word know."""
+    """A job that has committed batches 0 to 7, according to its journal and its driver's last status."""
     job = Registered(tmp_path)
     job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
     job.report(committed=7)
@@ -52,7 +54,7 @@ def job(tmp_path: Path) -> Registered:
 
 
 def assess(job: Registered, site: Installation | None = None, operation: str = "op2") -> Assessed:
-    """A deploy of the same release, as far as its assessment."""
+    """Open a deploy of the same release and return its assessment."""
     Deploy.open(site or job.installation, operation, DeployRequest(job=JOB, release="r0001"))
     job.record(StepDone(operation=operation, step=Step.BUNDLE.tag, result={"release": "r0001"}))
     job.gather(operation)
@@ -62,7 +64,9 @@ def assess(job: Registered, site: Installation | None = None, operation: str = "
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> None:
-    """Nothing is drained for a checkpoint that is not there; the sentence names it and the way out."""
+    """A deploy onto a lost checkpoint is refused at its assessment, before anything is drained, and the sentence names
+    the directory.
+    """
     assert assess(job).verdict is Verdict.RESUME
     lose(job.directory, how)
     state = job.installation.journal(JOB, "test").state()
@@ -73,7 +77,9 @@ def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> Non
 
 
 def test_without_that_look_the_verdict_is_to_resume(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: what is not there has no batch yet, and the query would begin anew."""
+    """Negative control: without the check for a loss, a missing checkpoint has the verdict RESUME, and the query would
+    start from scratch.
+    """
     lose(job.directory, "missing")
     monkeypatch.setattr(registered, "find_loss", lambda *_: "")
     assert assess(job).verdict is Verdict.RESUME
@@ -81,7 +87,9 @@ def test_without_that_look_the_verdict_is_to_resume(job: Registered, monkeypatch
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_neither_a_backup_nor_a_prune_takes_it_for_the_checkpoint(job: Registered, how: str) -> None:
-    """No snapshot of another checkpoint comes into the series, and nothing of it is removed."""
+    """A backup of a lost checkpoint is refused, so that its series gets no foreign snapshot, and a prune removes
+    nothing of it.
+    """
     job.take()
     lose(job.directory, how)
     with pytest.raises(CheckpointLost, match="streamkeeper snapshot restore sales/totals"):
@@ -96,7 +104,9 @@ def test_neither_a_backup_nor_a_prune_takes_it_for_the_checkpoint(job: Registere
 def test_fsck_knows_what_was_recorded_of_a_checkpoint(
     job: Registered, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """The files of a checkpoint that began anew are whole in themselves: only the journal tells."""
+    """With the journal at hand ``fsck`` reports ``checkpoint-lost`` for a checkpoint that started from scratch; without
+    the journal its files are consistent and nothing is reported.
+    """
     monkeypatch.setenv("STREAMKEEPER_HOME", job.installation.settings.home)
     monkeypatch.setenv("STREAMKEEPER_STORE", job.installation.settings.store)
     monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.installation.settings.checkpoints)
@@ -109,7 +119,7 @@ def test_fsck_knows_what_was_recorded_of_a_checkpoint(
 
 
 def test_a_restore_is_the_way_out(job: Registered) -> None:
-    """From then on the restored version is what serves, and nothing is lost of it."""
+    """After a restore of the lost checkpoint, a deploy is assessed as RESUME."""
     job.take()
     lose(job.directory, "missing")
     job.write_table(7)
@@ -118,7 +128,9 @@ def test_a_restore_is_the_way_out(job: Registered) -> None:
 
 
 def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -> None:
-    """Another home, or another root of checkpoints, over the same store: the version's own root is on record."""
+    """With a different home or root of checkpoints over the same store, the version is found under its recorded root,
+    and the report has the finding ``checkpoint-elsewhere``.
+    """
     restore = job.take()
     job.write_table(7)
     assert restore == "s0001"
@@ -138,7 +150,9 @@ def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -
 
 
 def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registered, tmp_path: Path) -> None:
-    """Of older journals only the batches are known: where they are not, nothing is begun."""
+    """A version without a recorded root, as in older journals, is refused under a root that does not contain its
+    batches.
+    """
     settings = replace(job.installation.settings, checkpoints=str(tmp_path / "other"))
     found = assess(job, Installation(settings=settings, store=job.installation.store, runner=job.runner))
     assert found.verdict is Verdict.REFUSE
@@ -146,7 +160,7 @@ def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registere
 
 
 def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Registered) -> None:
-    """Its release was deployed without the query, and somebody has tidied up since."""
+    """The missing checkpoint of a query that the release no longer contains does not refuse the deploy."""
     manifest = replace(STATEFUL, query="other")
     digest = put_object(job.installation.store, JOB, "manifests", to_json(manifest), ".json")
     first = job.installation.journal(JOB, "test").state().releases["r0001"]
@@ -161,7 +175,9 @@ def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Register
 
 
 def test_nobody_is_appointed_in_the_checkpoint_of_the_one_that_was_copied(job: Registered) -> None:
-    """An operation that was under way when the store was copied has its versions on record; so has its fall-back."""
+    """In a copied installation no instance, not even the fallback of an operation that was in progress, is appointed in
+    a checkpoint of the original installation.
+    """
     copy = InstallationRecord(number=2, id="copy", place="", first="original", at="")
     site = dataclasses.replace(job.installation, record=copy)
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))

@@ -1,4 +1,4 @@
-"""A job whose journal is gone: what is left of it names it, in every list, and nobody begins it anew."""
+"""A job whose journal is lost: its remaining records identify it in every list, and no command starts it from scratch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.operations.registered_job import JOB, Registered
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job that is stopped: nothing is wrong with it but what a test does."""
+    """A stopped job without any fault; each test adds its own."""
     job = Registered(tmp_path)
     job.record(DesiredChanged(serve=False, requested_by="ann", reason="a test"))
     return job
@@ -55,7 +55,9 @@ def put_back(job: Registered) -> None:
 
 
 def test_a_job_without_its_journal_is_paged_and_listed(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page names what names it and the way out; it is cleared once the journal is back, and only then."""
+    """A job whose journal is lost is paged with the command to rebuild it and appears in every list; the incident is
+    cleared once the journal is back, and not earlier.
+    """
     record = open_installation(job.installation.store, job.installation.settings.home)
     job.installation = dataclasses.replace(job.installation, record=record)
     passed(job)
@@ -79,7 +81,9 @@ def test_a_job_without_its_journal_is_paged_and_listed(job: Registered, monkeypa
 
 @pytest.mark.parametrize("left", ["index", "control", "incidents", "carriers"])
 def test_any_record_that_is_left_names_it(job: Registered, left: str) -> None:
-    """Each of them alone is enough; a folder in which nothing is left names nobody."""
+    """The index, the driver's records, an incident or a carrier alone identifies a job whose journal is lost; an empty
+    folder identifies none.
+    """
     if left == "index":
         passed(job)
     if left == "control":
@@ -97,7 +101,9 @@ def test_any_record_that_is_left_names_it(job: Registered, left: str) -> None:
 
 
 def test_a_job_that_is_deployed_meanwhile_is_not_lost(job: Registered) -> None:
-    """A pass has listed the jobs, and then the first one is deployed: its driver's records come after its journal."""
+    """A job that is first deployed after a pass has listed the jobs is not reported as lost, because its journal exists
+    before its driver's records. Negative control: without the journal it is.
+    """
     job.report(committed=7)
     assert find_lost_jobs(job.installation, [], {}) == {}
     lose(job)
@@ -105,7 +111,7 @@ def test_a_job_that_is_deployed_meanwhile_is_not_lost(job: Registered) -> None:
 
 
 def test_a_journal_that_is_gone_from_its_folder_is_lost_too(job: Registered) -> None:
-    """Bundles and manifests are still there, so that the store lists the job."""
+    """A job whose journal was deleted while its other registry files remain is reported as lost."""
     passed(job)
     shutil.rmtree(store_of(job) / "registry" / JOB / "journal")
     (row,) = passed(job).index.rows
@@ -113,7 +119,7 @@ def test_a_journal_that_is_gone_from_its_folder_is_lost_too(job: Registered) -> 
 
 
 def test_without_that_look_it_is_in_no_list(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: the job is nowhere, and nothing is wrong."""
+    """Negative control: without the search for lost jobs, the job appears in no list and nothing is reported."""
     passed(job)
     lose(job)
     monkeypatch.setattr(fleet_look, "find_lost_jobs", lambda *_: {})
@@ -122,7 +128,7 @@ def test_without_that_look_it_is_in_no_list(job: Registered, monkeypatch: pytest
 
 
 def test_what_was_wrong_before_stays_open(job: Registered) -> None:
-    """That it cannot be looked at any more does not mean that it is well."""
+    """Incidents that were open before the journal was lost stay open, because the job can no longer be checked."""
     job.record(DesiredChanged(serve=True, requested_by="ann", reason="a test"))
     run_pass(WatchPass(installation=job.installation, acts=False))
     before = set(IncidentLog(job.installation.store, JOB).state().open)
@@ -133,7 +139,9 @@ def test_what_was_wrong_before_stays_open(job: Registered) -> None:
 
 
 def test_it_is_not_begun_anew(job: Registered, tmp_path: Path) -> None:
-    """A deploy or a push would make a first entry, and read everything again beside what is there."""
+    """A deploy or a push of a job whose journal is lost is refused, because it would create a first entry and read all
+    input a second time; the diagnosis offers no action.
+    """
     job.report(committed=7)
     lose(job)
     found = diagnose_job(job.installation, JOB)
@@ -147,7 +155,9 @@ def test_it_is_not_begun_anew(job: Registered, tmp_path: Path) -> None:
 
 
 def test_a_job_that_nobody_wants_ends_the_page(job: Registered) -> None:
-    """Once its other records are moved away as well it is unknown; one that was forgotten is never paged."""
+    """Once the other records of the job are removed too, the job is unknown and no longer paged; a forgotten job is
+    never paged.
+    """
     passed(job)
     lose(job)
     passed(job)

@@ -1,4 +1,6 @@
-"""Going back over input that is gone: real stores and files; what it loses is named, and accepted by a person."""
+"""Rollbacks, restores and rebuilds over deleted input, with real stores and files: the loss is reported, and a person
+must accept it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ ACCEPTED = {"loss_accepted_by": "ada", "reason": "the files were test data"}
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> Path:
-    """The directory that the query reads."""
+    """The directory that the query reads from."""
     folder = tmp_path / "in"
     folder.mkdir()
     return folder
@@ -63,7 +65,7 @@ def inputs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def job(tmp_path: Path, inputs: Path) -> Registered:
-    """Batch 7 is in snapshot s0001, batch 8 came after it, and its file is there."""
+    """A job with batch 7 in snapshot s0001 and a later batch 8 whose input file exists."""
     job = Registered(tmp_path)
     read_from(job.directory, inputs)
     job.take()
@@ -73,7 +75,7 @@ def job(tmp_path: Path, inputs: Path) -> Registered:
 
 
 def read_from(directory: Path, inputs: Path) -> None:
-    """Let the files that a checkpoint has read be those of a directory, and be there."""
+    """Change a checkpoint's source log to name files in this directory, and create those files."""
     for log in (directory / "sources" / "0").iterdir():
         if not log.name.startswith("."):
             log.write_text(log.read_text().replace("file:///in/", f"file://{inputs}/"))
@@ -93,7 +95,9 @@ def gone(inputs: Path, clause: str = "1 of 1") -> str:
 
 
 def test_a_restore_whose_input_is_there_asks_for_nothing(job: Registered, inputs: Path) -> None:
-    """Older files may be gone: the snapshot holds what came of them."""
+    """A restore needs no acceptance while the files that were read after the snapshot exist; earlier files may be
+    deleted, because the snapshot contains their results.
+    """
     (inputs / "f3.json").unlink()
     sentence = plan_restore(job.installation, JOB, QUERY, job.catalogue.read(1)).sentence
     assert sentence.endswith("(up to 8); it is written again, each row replaces the one with its key")
@@ -101,7 +105,9 @@ def test_a_restore_whose_input_is_there_asks_for_nothing(job: Registered, inputs
 
 
 def test_a_restore_over_input_that_is_gone_needs_an_acceptance(job: Registered, inputs: Path) -> None:
-    """The sentence names the files; the acceptance is kept with this version, and covers no later restore."""
+    """A restore over deleted input names the files and needs an accepted loss; the acceptance is recorded with the
+    restored version and does not cover a later restore.
+    """
     (inputs / "f8.json").unlink()
     snapshot = job.catalogue.read(1)
     assert plan_restore(job.installation, JOB, QUERY, snapshot).sentence.endswith(f"; the restore {gone(inputs)}")
@@ -127,7 +133,7 @@ def test_a_restore_over_input_that_is_gone_needs_an_acceptance(job: Registered, 
 def test_a_restore_that_does_not_look_at_its_input_promises_rows_that_are_gone(
     job: Registered, inputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control."""
+    """Negative control: without the check of its input, the restore promises to write rows whose file is deleted."""
     (inputs / "f8.json").unlink()
     monkeypatch.setattr(restoring, "missing_for_restore", lambda *_: MissingInput())
     plan = restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
@@ -136,7 +142,9 @@ def test_a_restore_that_does_not_look_at_its_input_promises_rows_that_are_gone(
 
 
 def test_files_that_cannot_be_looked_for_count_as_a_loss(job: Registered, inputs: Path) -> None:
-    """In a restore as in a recovery."""
+    """Input files that cannot be checked, such as files on gs://, count as a possible loss in a restore and in a
+    recovery.
+    """
     log = job.directory / "sources" / "0" / "8"
     log.write_text(log.read_text().replace(f"file://{inputs}", "gs://bucket"))
     with pytest.raises(
@@ -148,7 +156,7 @@ def test_files_that_cannot_be_looked_for_count_as_a_loss(job: Registered, inputs
 
 
 def test_a_loss_is_accepted_by_who_may(tmp_path: Path, inputs: Path) -> None:
-    """The release's approvers hold for a restore as for a recovery."""
+    """Only the release's approvers can accept the loss of a restore."""
     job = Registered(tmp_path, approvers=("bob",))
     read_from(job.directory, inputs)
     job.take()
@@ -167,14 +175,16 @@ def test_a_loss_is_accepted_by_who_may(tmp_path: Path, inputs: Path) -> None:
 def test_what_is_not_known_counts_as_a_loss_unless_the_reader_reports_it(
     kind: str, options: dict[str, str], lost: str
 ) -> None:
-    """Kafka's reader fails on records that are gone, unless it is set to pass over them."""
+    """Unknown input counts as a possible loss, except for Kafka without ``failondataloss=false``, whose reader fails on
+    missing records.
+    """
     source = replace(STATEFUL.sources[0], kind=kind, options=options)
     assert not_known(replace(STATEFUL, sources=(source,)), "damaged").loss.startswith(lost)
     assert bool(not_known(replace(STATEFUL, sources=(source,)), "damaged").loss) is bool(lost)
 
 
 def rebuilt(job: Registered, inputs: Path) -> None:
-    """r0002 serves on v0002, which has read batch 8's file too; v0001 was left after batch 7."""
+    """Record that r0002 runs on v0002, which has read the file of batch 8, and that v0001 stopped at batch 7."""
     state = job.installation.journal(JOB, "test").state()
     first = state.releases["r0001"]
     content = replace(first.content, bundle="c" * 64)
@@ -190,7 +200,7 @@ def rebuilt(job: Registered, inputs: Path) -> None:
 
 
 def roll_back(job: Registered, operation: str, **request: Any) -> Assessed:
-    """The assessment of a rollback to a release that does not take the state of v0002."""
+    """Return the assessment of a rollback to a release that cannot use the state of v0002."""
     wanted = DeployRequest(job=JOB, release="r0001", reason="sums", requested_by="ada", **request)
     wanted = wanted.of_kind(Rollback())
     Deploy.open(job.installation, operation, wanted)
@@ -206,9 +216,9 @@ def roll_back(job: Registered, operation: str, **request: Any) -> Assessed:
 def test_a_rollback_over_input_that_is_gone_needs_an_acceptance(
     tmp_path: Path, inputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The refusal names query, files and the way out; with the files it goes back as before.
-
-    Negative control: without the look it goes back, and batch 8's rows are in neither version.
+    """A rollback over deleted input is refused with the query, the files and the way out unless the loss is accepted.
+    Negative control: without the check, the rollback goes ahead although the rows of batch 8 would be in neither
+    version.
     """
     job = Registered(tmp_path)
     read_from(job.directory, inputs)
@@ -234,7 +244,9 @@ def test_a_rollback_over_input_that_is_gone_needs_an_acceptance(
 def test_a_rebuild_whose_input_is_gone_is_refused_before_anything_is_begun(
     job: Registered, inputs: Path, rebuild: bool
 ) -> None:
-    """Whether a person chose the rebuild or the verdict needs a new checkpoint; with the file there it is planned."""
+    """A rebuild with a deleted input file is refused at the assessment, whether a person chose it or the verdict
+    requires it; with the file it is planned.
+    """
     for there in (True, False):
         operation = "op-there" if there else "op-gone"
         if not there:
@@ -253,7 +265,9 @@ def test_a_rebuild_whose_input_is_gone_is_refused_before_anything_is_begun(
 
 @pytest.mark.parametrize("named", [True, False], ids=["by the cutover snapshot", "by its last batch"])
 def test_what_an_automatic_way_back_loses_is_found(tmp_path: Path, inputs: Path, named: bool) -> None:
-    """Since the cutover; nothing while the files are there."""
+    """A fallback reports the input files that were read since the cutover and then deleted, and reports nothing while
+    they exist.
+    """
     job = Registered(tmp_path)
     read_from(job.directory, inputs)
     way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESTORE)
@@ -268,7 +282,7 @@ def test_what_an_automatic_way_back_loses_is_found(tmp_path: Path, inputs: Path,
 
 
 def test_a_version_that_was_never_opened_loses_nothing_on_the_way_back(tmp_path: Path) -> None:
-    """A candidate that ended before its handoff has read nothing."""
+    """A fallback from a version that its candidate never opened loses nothing."""
     job = Registered(tmp_path)
     job.record(replace(job.version("v0002"), serves=False))
     deployed(job, QueryTransition(way=Transition.HANDOFF, before="v0001", version="v0002", back=Transition.RETURN))
@@ -277,7 +291,9 @@ def test_a_version_that_was_never_opened_loses_nothing_on_the_way_back(tmp_path:
 
 
 def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: Path, inputs: Path) -> None:
-    """The candidate's release is recorded as the current one; with the file there it takes the way back."""
+    """A fallback checks its input first: with a deleted file the operation fails and the candidate's release stays the
+    current one; with the file it returns to the old release.
+    """
     for there in (False, True):
         job = Registered(tmp_path / str(there))
         read_from(job.directory, inputs)
@@ -296,7 +312,9 @@ def test_a_fall_back_looks_at_the_input_before_it_takes_the_way_back(tmp_path: P
 
 
 def test_a_fall_back_without_the_snapshot_that_it_needs_ends(tmp_path: Path) -> None:
-    """It names both errors and ends, because a person must act. Once it repeated the failed step without end."""
+    """A fallback without the snapshot that it needs fails with both errors, because a person must act, rather than
+    repeat the failed step forever.
+    """
     job = Registered(tmp_path)
     fails_in_probation(job)
     shutil.rmtree(job.directory / "commits")
@@ -306,7 +324,7 @@ def test_a_fall_back_without_the_snapshot_that_it_needs_ends(tmp_path: Path) -> 
 
 
 def fails_in_probation(job: Registered) -> None:
-    """r0002 has taken over v0001 after batch 7, and has ended; r0001 does not take its state."""
+    """Record that r0002 took over v0001 after batch 7 and failed, and that r0001 cannot use its state."""
     state = job.installation.journal(JOB, "test").state()
     first = state.releases["r0001"]
     way = QueryTransition(way=Transition.RESUME, before="v0001", version="v0001", back=Transition.RESTORE)
@@ -332,9 +350,8 @@ def fails_in_probation(job: Registered) -> None:
 def test_files_that_are_deleted_before_the_driver_has_ended_stop_a_restore(
     tmp_path: Path, inputs: Path, way: Transition
 ) -> None:
-    """The job reads on after the announcement, and its cleaner deletes; a loss that a person accepted is no reason.
-
-    Negative control: a transition that reads nothing again has nothing to look for.
+    """Files that are deleted after the announcement, while the old driver still runs, stop a restore or a return unless
+    a person has accepted the loss. Negative control: a transition that replays nothing needs no file.
     """
     job = Registered(tmp_path)
     read_from(job.directory, inputs)

@@ -1,4 +1,4 @@
-"""Notices on their way: order and memory for each notifier, and what a notifier that fails or hangs costs."""
+"""Delivery of notices: their order and state for each notifier, and the cost of a notifier that fails or hangs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RULES = ("backup-late", "sink-down", "driver-dead", "checkpoint-missing")
 
 @pytest.fixture
 def log(tmp_path: Path) -> IncidentLog:
-    """A job's incidents, none so far."""
+    """The incident log of a job without incidents."""
     return IncidentLog(open_store(str(tmp_path / "store")), "sales", writer="watch")
 
 
@@ -43,7 +43,9 @@ def down(_: Message) -> None:
 
 @pytest.mark.parametrize("names", [("hook", "mail"), ("mail", "hook")])
 def test_a_notifier_that_fails_keeps_nothing_from_the_others(log: IncidentLog, names: tuple[str, str]) -> None:
-    """Every page reaches the other one at once, in order and once; the failing one is tried once a pass."""
+    """A failing notifier does not delay the others: they receive every page once, in order, and the failing one is
+    tried once in each pass.
+    """
     mails: list[str] = []
     senders = {name: {"hook": down, "mail": keeping(mails)}[name] for name in names}
     raise_pages(log, *RULES)
@@ -54,7 +56,9 @@ def test_a_notifier_that_fails_keeps_nothing_from_the_others(log: IncidentLog, n
 
 
 def test_a_notifier_that_answers_again_gets_all_in_order(log: IncidentLog) -> None:
-    """Negative control: an order for each notifier; one that fails in the middle gets nothing out of order."""
+    """A notifier that works again after a failure receives all pages once, in order. Negative control: after a failure
+    in the middle it receives no later page first.
+    """
     hooks: list[str] = []
     mails: list[str] = []
     broken = {"sink-down"}
@@ -75,7 +79,7 @@ def test_a_notifier_that_answers_again_gets_all_in_order(log: IncidentLog) -> No
 
 
 def anchors() -> set[str]:
-    """Of the runbook's headings, as GitHub makes them."""
+    """Return the anchors of the runbook's headings, as GitHub derives them."""
     lines = Path("docs/operations/runbook.md").read_text(encoding="utf-8").splitlines()
     heads = [line.lstrip("#").strip().lower() for line in lines if line.startswith("#")]
     kept = ["".join(each for each in head if each.isalnum() or each in "-_ ") for head in heads]
@@ -83,7 +87,9 @@ def anchors() -> set[str]:
 
 
 def test_every_rule_links_to_a_heading_of_the_runbook() -> None:
-    """An apostrophe is in no anchor; negative control: with it, two rules led nowhere."""
+    """Every rule links to an existing heading of the runbook. Negative control: an anchor with an apostrophe does not
+    exist.
+    """
     known = anchors()
     links = {
         rule.id: runbook_link(rule.heading).removeprefix("docs/operations/runbook.md#") for rule in RULES_OF_HEALTH
@@ -95,14 +101,16 @@ def test_every_rule_links_to_a_heading_of_the_runbook() -> None:
 
 @pytest.fixture
 def answer() -> Iterator[Event]:
-    """What a hanging server waits for."""
+    """The event that a hanging server waits for."""
     event = Event()
     yield event
     event.set()
 
 
 def test_a_notifier_that_hangs_costs_one_wait_and_nobody_else(log: IncidentLog, answer: Event) -> None:
-    """It is given up after its limit and not tried again in this pass; the mail has every page."""
+    """A hanging notifier is given up after its time limit and not tried again in the same pass, and the other notifier
+    receives every page.
+    """
     mails: list[str] = []
     senders = bound_senders({"hook": lambda _: answer.wait(60) and None, "mail": keeping(mails)}, send_s=0.2)
     raise_pages(log, *RULES)
@@ -115,7 +123,9 @@ def test_a_notifier_that_hangs_costs_one_wait_and_nobody_else(log: IncidentLog, 
 
 
 def test_all_notices_of_a_pass_have_one_deadline(log: IncidentLog) -> None:
-    """A notifier that works slowly gets what is left in the next pass. Negative control: with time enough, all now."""
+    """All notices of a pass share one deadline, and a slow notifier receives the rest in the next pass. Negative
+    control: with enough time all are sent at once.
+    """
     hooks: list[str] = []
 
     def slow(message: Message) -> None:
@@ -132,7 +142,9 @@ def test_all_notices_of_a_pass_have_one_deadline(log: IncidentLog) -> None:
 
 
 def test_after_that_deadline_nothing_is_sent(log: IncidentLog) -> None:
-    """A message that went out then would count as failed, and come again with the next pass."""
+    """After the deadline no message is sent, because it would count as failed and be sent a second time in the next
+    pass.
+    """
     mails: list[str] = []
     raise_pages(log, "sink-down")
     (failed,) = send_notices(log, bound_senders({"mail": keeping(mails)}, tell_s=0.0), now=0.0)
@@ -142,7 +154,9 @@ def test_after_that_deadline_nothing_is_sent(log: IncidentLog) -> None:
 
 
 def test_what_a_notifier_raises_in_time_is_raised_as_it_is(log: IncidentLog) -> None:
-    """A limit changes no error, and an end of the process is no failure of a notifier."""
+    """The time limit does not change a notifier's error, and a KeyboardInterrupt is not treated as a failure of the
+    notifier.
+    """
 
     def ends(_: Message) -> None:
         raise KeyboardInterrupt

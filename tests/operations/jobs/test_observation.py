@@ -1,4 +1,6 @@
-"""One look at a job: who decides whether its driver is alive, in which order it is read, and how often."""
+"""The observation of a job: what decides whether its driver is alive, and in which order and how often the parts are
+read.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def job(tmp_path: Path) -> Registered:
 
 
 def test_a_recorded_end_counts_for_every_look(job: Registered) -> None:
-    """Whoever looks at one instance, at all of a job, or by the remembered facts; negative control: no record."""
+    """A recorded termination makes a driver dead in every kind of observation, whatever the runner sees. Negative
+    control: without the record it is alive.
+    """
     job.runner.life = Life.ALIVE
     before = job.installation.journal(JOB, "test").state()
     assert DriverObservation.of(job.installation, before, DRIVER).liveness.life is Life.ALIVE
@@ -49,7 +53,7 @@ def test_a_recorded_end_counts_for_every_look(job: Registered) -> None:
 
 
 def test_each_part_is_read_when_it_is_needed_and_once(job: Registered) -> None:
-    """Nothing before it is asked for; a second look reads again."""
+    """An observation reads each part on first use and only once; a new observation reads it afresh."""
     store = CountingStore(job.installation.store)
     look = JobObservation(replace(job.installation, store=store), JOB)
     assert store.requests == 0
@@ -63,7 +67,7 @@ def test_each_part_is_read_when_it_is_needed_and_once(job: Registered) -> None:
 
 
 def test_a_status_that_cannot_be_read_is_read_once(job: Registered) -> None:
-    """It is no status for one who shows it, and an error for one who proves something by it."""
+    """An unreadable status is read once: it is empty for display, and an error for code that needs it as a proof."""
     store = CountingStore(job.installation.store)
     job.installation.store.replace(f"control/{JOB}/{DRIVER}/status.json", b"{")
     driver = DriverObservation(replace(job.installation, store=store), JOB, DRIVER)
@@ -76,12 +80,12 @@ def test_a_status_that_cannot_be_read_is_read_once(job: Registered) -> None:
 
 
 class EndingRunner(RestingRunner):
-    """A driver that fails, with a report, while it is looked at."""
+    """A runner whose driver terminates, with an exit record, while it is observed."""
 
     control: Control
 
     def observe(self, job: str, instance: str) -> Liveness:
-        """Alive once more; then its supervisor has recorded its end, and has ended."""
+        """Report the driver as alive once; afterwards it has recorded its exit and is dead."""
         seen = super().observe(job, instance)
         if self.life is Life.ALIVE:
             self.control.write_exit(DriverExit(instance=instance, state=DriverState.FINISHED, code=0))
@@ -90,7 +94,9 @@ class EndingRunner(RestingRunner):
 
 
 def test_a_driver_that_ends_during_the_look_has_its_report(job: Registered) -> None:
-    """It has read all input; negative control: by the reverse order it has failed without a report."""
+    """A driver that terminates during the observation is shown as FINISHED, because its exit record is read last.
+    Negative control: in the reverse order it is shown as FAILED.
+    """
     runner = EndingRunner()
     runner.control, runner.life = Control(job.installation.store, JOB, DRIVER), Life.ALIVE
     installation = replace(job.installation, runner=runner)

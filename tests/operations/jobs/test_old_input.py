@@ -1,4 +1,6 @@
-"""Input files that are too old for Spark: listed by the command, and named in every estimate of reading again."""
+"""Input files that Spark ignores because they are too old: the command lists them, and every estimate of a replay or
+rebuild names them.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ NOW_S, DAY_S = 1_795_000_000, 86_400
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
-    """Up to batch 7 it has read files of 30 days ago; a snapshot is of then; batch 8 has read one of now."""
+    """A job that has read 30-day-old files up to batch 7, of which a snapshot exists, and a present file in batch 8."""
     monkeypatch.setattr(registered_job, "STATEFUL", with_source(STATEFUL, location=str(tmp_path / "in"), options={}))
     job = install(tmp_path, monkeypatch)
     (tmp_path / "in").mkdir()
@@ -51,7 +53,9 @@ def put(path: Path, at: int) -> None:
 
 
 def move(job: Registered, last: int, at: int) -> None:
-    """Let the entries up to a batch, or that of batch 8 alone, tell of files in the input directory of that time."""
+    """Rewrite the source log up to batch ``last``, or of batch 8 alone, to name files in the input directory with this
+    time.
+    """
     folder = Path(job.installation.settings.checkpoints).parent / "in"
     for entry in range(8, 9) if last == 8 else range(last + 1):
         log = job.directory / "sources" / "0" / str(entry)
@@ -60,7 +64,9 @@ def move(job: Registered, last: int, at: int) -> None:
 
 
 def test_files_that_are_too_old_are_listed_and_named_in_every_estimate(job: Registered, tmp_path: Path) -> None:
-    """One of 20 days ago is read by a replay and by a rebuild, one of 40 days by a rebuild alone; neither is lag."""
+    """A file of 20 days ago counts in the estimates of a replay and of a rebuild, one of 40 days ago only in that of a
+    rebuild; both are listed, and a new file is not.
+    """
     twenty, forty = tmp_path / "in" / "late 20.json", tmp_path / "in" / "late 40.json"
     put(twenty, NOW_S - 20 * DAY_S)
     put(forty, NOW_S - 40 * DAY_S)
@@ -79,7 +85,7 @@ def test_files_that_are_too_old_are_listed_and_named_in_every_estimate(job: Regi
 
 
 def test_without_that_look_the_estimates_name_none(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control; and nothing is added where nothing is too old."""
+    """Negative control: without the search for old files the estimate equals that of a job without any."""
     clean = diagnose_job(job.installation, JOB, chosen=[QUERY]).option(RecoveryAction.REBUILD).prices[0].read
     put(Path(job.installation.settings.checkpoints).parent / "in" / "late.json", NOW_S - 20 * DAY_S)
     monkeypatch.setattr(old_input, "_looks", lambda *_, **__: iter(()))
@@ -90,7 +96,9 @@ def test_without_that_look_the_estimates_name_none(job: Registered, monkeypatch:
 def test_a_file_that_another_query_has_read_is_not_in_the_list(
     job: Registered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A new time would make that one read it again: Spark forgets files that are older than it reads any."""
+    """A file that a different query has read is not listed, because a new modification time would make that query read
+    it a second time; the reason is printed.
+    """
     late, read = tmp_path / "in" / "late.json", tmp_path / "in" / "read.json"
     for path in (late, read):
         put(path, NOW_S - 20 * DAY_S)

@@ -1,4 +1,4 @@
-"""A journal that is older than the claims beside its checkpoints: every door refuses it, and nothing is recorded."""
+"""A journal that is older than the claims beside its checkpoints: every operation refuses it, and nothing is recorded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NEWER = EpochClaim(epoch=2, version="v0002", instance="op2-candidate", generatio
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """A job whose journal ends at epoch 1 in v0001, with a snapshot; its driver is dead."""
+    """A job with a dead driver, a snapshot, and a journal that stops at epoch 1 in v0001."""
     job = Registered(tmp_path)
     job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
     job.report(committed=7)
@@ -93,7 +93,7 @@ def back_up(job: Registered) -> None:
 
 
 def fall_back(job: Registered) -> None:
-    """An operation that was open when the store was copied: its fall-back is appointed."""
+    """Appoint the fallback of an operation that was open when the store was copied."""
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(InstancePlanned(operation="op2", instance="op2-fallback", release="r0001", role=Role.FALLBACK))
     job.record(InstanceEnded(operation="op", instance="op-candidate", proof="it is gone", exit=""))
@@ -105,7 +105,9 @@ DOORS = [start, deploy, dry_run, roll_back, restore, back_up, fall_back]
 
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_refuses_it(job: Registered, door: Callable[[Registered], None]) -> None:
-    """A start, a deploy, a rollback, a restore, a backup and an automatic rollback are refused; nobody is appointed."""
+    """With an outdated journal a start, a deploy, a dry run, a rollback, a restore, a backup and a fallback are
+    refused, and no instance is appointed.
+    """
     leave_claim(claims(job), NEWER)
     with pytest.raises(JournalOutdated) as refused:
         door(job)
@@ -120,7 +122,7 @@ def test_every_door_refuses_it(job: Registered, door: Callable[[Registered], Non
 def test_without_that_look_every_door_opens(
     job: Registered, door: Callable[[Registered], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control: the older journal's word is taken, and v0001 would be gone on from."""
+    """Negative control: without the check for newer claims, every operation is accepted by the outdated journal."""
     leave_claim(claims(job), NEWER)
     monkeypatch.setattr(outdated, "find_newer", lambda *_: "")
     before = job.installation.journal(JOB, "test").state().number, job.catalogue.numbers()
@@ -130,7 +132,9 @@ def test_without_that_look_every_door_opens(
 
 
 def test_a_journal_that_knows_its_claims_is_not_refused(job: Registered) -> None:
-    """Its own newest claim, those of another installation below the same root, and no claim at all change nothing."""
+    """A journal that has recorded its own newest claim is accepted, and claims of a different installation under the
+    same root are ignored.
+    """
     leave_claim(claims(job), replace(NEWER, installation="another"))
     job.record(job.epoch("v0001", 2))
     leave_claim(claims(job), EpochClaim(epoch=2, version="v0001", instance="op-candidate", generation=2))
@@ -142,9 +146,8 @@ def test_a_journal_that_knows_its_claims_is_not_refused(job: Registered) -> None
 
 
 def test_a_claim_that_is_made_meanwhile_is_not_newer(job: Registered) -> None:
-    """A pass of the watch, or a deploy, has read the journal, and then a driver that starts claims its epoch.
-
-    Negative control: the same claim without its entry in the journal is newer.
+    """A claim that a starting driver makes after the journal was read does not make the journal outdated. Negative
+    control: without its journal entry the same claim does.
     """
     read_before = job.installation.journal(JOB, "test").state()
     claim = EpochClaim(epoch=2, version="v0001", instance="op-candidate", generation=2)
@@ -166,7 +169,7 @@ def test_a_claim_that_is_made_meanwhile_is_not_newer(job: Registered) -> None:
     ids=["version", "instance"],
 )
 def test_an_equal_epoch_of_another_writer_is_newer_too(tmp_path: Path, claim: EpochClaim, told: str) -> None:
-    """A driver of the older journal may have claimed the same number before it was stopped."""
+    """A claim with an equal epoch but an unknown version, or a different instance, makes the journal outdated."""
     job = Registered(tmp_path)
     leave_claim(claims(job), claim)
     with pytest.raises(JournalOutdated, match=told):
@@ -174,7 +177,7 @@ def test_an_equal_epoch_of_another_writer_is_newer_too(tmp_path: Path, claim: Ep
 
 
 def test_an_epoch_is_claimed_once_beside_a_checkpoint(job: Registered) -> None:
-    """Of two drivers that a journal and its older copy gave one epoch the second is stopped; a repeat is not."""
+    """Of two drivers with the same epoch the second is refused, and a repeated claim by the first one is accepted."""
     leave_claim(claims(job), NEWER)
     leave_claim(claims(job), NEWER)
     with pytest.raises(
@@ -184,7 +187,7 @@ def test_an_epoch_is_claimed_once_beside_a_checkpoint(job: Registered) -> None:
 
 
 def test_only_the_newest_claims_are_kept(job: Registered) -> None:
-    """A driver that restarts for a year does not fill the folder."""
+    """Only the newest claims are kept, so that a driver that restarts often does not fill the folder."""
     for epoch in range(2, 30):
         leave_claim(claims(job), replace(NEWER, epoch=epoch))
     assert len(claims(job).files("none")) == KEPT_CLAIMS
@@ -194,7 +197,7 @@ def test_only_the_newest_claims_are_kept(job: Registered) -> None:
 
 
 def test_a_prune_removes_nothing_of_it(job: Registered) -> None:
-    """Which version is retired nobody knows there: the job is named, and left."""
+    """A prune removes nothing of a job with an outdated journal, and reports the job."""
     leave_claim(claims(job), NEWER)
     run = plan_prune(job.installation)
     assert run.directories == ()
@@ -202,7 +205,9 @@ def test_a_prune_removes_nothing_of_it(job: Registered) -> None:
 
 
 def test_recover_names_it_before_anything_else(job: Registered) -> None:
-    """No action is offered: each would go on from what the older journal says."""
+    """The diagnosis of a job with an outdated journal names that cause, offers no action and advises a rebuild of the
+    registry.
+    """
     leave_claim(claims(job), NEWER)
     found = diagnose_job(job.installation, JOB)
     assert found.cause is Problem.JOURNAL_OUTDATED
@@ -218,7 +223,7 @@ def pass_of(job: Registered) -> FleetIndex:
 
 
 def test_the_watch_pages_and_starts_nothing(job: Registered) -> None:
-    """A dead driver with an older journal is paged under its own rule; the runner of this test starts nothing."""
+    """The watch pages a dead driver with an outdated journal under the rule ``journal-outdated`` and starts nothing."""
     leave_claim(claims(job), NEWER)
     report = run_pass(WatchPass(installation=job.installation))
     (symptom,) = [each for row in report.index.rows for each in row.symptoms if each.severity is Urgency.PAGE]
@@ -228,7 +233,7 @@ def test_the_watch_pages_and_starts_nothing(job: Registered) -> None:
 
 
 def test_without_that_look_the_watch_starts_it(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: the same pass begins a start from v0001."""
+    """Negative control: without the check for newer claims, the same pass begins a start from v0001."""
     leave_claim(claims(job), NEWER)
     monkeypatch.setattr(outdated, "find_newer", lambda *_: "")
     report = run_pass(WatchPass(installation=job.installation))
@@ -236,7 +241,9 @@ def test_without_that_look_the_watch_starts_it(job: Registered, monkeypatch: pyt
 
 
 def test_the_watch_knows_a_journal_that_has_lost_entries(job: Registered) -> None:
-    """Where no epoch was claimed since, the last index still knows how far the journal went: a stop, for example."""
+    """The watch pages a journal that has lost entries without a newer claim, such as a stop, because the last index
+    records how far the journal went.
+    """
     job.record(DesiredChanged(serve=False, requested_by="ann", reason="maintenance"))
     row = pass_of(job).rows[0]
     assert row.worst is not Urgency.PAGE
@@ -254,7 +261,9 @@ def test_the_watch_knows_a_journal_that_has_lost_entries(job: Registered) -> Non
 
 
 def test_a_rebuild_says_how_and_then_knows_every_claim(job: Registered) -> None:
-    """With the older journal moved away it goes on from the claimed version, above its epoch."""
+    """A rebuild refuses an outdated journal and states how to move it away; without that journal it continues from the
+    claimed version, above its epoch.
+    """
     leave_claim(claims(job), NEWER)
     asked = replace(ASKED, unfenced=frozenset(), no_driver_elsewhere=True)
     (plan,) = plan_rebuild(job.installation, asked, job=JOB, unfenced=[f"{JOB}/{QUERY}"]).plans
@@ -269,9 +278,8 @@ def test_a_rebuild_says_how_and_then_knows_every_claim(job: Registered) -> None:
 
 
 def test_a_rebuild_counts_the_claims_of_a_query_without_versions(job: Registered) -> None:
-    """A removed query whose versions were deleted by hand leaves its claims: the rebuilt journal is above them.
-
-    Negative control: the same claim under a newer epoch makes that journal outdated.
+    """A rebuilt journal has a higher epoch than the claims of a removed query without versions. Negative control: a
+    newer claim of that query makes it outdated.
     """
     removed = LocalTree(job.directory.parent.with_name("removed") / ".claims")
     leave_claim(removed, replace(NEWER, epoch=9))

@@ -1,4 +1,6 @@
-"""A job of another machine: every verb is refused before anything is on record, and what is open is not given up."""
+"""A job that runs on a different machine: every command is refused before anything is recorded, and an open operation
+is not given up.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ AWAY = "far-away"
 
 @pytest.fixture
 def job(tmp_path: Path) -> Registered:
-    """Its driver runs on another machine."""
+    """A job whose driver runs on a different machine."""
     job = Registered(tmp_path)
     job.runner.elsewhere = AWAY
     return job
@@ -79,7 +81,7 @@ def entries(job: Registered) -> int:
 def test_every_verb_is_refused_before_anything_is_on_record(
     job: Registered, verb: Callable[[Registered], object]
 ) -> None:
-    """In one sentence with the driver, its machine and both ways out; nothing is started: the runner starts none."""
+    """Each command is refused with the driver, its machine and both ways out, before anything is recorded or started."""
     before = entries(job)
     with pytest.raises(
         WrongMachine,
@@ -91,14 +93,16 @@ def test_every_verb_is_refused_before_anything_is_on_record(
 
 
 def test_a_stated_death_lets_another_machine_go_on_in_a_copy(job: Registered) -> None:
-    """The way out of a machine that is gone for good: not where its driver may still write."""
+    """After a stated termination a start is still refused, and the refusal names the way to continue in a copy of the
+    checkpoint.
+    """
     state_death(job.installation, JOB, DRIVER, by="cli:ada", reason="scrapped", accept=True)
     with pytest.raises(OperationRefused, match="to continue in a copy, run `streamkeeper snapshot take"):
         start(job)
 
 
 def planned(job: Registered) -> Deploy:
-    """A deploy that has planned its candidate, which another machine has started."""
+    """Record a deploy whose candidate was started on a different machine."""
     for record in (
         InstanceEnded(operation="op", instance=DRIVER, proof="gone", exit="stopped"),
         OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()),
@@ -110,7 +114,9 @@ def planned(job: Registered) -> Deploy:
 
 
 def test_an_open_operation_of_another_machine_is_not_given_up(job: Registered) -> None:
-    """Whoever comes to it here changes nothing, whatever they are to see to; on its own machine it goes on."""
+    """Advancing an operation whose candidate runs on a different machine is refused at every step and records nothing;
+    on its own machine the operation continues.
+    """
     deploy = planned(job)
     before = entries(job)
     for step in (Step.STANDBY, Step.GO, Step.FALL_BACK):
@@ -124,20 +130,20 @@ def test_an_open_operation_of_another_machine_is_not_given_up(job: Registered) -
 def test_without_that_a_task_on_the_wrong_machine_ends_the_deploy(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control: what it cannot see it gives up, although the candidate is well."""
+    """Negative control: without the check of the machine, the operation falls back although its candidate is healthy."""
     deploy = planned(job)
     monkeypatch.setattr(Deploy, "_must_be_here", lambda *_: None)
     assert deploy.advance(Step.STANDBY).kind is ProgressKind.FALLING_BACK
 
 
 def test_an_operation_that_is_over_may_be_told_anywhere(job: Registered) -> None:
-    """Its outcome is on record."""
+    """A finished operation can be read on any machine, because its outcome is recorded."""
     assert Deploy.load(job.installation, JOB, "op").advance(Step.FALL_BACK).kind is ProgressKind.ENDED
 
 
 @pytest.fixture
 def moved(tmp_path: Path) -> Registered:
-    """Its driver has ended; the checkpoint was written on another machine's disk."""
+    """A job whose driver has terminated and whose checkpoint is on the disk of a different machine."""
     job = Registered(tmp_path)
     job.take()
     job.record(InstanceEnded(operation="op", instance=DRIVER, proof="gone", exit="stopped"))
@@ -147,7 +153,9 @@ def moved(tmp_path: Path) -> Registered:
 
 
 def test_what_lies_on_another_disk_is_not_started_here(moved: Registered) -> None:
-    """The sentence names the directory, who wrote it and who looks; nothing is on record."""
+    """A deploy or a start of a checkpoint on a different machine's disk is refused with the directory and both
+    machines, and nothing is recorded.
+    """
     before = entries(moved)
     told = rf"checkpoint v0001 of {JOB}/{QUERY}: {moved.directory} was written on {AWAY}, and does not exist on"
     for verb in (deploy, start):
@@ -157,14 +165,18 @@ def test_what_lies_on_another_disk_is_not_started_here(moved: Registered) -> Non
 
 
 def test_without_that_it_would_be_started_for_nothing(moved: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: the operation is on record, and would start a driver that finds no checkpoint."""
+    """Negative control: without the check of the placement, the start is recorded although its driver would find no
+    checkpoint.
+    """
     monkeypatch.setattr(starting, "check_placement", lambda *_: None)
     assert start(moved) is not None
     assert moved.installation.journal(JOB, "test").state().open_operation is not None
 
 
 def test_a_backup_here_says_whose_disk_it_is(moved: Registered) -> None:
-    """Neither empty nor lost."""
+    """A backup, and the check of its lateness, are refused with the name of the machine whose disk contains the
+    checkpoint.
+    """
     for look in (lambda: back_up(moved.installation.snapshots, query_target(moved.installation, JOB, QUERY)),
                  lambda: lateness_of(moved.installation, query_target(moved.installation, JOB, QUERY))):  # fmt: skip
         with pytest.raises(WrongMachine, match=f"was written on {AWAY}"):
@@ -172,7 +184,9 @@ def test_a_backup_here_says_whose_disk_it_is(moved: Registered) -> None:
 
 
 def test_without_its_drivers_records_it_is_lost(moved: Registered) -> None:
-    """The negative control; and so is what this very machine has written."""
+    """Negative control: a missing checkpoint without a process record, or with a record of this machine, is reported as
+    damaged.
+    """
     record = control_key(JOB, DRIVER, "process-0001.json")
     for _ in range(2):
         moved.installation.store.delete(record)
@@ -183,13 +197,15 @@ def test_without_its_drivers_records_it_is_lost(moved: Registered) -> None:
 
 
 def test_what_is_there_is_nobody_elses(moved: Registered) -> None:
-    """A directory that both machines have mounted."""
+    """A checkpoint directory that exists here, such as one on a shared mount, passes the check of the placement."""
     moved.directory.mkdir()
     check_placement(moved.installation, moved.installation.journal(JOB, "test").state())
 
 
 def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> None:
-    """A recovery may bring a snapshot back here all the same."""
+    """The findings, the prune and the diagnosis name the machine that wrote the checkpoint, and a recovery can still
+    restore a snapshot here.
+    """
     state = moved.installation.journal(JOB, "test").state()
     (finding,) = recorded_findings(moved.installation, state)[QUERY]
     assert (AWAY in finding.evidence, finding.hint) == (True, f"run the command on {AWAY}")
@@ -202,7 +218,9 @@ def test_a_check_a_prune_and_a_diagnosis_name_the_machine(moved: Registered) -> 
 
 
 def test_a_dry_run_of_a_new_job_has_its_place_on_one_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There it is found again, under a new name of the machine as well; elsewhere it is named and nothing is made."""
+    """The temporary home of a dry run is found on its own machine, even after a change of the host name; on a different
+    machine the command is refused and creates nothing.
+    """
     job = Registered(tmp_path)
     name = place_name("op9")
     home = Path(place_of(job.installation, name).settings.home)

@@ -1,4 +1,4 @@
-"""What was done to a job, from the journal alone."""
+"""The history of a job, read from its journal alone."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def newest(job: Registered) -> TimelineRow:
 def operate(
     job: Registered, name: str, outcome: Outcome | None = Outcome.REFUSED, kind: RequestKind | None = None
 ) -> None:
-    """An operation, over unless it has no outcome."""
+    """Record an operation, which stays open without an outcome."""
     request = DeployRequest(job=JOB).of_kind(kind or Deployment())
     job.record(OperationStarted(operation=name, request=request, steps=()))
     if outcome is not None:
@@ -48,7 +48,7 @@ def operate(
 
 
 def test_an_operation_says_who_wanted_what_why_and_what_became_of_it(job: Registered) -> None:
-    """With the release it came to have, and how long it took."""
+    """A row of an operation shows its kind, its requester, the reason, the release, the outcome and how long it took."""
     job.record(
         OperationStarted(
             operation="op2", request=DeployRequest(job=JOB, reason="faster", requested_by="cli:ada"), steps=()
@@ -75,13 +75,15 @@ def test_an_operation_says_who_wanted_what_why_and_what_became_of_it(job: Regist
     ],
 )
 def test_an_operation_is_of_a_kind(job: Registered, kind: RequestKind, told: str) -> None:
-    """As whoever asked would call it."""
+    """A row shows an operation's kind as deploy, rollback, start or restore."""
     operate(job, "op2", kind=kind)
     assert newest(job).kind == told
 
 
 def test_what_was_done_without_an_operation_is_told_too(job: Registered) -> None:
-    """A stop, a start that came to nothing, a push and a forgetting; a start's own record is its operation's."""
+    """Stops, pushes and the forgetting of a job have rows of their own; the recorded wish of a start is part of the row
+    of its operation.
+    """
     job.record(DesiredChanged(serve=False, requested_by="cli:ada", reason="it rains", operation="stop-1"))
     operate(job, "op2", kind=StartCurrent())
     job.record(DesiredChanged(serve=True, requested_by="cli:ada", reason="", operation="op2"))
@@ -101,7 +103,9 @@ def test_what_was_done_without_an_operation_is_told_too(job: Registered) -> None
 
 
 def test_a_dag_run_is_known_from_who_carried_it_on(job: Registered) -> None:
-    """One from the command line has none; a record of it that cannot be read only lacks the link."""
+    """A row links the DAG run that carried its operation; an operation from the command line has no link, and neither
+    has one with an unreadable carrier.
+    """
     for name in ("op2", "op3", "op4"):
         operate(job, name)
     note_carrier(job.installation.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual"))
@@ -114,7 +118,9 @@ def test_a_dag_run_is_known_from_who_carried_it_on(job: Registered) -> None:
 def test_many_restarts_between_two_operations_do_not_make_one_look_long(
     job: Registered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No page reads more than so many entries, and each leads on to what is older, down to the first."""
+    """A page reads at most a fixed number of entries and refers to the older ones, down to the first, however many
+    restarts lie between two operations.
+    """
     monkeypatch.setattr(timelines, "MOST_ENTRIES", 10)
     operate(job, "op2")
     for number in range(2, 40):

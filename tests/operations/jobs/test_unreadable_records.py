@@ -1,4 +1,4 @@
-"""Records that cannot be read: each is reported, and hides neither its own job nor the others."""
+"""Unreadable records: each is reported, and hides neither its own job nor other jobs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEWER = (
 
 @pytest.fixture
 def house(tmp_path: Path) -> House:
-    """A job whose driver lives; one pass has been made."""
+    """A job with a live driver, after one pass of the watch."""
     house = House(tmp_path)
     house.job.runner.life = Life.ALIVE
     house.make()
@@ -32,7 +32,7 @@ def house(tmp_path: Path) -> House:
 
 
 def add_entry(house: House, data: bytes) -> str:
-    """Put this as the next entry of the journal; its key."""
+    """Append this data to the journal and return its key."""
     number = house.installation.journal(JOB, "test").state().number + 1
     key = entry_key(JOB, number)
     house.installation.store.create(key, data % ((number, b"false") if b"%d" in data else ()))
@@ -41,7 +41,9 @@ def add_entry(house: House, data: bytes) -> str:
 
 @pytest.mark.parametrize("data", [b'{"number": 7, "at"', NEWER], ids=["torn", "of a newer version"])
 def test_a_journal_entry_that_cannot_be_read_pages_with_its_name(house: House, data: bytes) -> None:
-    """Raised while the driver lives, and kept with the driver's death in its sentence; nothing is started."""
+    """An unreadable journal entry raises one page that names it, while the driver lives and after the driver has died;
+    nothing is started.
+    """
     key = add_entry(house, data)
     for life in (Life.ALIVE, Life.DEAD):
         house.job.runner.life = life
@@ -56,7 +58,7 @@ def test_a_journal_entry_that_cannot_be_read_pages_with_its_name(house: House, d
 
 
 def test_the_page_ends_once_the_entry_can_be_read(house: House) -> None:
-    """Taken away again, nothing of the page is left, and a dead driver is paged as usual."""
+    """Once the unreadable entry is removed, its page disappears, and a dead driver is paged as usual."""
     key = add_entry(house, b"{")
     house.make(after_s=60)
     house.installation.store.delete(key)
@@ -66,7 +68,7 @@ def test_the_page_ends_once_the_entry_can_be_read(house: House) -> None:
 
 
 def test_a_first_pass_pages_without_knowing_the_driver(house: House) -> None:
-    """No earlier pass has read the journal: who should serve is unknown, and the page is raised all the same."""
+    """The first pass pages an unreadable journal although no earlier pass has recorded which release should run."""
     add_entry(house, b"{")
     (Path(house.installation.settings.store) / "fleet" / "index.json").unlink()
     (row,) = house.make(after_s=60).index.rows
@@ -77,7 +79,9 @@ def test_a_first_pass_pages_without_knowing_the_driver(house: House) -> None:
 def test_without_the_remembered_facts_and_the_rule_a_dead_driver_is_hidden(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The negative control: only an info is left, which sends nothing."""
+    """Negative control: without the remembered facts and the rule, only the info ``not-looked`` remains, and no notice
+    is sent.
+    """
     add_entry(house, b"{")
     house.job.runner.life = Life.DEAD
     real = job_look.compose_look
@@ -97,7 +101,7 @@ STRAYS = ("registry/plain.bak", "control/plain.bak", "carriers/Plain", "incident
 
 
 def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> None:
-    """A copy kept beside a job: the job's dead driver is paged, and the pass names each folder that it passed over."""
+    """Folders whose names are not job names are skipped and reported, and the dead driver of a real job is still paged."""
     for stray in STRAYS:
         house.installation.store.create(f"{stray}/journal/0000000001.json", b"{")
     house.job.runner.life = Life.DEAD
@@ -109,7 +113,7 @@ def test_folders_that_name_no_job_stop_no_job_and_are_reported(house: House) -> 
 
 
 def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control: the whole pass fails."""
+    """Negative control: a pass that accepts such a folder as a job fails as a whole."""
     house.installation.store.create("registry/plain.bak/journal/0000000001.json", b"{")
     monkeypatch.setattr(fleet_look, "list_jobs", lambda store: sorted(store.folders("registry/")))
     with pytest.raises(InvalidInput, match="plain.bak"):
@@ -118,7 +122,7 @@ def test_with_those_folders_taken_for_jobs_nothing_is_looked_at(house: House, mo
 
 @pytest.mark.parametrize("part", ["_look_deeper", "compose_look"])
 def test_a_job_that_breaks_a_look_hides_no_other(house: House, monkeypatch: pytest.MonkeyPatch, part: str) -> None:
-    """Whatever a job's records bring about is an info of that job, nothing is done about it, and the next job pages."""
+    """An unexpected error while one job is checked is reported for that job only, and the next job is still paged."""
     house.installation.store.create("registry/broken/journal/0000000001.json", b"{")
     house.job.runner.life = Life.DEAD
     module = watching if part == "compose_look" else fleet_look
@@ -137,7 +141,9 @@ def test_a_job_that_breaks_a_look_hides_no_other(house: House, monkeypatch: pyte
 
 
 def test_a_job_that_was_not_wholly_looked_at_is_not_started(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What its checkpoint shows is unknown; negative control: without that error the start is planned."""
+    """A job whose check failed is not started, because its checkpoint was not examined. Negative control: without the
+    error a start is planned.
+    """
     house.job.runner.life = Life.DEAD
     assert any("would start sales" in line for line in house.make(after_s=60, acts=True, dry_run=True).lines)
 
@@ -149,7 +155,9 @@ def test_a_job_that_was_not_wholly_looked_at_is_not_started(house: House, monkey
 
 
 def test_an_unreadable_incident_record_silences_no_notice(house: House) -> None:
-    """Torn, or missing before a later one: the page is raised and sent, and each record is named."""
+    """With a truncated or missing incident record, the page is still raised and sent once, and each skipped record is
+    reported.
+    """
     store = house.installation.store
     store.create(incident_key(JOB, 1), b'{"number": 1')
     store.create(incident_key(JOB, 3), b"{}")
@@ -166,7 +174,7 @@ def test_an_unreadable_incident_record_silences_no_notice(house: House) -> None:
 
 
 def test_a_record_under_another_ones_number_is_passed_over(house: House) -> None:
-    """A copy of the first record as the second: what came after counts."""
+    """An incident record that is stored under the wrong number is skipped and reported, and the incident stays open."""
     house.job.runner.life = Life.DEAD
     house.make(after_s=60)
     store = house.installation.store
@@ -179,7 +187,7 @@ def test_a_record_under_another_ones_number_is_passed_over(house: House) -> None
 
 
 def test_when_a_torn_record_ends_the_reading_nothing_is_sent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The negative control."""
+    """Negative control: if a truncated incident record aborted the reading, no notice would be sent."""
     house.installation.store.create(incident_key(JOB, 1), b"{")
     (Path(house.installation.settings.store) / "fleet" / "index.json").unlink()
     house.job.runner.life = Life.DEAD

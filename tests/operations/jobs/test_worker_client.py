@@ -1,4 +1,4 @@
-"""Asking a short-lived driver process."""
+"""Requests to a short-lived driver process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from streamkeeper.operations.jobs.worker_client import DriverDied, ask_driver
 
 
 def test_a_driver_that_was_killed_is_told_from_one_that_refused() -> None:
-    """A signal says nothing of what was asked: the same question may be answered later."""
+    """A driver that was killed by a signal is distinguished from one that could not run, because the same request may
+    succeed later.
+    """
     with pytest.raises(DriverDied) as died:
         list(ask_driver("tests.operations.dying_driver", [b"{}"], {}, {}))
     assert (died.value.killed, died.value.refused) == (True, False)
@@ -20,7 +22,9 @@ def test_a_driver_that_was_killed_is_told_from_one_that_refused() -> None:
 
 
 def test_a_killed_export_may_be_tried_again(tmp_path, monkeypatch) -> None:
-    """A worker that is shut down during a backup does not refuse the deploy."""
+    """An export whose process was killed raises a temporary error, so that a worker's shutdown does not refuse the
+    deploy.
+    """
     monkeypatch.setattr(exporting, "_MODULE", "tests.operations.dying_driver")
     with pytest.raises(TemporaryError, match="was killed"):
         exporting.export_state(tmp_path, tmp_path / "out")

@@ -1,4 +1,4 @@
-"""A diagnosis as a page: what it quotes stays text."""
+"""A diagnosis rendered as a page: quoted text stays text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HTML = {"html_inline", "html_block"}
 
 
 def shown() -> tuple[str, set[str]]:
-    """What a page of Airflow shows of a diagnosis that quotes, and the kinds of what it is made of."""
+    """Return the text that an Airflow page shows of a diagnosis with quoted text, and the types of its Markdown tokens."""
     options = (
         Option(action=RecoveryAction.RESTART, why_not=QUOTED),
         Option(action=RecoveryAction.RESTORE, does=QUOTED, stands_on=(QUOTED,)),
@@ -29,14 +29,16 @@ def shown() -> tuple[str, set[str]]:
 
 
 def test_what_a_diagnosis_quotes_is_text() -> None:
-    """A function's name, ``<lambda>``, is not taken for HTML, and a path's underscores for nothing else."""
+    """Quoted text in a diagnosis, such as ``<lambda>`` or a path with underscores, is shown unchanged and not rendered
+    as HTML.
+    """
     told, kinds = shown()
     assert told.count(QUOTED) == 6
     assert not kinds & HTML
 
 
 def test_without_escaping_it_would_be_html(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control: the page would have lost the names."""
+    """Negative control: without escaping, the quoted text becomes HTML and disappears from the page."""
     monkeypatch.setattr(diagnoses, "escaped", str)
     told, kinds = shown()
     assert kinds & HTML

@@ -1,4 +1,6 @@
-"""Rebuilding journals from real places: a checkpoint's files, a table with its fence, an epoch log, processes."""
+"""Rebuilding journals from real places: a checkpoint's files, a table with its fence, an epoch log and running
+processes.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +35,11 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.snapshots.series import files_below
 
 REASON = ("--reason", "the directory was deleted", "--no-driver-elsewhere")
-"""In a container nobody can see the others."""
+"""The words of a rebuild; the last one is needed because a container does not see the processes outside it."""
 
 
 class Lost:
-    """An installation with one job, whose store is deleted and made again, empty; its table was claimed five times."""
+    """An installation with one job whose store was deleted and recreated empty; the job's table was claimed five times."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root, self.job = root, Registered(root)
@@ -54,19 +56,19 @@ class Lost:
         assert open_installation(LocalStore(root / "store"), self.settings.home).id != self.id
 
     def claim(self, epoch: int) -> TableWriter:
-        """A writer of the table that has raised its fence."""
+        """Return a writer of the table that has raised its fence to this epoch."""
         context = SinkContext(job=JOB, query=QUERY, version="v0001", epoch=epoch, installation=self.id)
         writer = TableSink(self.url, table="totals", key=["k"]).open(context)
         writer.raise_fence()
         return writer
 
     def rebuild(self, *words: str, output: str = "") -> Result:
-        """What somebody types, with the words in place of a reason."""
+        """Run the rebuild command, with these words in place of a reason."""
         return CliRunner().invoke(app, ["registry", "rebuild", "--output", output or self.url, *(words or REASON)])
 
     @property
     def files(self) -> dict[str, bytes]:
-        """All there is; of the database its rows, for SQLite moves pages about when it is read."""
+        """All files with their contents; of the database its rows, because SQLite moves pages when it is read."""
         files = {path: each for path, each in files_below(self.root).items() if not path.startswith("warehouse.db")}
         with sqlite3.connect(self.job.warehouse) as connection:
             return {**files, "warehouse.db": "\n".join(connection.iterdump()).encode()}
@@ -86,7 +88,9 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lost:
 
 
 def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
-    """A dry run changes nothing anywhere; a rebuild makes one entry, and leaves checkpoint and output as they are."""
+    """A dry run changes no file; a rebuild writes one journal entry and leaves the checkpoint and the output unchanged,
+    and the commands report the job as rebuilt.
+    """
     everything = lost.files
     looked = lost.rebuild("--dry-run", "--no-driver-elsewhere")
     assert (looked.exit_code, lost.state.number) == (0, 0), looked.output
@@ -107,7 +111,9 @@ def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
 
 @pytest.mark.parametrize("left", [False, True], ids=["gone", "emptied"])
 def test_a_store_that_nobody_has_made_again_is_rebuilt(lost: Lost, left: bool) -> None:
-    """Where there is no installation any more, whoever looks is told the way, and a dry run records none."""
+    """Without a store, ``jobs`` fails with a hint at the rebuild command, a dry run writes nothing, and a rebuild
+    recreates the installation under its old id.
+    """
     shutil.rmtree(lost.root / "store")
     if left:
         (lost.root / "store").mkdir()
@@ -127,7 +133,7 @@ def test_a_store_that_nobody_has_made_again_is_rebuilt(lost: Lost, left: bool) -
 def test_a_mistyped_home_is_left_as_it_is(
     lost: Lost, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No store is made in it, though a rebuild makes one."""
+    """A rebuild in a home without checkpoints is refused and creates no store there."""
     home = tmp_path_factory.mktemp("mistyped")
     for name in ("STORE", "CHECKPOINTS"):
         monkeypatch.delenv(f"STREAMKEEPER_{name}")
@@ -138,8 +144,10 @@ def test_a_mistyped_home_is_left_as_it_is(
 
 
 def test_no_epoch_of_before_is_claimed_again(lost: Lost) -> None:
-    """A driver of before finds itself superseded. Negative control: without the rebuild's record the new one is fenced
-    out at first, and its fifth claim is that of the old one, and both may write."""
+    """After a rebuild the next epoch is above the earlier ones, so that an old driver is fenced out. Negative control:
+    without the rebuild the new driver is fenced out at first, and later shares epoch 5 with the old one, so that both
+    may write.
+    """
     zombie = lost.claim(5)
     with pytest.raises(Fenced, match="epoch 1 has been superseded by epoch 5"):
         lost.claim(lost.state.next_epoch(QUERY))
@@ -152,7 +160,7 @@ def test_no_epoch_of_before_is_claimed_again(lost: Lost) -> None:
 
 
 def test_a_journal_that_is_there_is_left_as_it_is(lost: Lost) -> None:
-    """A second rebuild finds the first one's; one beside other entries is refused by name."""
+    """A second rebuild leaves the rebuilt journal unchanged, and a rebuild of a named job with a journal is refused."""
     assert lost.rebuild().exit_code == 0
     before = files_below(lost.root / "store" / "registry")
     again = lost.rebuild()
@@ -166,7 +174,9 @@ def test_a_journal_that_is_there_is_left_as_it_is(lost: Lost) -> None:
     "point", ["rebuild.installation.after", "record.job-rebuilt.before", "record.job-rebuilt.after"]
 )
 def test_a_rebuild_that_is_killed_is_carried_on_by_the_same_command(lost: Lost, point: str) -> None:
-    """Killed at any of its records: there is a whole journal or none, and typed again there is one."""
+    """A rebuild that is killed at any of its failpoints is completed by a rerun of the same command, with one journal
+    entry and the old installation id.
+    """
     words = [sys.executable, "-m", "streamkeeper.cli.main", "registry", "rebuild", "--output", lost.url, *REASON]
     killed = subprocess.run(words, env={**os.environ, "STREAMKEEPER_CRASH": point}, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -176,7 +186,7 @@ def test_a_rebuild_that_is_killed_is_carried_on_by_the_same_command(lost: Lost, 
 
 @pytest.fixture
 def driver(lost: Lost) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is marked as a driver of the job, under the store that is lost."""
+    """A process that is marked as a driver of the job in the lost installation."""
     marks = {"STREAMKEEPER_INSTANCE": f"{JOB}/op-candidate", "STREAMKEEPER_INSTALLATION": lost.id}
     started = subprocess.Popen(["sleep", "300"], env={**os.environ, **marks}, start_new_session=True)
     yield started
@@ -185,7 +195,9 @@ def driver(lost: Lost) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_driver_that_lives_is_named_and_only_ended_when_told(lost: Lost, driver: subprocess.Popen[bytes]) -> None:
-    """By its mark in /proc alone, for no record names it; one of another place is none of ours."""
+    """A rebuild is refused while a driver of the job runs, which is found by its environment in /proc;
+    ``--end-drivers`` kills it, and leaves a driver of a different store alone.
+    """
     for words in (("--dry-run", "--no-driver-elsewhere"), REASON):
         refused = lost.rebuild(*words)
         assert (refused.exit_code, f"processes {driver.pid}" in refused.output) == (1, True), refused.output
@@ -205,7 +217,9 @@ def test_a_driver_that_lives_is_named_and_only_ended_when_told(lost: Lost, drive
 
 
 def test_a_deploy_from_a_rebuilt_journal_asks_a_person(lost: Lost) -> None:
-    """Nothing says what the old code was; once a release serves nobody is asked for that any more."""
+    """A deploy from a rebuilt journal needs an approval, because the old release is not recorded; a missing checkpoint
+    is still reported as lost.
+    """
     lost.rebuild()
     found = recorded_findings(lost.installation, lost.state)[QUERY]
     assert [(each.rule, each.severity) for each in found] == [("release-not-on-record", Severity.OPAQUE)]
@@ -216,7 +230,7 @@ def test_a_deploy_from_a_rebuilt_journal_asks_a_person(lost: Lost) -> None:
 
 
 def test_files_and_their_epoch_log_are_an_output(lost: Lost, tmp_path: Path) -> None:
-    """Which versions it consists of comes from its newest claim."""
+    """A rebuild from files reads the versions of the output from the newest claim in their epoch log."""
     output = tmp_path / "out"
     for epoch, serving in ((3, (OutputSegment("v0001"),)), (4, (OutputSegment("v0000", 5), OutputSegment("v0001")))):
         context = SinkContext(job=JOB, query=QUERY, version="v0001", epoch=epoch, serving=serving, installation=lost.id)
@@ -229,7 +243,9 @@ def test_files_and_their_epoch_log_are_an_output(lost: Lost, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
-    """A place that is none, one that is empty, a root that is not mounted, a mistyped query: nothing is recorded."""
+    """Each unreadable output, mistyped query or version, missing reason or unmounted root is refused in one line
+    without a traceback, and nothing is recorded.
+    """
     (tmp_path / "empty").mkdir()
     sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE t (a)").connection.close()
     for output, told in (
@@ -268,7 +284,9 @@ def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
 
 
 def test_a_copy_takes_no_outputs_of_what_it_was_copied_from(lost: Lost, tmp_path: Path) -> None:
-    """Two installations of one id would have drivers on one output, and neither would know the other's."""
+    """A rebuild is refused in a copied or moved home, because two installations with one id could write the same
+    output.
+    """
     (tmp_path / "home" / "home.json").write_text('{"format":1,"path":"/where/it/was"}')
     refused = lost.rebuild()
     assert (refused.exit_code, "was copied or moved" in refused.output.replace("\n", " ")) == (2, True), refused.output

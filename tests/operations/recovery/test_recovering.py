@@ -1,4 +1,6 @@
-"""A recovery over a registered job: what is seen of its files, what is announced, who accepts it; no driver runs."""
+"""Recovering a registered job without a running driver: what is read from its files, what is announced, and who accepts
+it.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ REPLAN = RecoveryAction.REPLAN
 
 
 def registered(root: Path, sink: str = "table") -> Registered:
-    """A job that has committed batches 0 to 7, as its journal, its driver's last word and its table know."""
+    """Return a job that has committed batches 0 to 7, according to its journal, its driver's last status and its table."""
     job = Registered(root, sink=sink)
     job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
     job.report(committed=7)
@@ -65,7 +67,7 @@ def asked(action: RecoveryAction = RESTORE, **more: Any) -> RecoveryRequest:
 
 
 def test_a_recovery_has_the_deadlines_of_a_deploy() -> None:
-    """Each that its form and its command have reaches the deploy."""
+    """Each of the seven deadlines of a recovery's form and command is passed on to its deploy."""
     deadlines = [each.name for each in asked_fields(DeployRequest, Verb.RECOVER).values() if each.ask.unit]
     assert len(deadlines) == 7
     found = Diagnosis(job=JOB, cause=Problem.NOTHING_WRONG, sentence="", options=(Option(action=RESTART),))
@@ -78,7 +80,9 @@ def test_a_recovery_has_the_deadlines_of_a_deploy() -> None:
 
 @pytest.mark.parametrize("how", LOSSES)
 def test_a_lost_checkpoint_is_named_and_goes_back_to_its_snapshot(job: Registered, how: str) -> None:
-    """Missing, emptied, another query's, or gone back: the newest snapshot, at the price of nothing but a look."""
+    """A lost checkpoint is diagnosed with its directory, and a restore of the newest snapshot is offered first; it
+    replays and loses nothing and needs no acceptance.
+    """
     job.take()
     lose(job.directory, how)
     found = diagnose_job(job.installation, JOB)
@@ -92,7 +96,9 @@ def test_a_lost_checkpoint_is_named_and_goes_back_to_its_snapshot(job: Registere
 
 
 def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: Registered) -> None:
-    """Its list of files is gone with it: whether they are still there, nobody knows, and nobody says it is safe."""
+    """A lost checkpoint with a batch after its snapshot needs an accepted loss, because its list of input files is lost
+    too; the acceptance is recorded with the announcement.
+    """
     job.take()
     job.commit(8)
     job.report(committed=8)
@@ -112,7 +118,7 @@ def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: 
 
 
 def test_what_was_accepted_is_what_is_done(job: Registered) -> None:
-    """Another price than the one that was shown voids the answer."""
+    """A recovery is refused if its cost differs from the one that was accepted."""
     job.take()
     job.commit(8)
     job.report(committed=8)
@@ -123,7 +129,9 @@ def test_what_was_accepted_is_what_is_done(job: Registered) -> None:
 
 
 def test_a_function_gets_batches_twice_only_if_somebody_says_so(tmp_path: Path) -> None:
-    """For a table nobody is asked: the rows replace themselves."""
+    """A recovery that would send batches to a foreach sink twice needs ``--accept-replay``, and its rebuild is not
+    possible.
+    """
     job = registered(tmp_path, sink="foreach")
     job.take()
     job.commit(8)
@@ -138,7 +146,7 @@ def test_a_function_gets_batches_twice_only_if_somebody_says_so(tmp_path: Path) 
 
 
 class CommittingRunner(RestingRunner):
-    """Of a driver that commits and reports a batch while it is observed, and is found dead."""
+    """A runner whose driver commits and reports a batch while it is observed, and is then dead."""
 
     def __init__(self, job: Registered) -> None:
         super().__init__()
@@ -150,7 +158,7 @@ class CommittingRunner(RestingRunner):
 
 
 def test_a_batch_that_is_committed_during_the_look_is_announced(tmp_path: Path) -> None:
-    """A function would get it twice after a restore; its price is that of a batch committed before the look."""
+    """A batch that is committed during the diagnosis has the same cost as one that was committed before it."""
     job = registered(tmp_path, sink="foreach")
     job.take()
     lose(job.directory, "missing")
@@ -162,7 +170,7 @@ def test_a_batch_that_is_committed_during_the_look_is_announced(tmp_path: Path) 
 
 
 def cut_plan(job: Registered, listed: Path | None = None) -> None:
-    """Batch 8 is planned, its plan is cut short, and it wrote nothing; ``listed``: the file that it was to read."""
+    """Plan batch 8 and truncate its offsets file; ``listed`` is the input file that the batch was to read."""
     job.tree.plan(8)
     plan = job.directory / "offsets/8"
     plan.write_bytes(plan.read_bytes()[:20])
@@ -172,14 +180,14 @@ def cut_plan(job: Registered, listed: Path | None = None) -> None:
 
 
 def content_of(directory: Path) -> dict[str, bytes]:
-    """Every file below a directory."""
+    """Return every file below a directory with its content."""
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
 def test_an_open_batch_is_planned_again_in_a_copy_of_its_last_commit(job: Registered, tmp_path: Path) -> None:
-    """On record with its cost before anything is written; the damaged directory stays as it is; again is the same.
-
-    Negative control: an ordinary snapshot of that directory cannot be taken.
+    """A recovery by a replan records its cost, copies the checkpoint up to the last commit, and leaves the damaged
+    directory unchanged; a repeated request returns the same operation. Negative control: an ordinary snapshot of that
+    directory fails.
     """
     there = tmp_path / "f8.json"
     there.write_text("{}")
@@ -203,7 +211,9 @@ def test_an_open_batch_is_planned_again_in_a_copy_of_its_last_commit(job: Regist
 
 
 def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -> None:
-    """Spark would plan the batch without it and report nothing."""
+    """A replan whose input file is missing needs an accepted loss, because Spark would plan the batch without the file
+    and report nothing.
+    """
     cut_plan(job)
     with pytest.raises(
         OperationRefused, match="1 of 1 files that the source had listed for it are missing.*--accept-loss"
@@ -216,7 +226,9 @@ def test_a_file_of_the_batch_that_is_gone_is_a_loss_to_accept(job: Registered) -
     ("sink", "holds", "told"), [("foreach", 7, "may have seen it"), ("table", 8, "contains batch 8")]
 )
 def test_an_output_that_may_hold_the_batch_refuses_it(tmp_path: Path, sink: str, holds: int, told: str) -> None:
-    """RecoveryRequest of the output itself, when it is opened and once more when no driver is left."""
+    """A replan is refused if the output contains, or may contain, the batch; the output is checked when the recovery is
+    opened and once more before the replan.
+    """
     job = registered(tmp_path, sink=sink)
     cut_plan(job)
     job.write_table(holds)
@@ -229,7 +241,9 @@ def test_an_output_that_may_hold_the_batch_refuses_it(tmp_path: Path, sink: str,
 
 
 def test_a_recovery_is_found_again_by_its_id_and_carried_on_by_another(job: Registered) -> None:
-    """A task that runs again, and who types the command again, go on with the open one; another action is refused."""
+    """A repeated recovery request continues the open operation, under the same id or a different one; a request for a
+    different action is refused.
+    """
     job.take()
     lose(job.directory, "missing")
     first = open_recovery(job.installation, "op2", asked())
@@ -240,7 +254,9 @@ def test_a_recovery_is_found_again_by_its_id_and_carried_on_by_another(job: Regi
 
 
 def test_the_deploy_goes_by_what_was_announced(job: Registered) -> None:
-    """Its assessment sees the damage and takes the snapshot's way all the same, with no way back to what is broken."""
+    """The deploy of a recovery restores the announced snapshot although its assessment finds the lost checkpoint, and
+    it has no way back.
+    """
     job.take()
     lose(job.directory, "missing")
     running = open_recovery(job.installation, "op2", asked())
@@ -257,7 +273,7 @@ def test_the_deploy_goes_by_what_was_announced(job: Registered) -> None:
 
 
 def test_without_the_announcement_the_same_deploy_is_refused(job: Registered) -> None:
-    """The negative control: an ordinary deploy goes near no lost checkpoint."""
+    """Negative control: an ordinary deploy onto a lost checkpoint is refused."""
     job.take()
     lose(job.directory, "missing")
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()))
@@ -271,7 +287,9 @@ def test_without_the_announcement_the_same_deploy_is_refused(job: Registered) ->
 def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
     job: Registered, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
-    """The other one is named all the same, and can be asked for."""
+    """A recovery prefers a drilled snapshot unless its replay would lose rows that a newer snapshot contains; the other
+    one is named and can be requested.
+    """
     monkeypatch.setattr(input_files, "_look_on_disk", lambda paths: ([] if there else paths, {}))
     job.take()
     drilled = DrillResult(id="d1", ok=True, message="batch 8 ran", at="2026-01-01")
@@ -292,7 +310,9 @@ def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
 
 
 def test_input_that_cannot_be_looked_for_is_never_taken_for_there(job: Registered) -> None:
-    """Files on gs://: the open batch names them as not checked, a replay may lose some, and no rebuild is offered."""
+    """Input on gs:// is reported as not checked: a replay may lose rows and needs acceptance, and a rebuild is not
+    possible.
+    """
     job.take()
     job.commit(8)
     job.tree.plan(9)
@@ -311,7 +331,9 @@ def test_input_that_cannot_be_looked_for_is_never_taken_for_there(job: Registere
 
 
 def test_a_snapshot_that_is_damaged_is_passed_over(job: Registered) -> None:
-    """Every object of it is read before it is taken for a way back."""
+    """A damaged snapshot is not used for a recovery, because every object of a snapshot is read first; the next older
+    one is used.
+    """
     job.take()
     job.commit(8)
     job.take()
@@ -327,7 +349,9 @@ def test_a_snapshot_that_is_damaged_is_passed_over(job: Registered) -> None:
 
 
 def test_a_snapshot_of_the_version_before_counts_as_well(job: Registered) -> None:
-    """A restored version keeps id, numbers and list of files; one that is damaged before its first backup has a way."""
+    """A restored version that is damaged before its first backup can be recovered from the snapshot of the version
+    before.
+    """
     job.take()
     restore_version(job.installation, JOB, QUERY, job.catalogue.read(1))
     job.record(job.epoch("v0002", 2))
@@ -340,7 +364,9 @@ def test_a_snapshot_of_the_version_before_counts_as_well(job: Registered) -> Non
 
 
 def test_without_a_snapshot_a_restore_says_so(job: Registered) -> None:
-    """And of a checkpoint that is gone nobody can tell when a rebuild would have caught up."""
+    """Without a snapshot a restore is not possible, and for a missing checkpoint a rebuild is not possible either,
+    because its end cannot be determined.
+    """
     lose(job.directory, "missing")
     found = diagnose_job(job.installation, JOB)
     assert found.option(RESTORE).why_not == "query totals: there is no snapshot of the query"
@@ -350,7 +376,7 @@ def test_without_a_snapshot_a_restore_says_so(job: Registered) -> None:
 
 
 def test_a_sink_that_is_ahead_is_named_with_both_batches(job: Registered) -> None:
-    """Somebody has put an older checkpoint back: a start would skip as many batches in silence."""
+    """A sink ahead of its checkpoint, as after a return to an older checkpoint, is diagnosed with both batch numbers."""
     job.take()
     job.write_table(12)
     found = diagnose_job(job.installation, JOB)
@@ -360,7 +386,7 @@ def test_a_sink_that_is_ahead_is_named_with_both_batches(job: Registered) -> Non
 
 
 def test_a_store_that_does_not_answer_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is seen, and not raised."""
+    """An unreachable store is the diagnosed cause and does not raise an error."""
 
     def refuse(*_: object) -> None:
         raise StoreUnavailable("s3://bucket does not answer")
@@ -370,7 +396,7 @@ def test_a_store_that_does_not_answer_is_the_cause(job: Registered, monkeypatch:
 
 
 def test_a_full_disk_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else is broken, nothing can be written."""
+    """A full disk is the diagnosed cause, and no action is possible, because nothing can be written."""
     monkeypatch.setattr(diagnosing, "LEAST_FREE_BYTES", 1 << 80)
     found = diagnose_job(job.installation, JOB)
     assert (found.cause, found.options[0].possible) == (Problem.DISK_FULL, False)
@@ -385,7 +411,9 @@ def test_a_full_disk_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cause: Problem) -> None:
-    """What a source has dropped and what memory did not suffice for are causes of their own."""
+    """The diagnosis derives the cause from the driver's exit message: lost source offsets, lack of memory, or any other
+    failure.
+    """
     ending = DriverExit(instance="op-candidate", state=DriverState.FAILED, code=5, error=error)
     Control(job.installation.store, JOB, "op-candidate").write_exit(ending)
     found = diagnose_job(job.installation, JOB)
@@ -393,7 +421,7 @@ def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cau
 
 
 def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -> None:
-    """Its driver was killed and knows nothing of it; once another release serves, nobody says so any more."""
+    """If the last start was refused because the source no longer has the offsets, that refusal is the diagnosed cause."""
     told = "query totals: source-no-longer-holds-offsets (events partition 0: offsets 5 to 9 are gone)"
     request = DeployRequest(job=JOB, release=job.installation.journal(JOB, "t").state().serving_release)
     request = request.of_kind(StartCurrent())
@@ -404,7 +432,7 @@ def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -
 
 
 def test_a_stopped_job_is_left_alone(job: Registered) -> None:
-    """Nothing starts it but a person."""
+    """A stopped job is diagnosed as stopped, and its recovery is refused until a person starts it."""
     job.record(DesiredChanged(serve=False, requested_by="ada", reason="quarter end"))
     found = diagnose_job(job.installation, JOB)
     assert (found.cause, found.sentence) == (Problem.STOPPED, "the job was stopped by ada: quarter end")
@@ -413,7 +441,7 @@ def test_a_stopped_job_is_left_alone(job: Registered) -> None:
 
 
 def test_a_driver_that_lives_is_no_cause(job: Registered) -> None:
-    """A driver that serves, whole files: nothing is wrong."""
+    """A running driver with intact files is diagnosed as ``NOTHING_WRONG``."""
     from streamkeeper.model.protocol.driver_messages import DriverState, DriverStatus
     from streamkeeper.registry.driver_control import Control
 
@@ -433,13 +461,13 @@ def test_a_driver_that_lives_is_no_cause(job: Registered) -> None:
     ],
 )
 def test_bad_input_is_named(job: Registered, more: dict[str, Any], line: str) -> None:
-    """Unknown queries and snapshots are refused before anything is looked for."""
+    """Unknown queries and snapshots are refused by name before anything is read."""
     with pytest.raises(InvalidInput, match=line):
         diagnose_for(job.installation, asked(**more))
 
 
 def test_a_gone_directory_is_seen_whatever_else_is_there(job: Registered) -> None:
-    """Of two looks the second sees nothing new, and nothing is written."""
+    """Diagnosing a job with a missing directory writes no journal entry."""
     shutil.rmtree(job.directory)
     before = job.installation.journal(JOB, "test").state().number
     diagnose_job(job.installation, JOB)
@@ -450,7 +478,9 @@ def test_a_gone_directory_is_seen_whatever_else_is_there(job: Registered) -> Non
 def test_a_lost_output_is_the_cause_and_a_restart_without_it_is_accepted_by_a_person(
     job: Registered, older: bool
 ) -> None:
-    """The announcement names the output; who accepts it lets the driver go on after the last committed batch."""
+    """A lost or outdated output is the diagnosed cause; a restart without its rows needs an accepted loss, with which
+    the driver continues after the last committed batch.
+    """
     if older:
         job.write_table(6)
     else:
